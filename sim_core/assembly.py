@@ -90,7 +90,7 @@ def consistent_start(
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         raise InvalidRequest(
             f"no start of {mechanism.name!r} that satisfies its constraints was found near the one given: {violated} "
-            "stay open; its parts may be too short to meet, or its rows contradict each other"
+            "are still violated; its parts may be too short to meet, or its rows contradict each other"
         )
     return q, v
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm", "solve_residual")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
+ORIENTATION_KERNELS = ("rebase", "frames")  # of systems with spherical or free joints
 OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures", "power")
 
 
@@ -84,7 +85,8 @@ class System:
         first = mechanism.constraint_modes[0].name
         solving = (*SOLVING_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
         self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
-        self.addresses |= {name: library.addresses[name] for name in OTHER_KERNELS}
+        others = (*OTHER_KERNELS, *(ORIENTATION_KERNELS if mechanism.oriented_joints else ()))
+        self.addresses |= {name: library.addresses[name] for name in others}
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
@@ -127,20 +129,30 @@ class System:
         """A kernel bound to arrays that the caller owns, for loops in Python: no copies, pointers set once."""
         return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
-    def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
+    def bind_inverse_dynamics(
+        self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray, p: np.ndarray | None = None
+    ) -> BoundKernel:
         """`sim_core.inverse_dynamics` on the caller's arrays: each call reads q, v, a and writes tau to `out`."""
         self._check_sizes(q=q, v=v, a=a, out=out)
-        return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self.default_parameters()], [out])
+        return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self._own_parameters(p)], [out])
 
     def bind_forward_dynamics(
-        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, constraint_mode: int | None = None
+        self,
+        q: np.ndarray,
+        v: np.ndarray,
+        tau: np.ndarray,
+        out: np.ndarray,
+        constraint_mode: int | None = None,
+        p: np.ndarray | None = None,
     ) -> BoundKernel:
         """`sim_core.forward_dynamics` on the caller's arrays: each call reads q, v, tau and writes a to `out`."""
         self._check_sizes(q=q, v=v, tau=tau, out=out)
-        inputs = [np.zeros(1), q, v, tau, self.default_parameters(constraint_mode)]
+        inputs = [np.zeros(1), q, v, tau, self._own_parameters(p, constraint_mode)]
         return self.bind("forward_dynamics", inputs, [out, np.zeros(self.max_rows)])
 
-    def bind_forward_kinematics(self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray) -> BoundKernel:
+    def bind_forward_kinematics(
+        self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray, p: np.ndarray | None = None
+    ) -> BoundKernel:
         """Forward kinematics on arrays that the caller owns: each call reads q and writes the bodies' poses.
 
         positions  (n, 3) world positions of the bodies, in their order
@@ -151,11 +163,11 @@ class System:
         for name, array, shape in (("positions", positions, (n, 3)), ("rotations", rotations, (n, 3, 3))):
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes {shape}")
-        rest = [np.zeros(self.n_q), np.zeros(self.n_u), self.default_parameters()]
+        rest = [np.zeros(self.n_q), np.zeros(self.n_u), self._own_parameters(p)]
         return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
 
     def batch(self, lanes: int = 8) -> Batch:
-        """Kernels that evaluate `lanes` (2, 4 or 8) copies of this system per call, and rollouts of many systems."""
+        """Kernels that evaluate `lanes` (2, 4, 8, 16 or 32) copies of this system at once, and runs of many systems."""
         from sim_core.batch import Batch
 
         return Batch(self, lanes)
@@ -166,6 +178,14 @@ class System:
         if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
             return ""
         return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
+
+    def _own_parameters(self, p: np.ndarray | None, constraint_mode: int | None = None) -> np.ndarray:
+        """p (n_p,) of a bound kernel: the caller's array, or the values of the start or of a constraint mode."""
+        if p is None:
+            return self.default_parameters(constraint_mode)
+        if not isinstance(p, np.ndarray) or p.dtype != np.float64 or p.shape != (len(self.parameter_names),):
+            raise ValueError(f"p must be an array of {len(self.parameter_names)} float64 that the caller owns")
+        return p
 
     def _check_sizes(self, **arrays: np.ndarray) -> None:
         for name, array in arrays.items():
@@ -291,8 +311,9 @@ def assemble(mechanism: Mechanism) -> System:
     DescriptionWarning for a valid but implausible one.
     """
     validate(mechanism)
-    place = mechanism.reference_q or mechanism.initial_q
-    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}"
+    place = mechanism.reference_q or (*mechanism.initial_q, *mechanism.orientations)
+    bounds = [tunable.decades for tunable in mechanism.tunables]
+    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}|{bounds}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]
     library = native.load(key)
     if library is None:

@@ -18,8 +18,10 @@ from sim_core.mechanism.description import (
     Constraint,
     Distance,
     Joint,
+    JointRelation,
     Mechanism,
     Perpendicular,
+    PrescribedMotion,
     Slider,
     SpinRelation,
     UnitNorm,
@@ -35,7 +37,9 @@ LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose 
 @singledispatch
 def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
     """Phi of a holonomic constraint, or G v + g of a nonholonomic one, as a column."""
-    raise InvalidMechanism(f"no rows are known for constraint kind {type(constraint).__name__}")
+    raise InvalidMechanism(
+        f"constraint {constraint.name!r}: kind {type(constraint).__name__} has no equations; register them with rows_of"
+    )
 
 
 @rows_of.register
@@ -65,7 +69,7 @@ def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
 def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
     e = frames[constraint.body].e
     if e is None:
-        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters whose norm could be kept")
+        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters; UnitNorm applies to these alone")
     return ca.dot(e, e) - 1
 
 
@@ -86,6 +90,35 @@ def _(constraint: Anchored, frames: Frames, symbols: Symbols) -> ca.SX:
     return along - symbols.number(constraint.at)
 
 
+@rows_of.register
+def _(constraint: JointRelation, frames: Frames, symbols: Symbols) -> ca.SX:
+    terms = [factor * symbols.joints[joint].position for joint, factor in constraint.terms]
+    return sum(terms, -ca.SX(symbols.number(constraint.offset)))
+
+
+@rows_of.register
+def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
+    if constraint.joint:
+        joint = symbols.joints[constraint.joint]
+        position, rate, wraps = joint.position, joint.rate, joint.wraps
+    else:
+        position = ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
+        rate, wraps = ca.jtimes(position, symbols.q, symbols.v), False
+    if constraint.motion is None:
+        return rate - symbols.inputs[constraint.input]
+    gap = position - ca.SX(constraint.motion(symbols.t))
+    return ca.atan2(ca.sin(gap), ca.cos(gap)) if wraps else gap
+
+
+def is_length(constraint: Constraint, symbols: Symbols) -> bool:
+    """Whether the rows of a constraint are lengths, m, or velocities of lengths."""
+    if isinstance(constraint, JointRelation):
+        return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
+    if isinstance(constraint, PrescribedMotion):
+        return not constraint.joint or symbols.joints[constraint.joint].is_length
+    return isinstance(constraint, LENGTHS)
+
+
 def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
     """d Phi / d r (3,) of a constraint that acts on one point r of a body."""
     if isinstance(constraint, Anchored):
@@ -98,7 +131,9 @@ def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
 
 def is_nonholonomic(constraint: Constraint) -> bool:
     """Whether the constraint's rows contain velocities only."""
-    return isinstance(constraint, SpinRelation)
+    return isinstance(constraint, SpinRelation) or (
+        isinstance(constraint, PrescribedMotion) and constraint.motion is None
+    )
 
 
 def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]:
@@ -201,7 +236,7 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
             if not moves:
                 continue
             names.append(constraint.name)
-            lengths.append(isinstance(constraint, LENGTHS))
+            lengths.append(is_length(constraint, symbols))
             held.append(ca.SX(symbols.holds(constraint.name)))
             row = row * held[-1]
             (velocity if is_nonholonomic(constraint) else holonomic).append(row)

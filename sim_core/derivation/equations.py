@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
 
 from sim_core import spatial
-from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.beams import beam_power, with_beams
 from sim_core.derivation.constraints import Rows
+from sim_core.derivation.coordinates import absolute, angles, orientations, recursive
+from sim_core.derivation.correction import sampled_fuzzy
+from sim_core.derivation.forces.applied import applied_forces
+from sim_core.derivation.forces.joint_parts import check_measured, with_armatures
+from sim_core.derivation.forces.springs import spring_energy, spring_forces, spring_power
 from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.immovable import check_movable
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solving.solutions import Solution, solution_of
-from sim_core.derivation.springs import spring_energy, spring_forces, spring_power
-from sim_core.derivation.symbols import Frame, Motion, Symbols
+from sim_core.derivation.states import with_states, without_states
+from sim_core.derivation.symbols import Frame, JointMeasure, Motion, Symbols
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
-from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
+from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism, PrescribedMotion
 from sim_core.mechanism.validation import validate
 
-FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
+FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive, "absolute_angle": angles.derive}
 
 
 @dataclass(frozen=True)
@@ -49,27 +53,35 @@ def derive(mechanism: Mechanism) -> Derivation:
     `forward_dynamics` the generalized forces tau; `_kernels_of` has the others.
     """
     validate(mechanism)
-    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    positions, rates, wraps = joint_measures(mechanism, motion, symbols)
+    symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
     still = check_movable(mechanism, symbols, motion, rates)
-    applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
+    check_measured(mechanism, wraps)
+    others = applied_forces(mechanism, motion, symbols, positions, rates)
+    applied = others.plus(_joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols))
+    power = others.power(_power(mechanism, motion, symbols, rates))
+    if mechanism.oriented_joints:
+        damping = orientations.damping_forces(mechanism, symbols)
+        applied, power = applied + damping, power + ca.dot(damping, symbols.v)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
     maker = KernelMaker(solution.symbols, solution.seen)
     maker.add_all(mechanism.constraint_modes[0].name, _kernels_of(solution))
     a = ca.SX.sym("a", len(solution.coordinate_names))
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
-    output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution)
-    power = _power(mechanism, motion, symbols, rates)
+    output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others.contacts)
+    power = power + prescribed_power(mechanism, solution) if has_prescribed(mechanism) else power
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
-        "energy": [_energy(mechanism, motion, symbols)],
+        "energy": [_energy(mechanism, motion, symbols, others.stored)],
         "power": [power],
         "outputs": [outputs],
         "poses": list(_poses(mechanism, motion)),
         "captures": [captured_numbers(mechanism, motion.frames, symbols)],
     }
+    if mechanism.oriented_joints:
+        shared["rebase"] = orientations.rebased(mechanism, symbols)
+        shared["frames"] = orientations.frames_and_twists(mechanism, symbols)
     for name, results in shared.items():
         maker.add(name, arguments(solution.symbols), results)
     lam = ca.SX.sym("lam", solution.rows.J.shape[0])
@@ -109,6 +121,18 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
         "forward_dynamics": functions[f"{first}.forward_dynamics"],
         "rates": ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names),
     }
+
+
+def derive_stabilized(mechanism: Mechanism) -> dict[str, ca.Function]:
+    """`rates` (t, q, v, u, p, U) -> a, lam, and `correction` (t, q, v, u, p, gains) -> U of the sampled fuzzy law."""
+    functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
+    whole = functions[f"{first}.acceleration"]
+    inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
+    results = dict(zip(whole.name_out(), whole.call(list(inputs.values())), strict=True))
+    a, lam, _, *lifted = results.values()
+    names = ["a", "lam", *[name for name in results if name == LIFTED_VALUES]]
+    rates = ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names)
+    return {"rates": rates, "correction": sampled_fuzzy(functions[f"{first}.residual"])}
 
 
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
@@ -171,12 +195,28 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
     return [ca.mmax(ca.fabs(J @ a + U - gamma)), ca.mmax(sizes)]
 
 
+def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, list[int]]:
+    """Symbols and equations with states, beams and armatures; positions, velocities and wraps of `joint_measures`."""
+    symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
+    symbols, motion = with_beams(mechanism, symbols, motion)
+    positions, rates, wraps = joint_measures(mechanism, motion, symbols)
+    joints = {
+        joint.name: JointMeasure(positions[index], rates[index], joint.kind == "prismatic", index in wraps)
+        for index, joint in enumerate(mechanism.moving_joints)
+    }
+    motion = with_armatures(mechanism, symbols, motion, rates)
+    inputs = {actuator.name: symbols.u[index] for index, actuator in enumerate(mechanism.actuators)}
+    return replace(symbols, joints=joints, inputs=inputs), motion, positions, rates, wraps
+
+
 def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
     """Position and velocity of every declared joint, and the indices of joints whose angle is wrapped (arctangent)."""
     positions, rates, wraps = [], [], []
+    if mechanism.coordinates == "absolute_angle":
+        return angles.relative(mechanism, symbols.q), angles.relative(mechanism, symbols.v), []
     for index, joint in enumerate(mechanism.moving_joints):
         if mechanism.coordinates == "joint":
-            at = motion.coordinate_names.index(tree.joint_coordinates(joint)[-1])
+            at = motion.coordinate_names.index(joint.coordinates[-1])
             positions.append(symbols.q[at])
             rates.append(symbols.v[at])
             continue
@@ -248,9 +288,27 @@ def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX)
     return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)
 
 
-def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
-    kinetic = 0.5 * ca.dot(symbols.v, motion.M @ symbols.v)
+def has_prescribed(mechanism: Mechanism) -> bool:
+    """Whether some constraint prescribes a motion, so that constraint forces do work."""
+    return any(isinstance(constraint, PrescribedMotion) for constraint in mechanism.constraints)
+
+
+def prescribed_power(mechanism: Mechanism, solution: Solution) -> ca.SX:
+    """Power of the constraints that prescribe motions, -lam' J v, W."""
+    power, rows, v = ca.SX(0), solution.rows, solution.symbols.v
+    for constraint in mechanism.constraints:
+        if isinstance(constraint, PrescribedMotion):
+            row = rows.names.index(constraint.name)
+            power -= solution.multiplier(constraint.name) * (rows.J[row, :] @ v)
+    return power
+
+
+def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols, stored: list[ca.SX]) -> ca.SX:
+    v = without_states(symbols, motion)
+    kinetic = 0.5 * ca.dot(v, motion.M @ v)
     potential = motion.potential + spring_energy(mechanism, motion.frames, symbols)
+    for energy in stored:
+        potential = potential + energy
     for body in mechanism.bodies:
         center = motion.frames[body.name].point(body.center_of_mass)
         potential -= symbols.number(body.mass) * ca.dot(ca.DM(mechanism.gravity), center)

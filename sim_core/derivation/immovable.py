@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.constraints import LENGTHS, all_constraints, is_nonholonomic, rows_of
+from sim_core.derivation.constraints import all_constraints, is_length, is_nonholonomic, rows_of
 from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import BeamContact
@@ -71,7 +71,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
         if isinstance(number, CapturedParameter):
             captured.append((constraint.name, value + number.value))
         elif not abs(value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
-            unit = " m" if isinstance(constraint, LENGTHS) else ""
+            unit = " m" if is_length(constraint, symbols) else ""
             joint = any(joint.name == constraint.name for joint in mechanism.joints)
             what = "joint" if joint and mechanism.coordinates == "absolute" else "constraint"
             raise InvalidMechanism(
@@ -85,7 +85,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
-    """Whether each row has zero derivative by the coordinates (or, where `by_rate`, by their rates)."""
+    """Whether each row has zero derivative with respect to the coordinates (with `by_rate`, to their rates)."""
     found = []
     derivatives = [ca.jacobian(row, symbols.v if by else symbols.q) for row, by in zip(rows, by_rate, strict=True)]
     sizes = [_size(derivative) for derivative in derivatives]
@@ -131,7 +131,7 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 
 def _held(mechanism: Mechanism, name: str) -> bool:
-    """Whether the constraint with this name holds in some constraint mode."""
+    """Whether some constraint mode contains the constraint with this name."""
     lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 
@@ -152,7 +152,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
 
 def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
     """Raise InvalidMechanism for a joint that none of the free coordinates moves."""
-    if not mechanism.moving_joints or mechanism.coordinates == "joint":
+    if not mechanism.moving_joints or mechanism.coordinates != "absolute":
         return
     sizes = [_size(ca.jacobian(rate, symbols.v)) for rate in ca.vertsplit(rates)]
     for joint, size in zip(mechanism.moving_joints, _sampled(mechanism, ca.vertcat(*sizes), symbols), strict=True):

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import casadi as ca
 
 from sim_core.derivation.constraints import direction_of
+from sim_core.derivation.forces.contacts import ContactForce
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.description import JointOutput, Mechanism, PointOutput
-from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, VelocityOutput, names_of
+from sim_core.mechanism.outputs import (
+    ForceOutput,
+    HoldingOutput,
+    ReactionOutput,
+    SurfaceForceOutput,
+    VelocityOutput,
+    names_of,
+)
 
 
 def outputs_of(
-    mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, solution: Solution
+    mechanism: Mechanism,
+    motion: Motion,
+    symbols: Symbols,
+    positions: ca.SX,
+    solution: Solution,
+    contacts: Mapping[str, ContactForce],
 ) -> tuple[list[str], ca.SX]:
     """Names and values of the outputs.
 
     positions  (n_joints,) positions of the declared joints
+    contacts   forces of the contacts of spheres
     """
     names, values = list[str](), list[ca.SX]()
     joints = [joint.name for joint in mechanism.moving_joints]
@@ -29,6 +45,10 @@ def outputs_of(
             names += names_of(output)
             values += [vector["xyz".index(axis)] for axis in output.axes]
             continue
+        if isinstance(output, SurfaceForceOutput):
+            names += names_of(output)
+            values += [contacts[output.contact].force["xyz".index(axis)] for axis in output.axes]
+            continue
         names.append(output.name)
         if isinstance(output, JointOutput):
             values.append(positions[joints.index(output.joint)])
@@ -37,6 +57,8 @@ def outputs_of(
             values.append(ca.dot(shape, symbols.beams[output.beam]))
         elif isinstance(output, ContactForceOutput):
             values.append(-solution.multiplier(output.contact))
+        elif isinstance(output, ReactionOutput):
+            values.append(-solution.multiplier(output.constraint))
         else:
             assert isinstance(output, HoldingOutput)
             values.append(ca.SX(symbols.holds(output.constraint)))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import casadi as ca
 
-from sim_core.derivation.beams import with_beams
 from sim_core.derivation.constraints import all_constraints, rows_for
-from sim_core.derivation.equations import FAMILIES, joint_measures
+from sim_core.derivation.equations import moving_bodies
 from sim_core.derivation.immovable import check_movable
 from sim_core.mechanism.changes import check_captured_rows
 from sim_core.mechanism.description import Mechanism
@@ -18,8 +17,8 @@ def checked_rows(mechanism: Mechanism) -> list[str]:
 
     Raises InvalidMechanism for the errors that `assemble` finds in the equations.
     """
-    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    facts = check_movable(mechanism, symbols, motion, joint_measures(mechanism, motion, symbols)[1])
+    symbols, motion, _, rates, _ = moving_bodies(mechanism)
+    facts = check_movable(mechanism, symbols, motion, rates)
     check_captured_rows(mechanism, facts.captured_rows)
     return facts.idle
 
@@ -28,7 +27,7 @@ def violated_at_start(mechanism: Mechanism) -> str:
     """The constraints that the start violates, in words as `violated_at` gives them; "" if none."""
     if mechanism.formulation.startswith("partitioned"):
         return ""  # the only row defines the eliminated coordinate
-    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
+    symbols, motion, *_ = moving_bodies(mechanism)
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
     rows = rows_for(active, motion.frames, symbols)

@@ -14,7 +14,7 @@ from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Ve
 
 @dataclass
 class Lifted:
-    """Values replaced by symbols of their own, so that CasADi does not fold their expressions into those that use them.
+    """Expressions replaced by symbols, so that CasADi does not expand them in the expressions that use them.
 
     Branches of equal structure then have the same code, whatever the signs of their mounting transforms.
     twins  pairs of indices of corresponding values
@@ -60,11 +60,24 @@ class Lifted:
 
 
 @dataclass(frozen=True)
+class JointMeasure:
+    """Position and velocity of a joint, and whether the position is a length or an angle wrapped by an arctangent."""
+
+    position: ca.SX
+    rate: ca.SX
+    is_length: bool
+    wraps: bool
+
+
+@dataclass(frozen=True)
 class Symbols:
     """t, q, v, u, p as SX; `parameter_names` gives the order of p: tunables, captured numbers, switched constraints.
 
     beams     coordinates of each beam
     contacts  (contact, shape functions of its beam at the contact point) of each beam contact
+    states    first-order states
+    joints    the declared joints
+    inputs    elements of u by actuator
     """
 
     t: ca.SX
@@ -76,6 +89,9 @@ class Symbols:
     lifted: Lifted = field(default_factory=Lifted)
     beams: Mapping[str, ca.SX] = field(default_factory=dict)
     contacts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    states: Mapping[str, ca.SX] = field(default_factory=dict)
+    joints: Mapping[str, JointMeasure] = field(default_factory=dict)
+    inputs: Mapping[str, ca.SX] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
         """A number of the description in the equations: its value, or the symbol of a tunable or captured number."""

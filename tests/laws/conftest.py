@@ -33,6 +33,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "andrews_squeezer": [{"torque": 0.0}],
     "charmie": [{}, {"loops": "closed"}],
     "crank_slider": [{}, {"start": "printed"}],
+    "double_pendulum": [{"length_1": 0.7, "mass_1": 1.3, "gravity": 9.81}, {"coordinates": "joint"}],
     "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
     "gibbon": [
@@ -163,6 +164,31 @@ def sprung_arm() -> Mechanism:
     return dataclasses.replace(plain, name="sprung_arm", springs=springs, outputs=(*plain.outputs, angle))
 
 
+def floating_arm() -> Mechanism:
+    """The sprung arm on a free joint in place of its planar drive, its shoulder spherical."""
+    plain = sprung_arm()
+    _, lift, shoulder, slide = plain.joints
+    free = Joint(name="drive", kind="free", child="base", child_point=(0.0, 0.1, 0.0), quaternion=(0.6, 0.0, 0.8, 0.0))
+    ball = Joint(
+        name="shoulder",
+        kind="spherical",
+        parent="lift",
+        child="arm",
+        rotation=TURNED,  # type: ignore[arg-type]
+        parent_point=shoulder.parent_point,
+        child_point=shoulder.child_point,
+    )
+    return dataclasses.replace(
+        plain,
+        name="floating_arm",
+        joints=(free, lift, ball, slide),
+        actuators=plain.actuators[:1],
+        outputs=plain.outputs[:1],
+        initial_q=(0.1, -0.2, 0.3, 0.2, -0.1, 0.3, 0.05, 0.4, 0.1, -0.2, 0.1),
+        initial_v=(0.3, 0.1, -0.4, 0.2, 0.5, -0.3, 0.2, 0.4, -0.1, 0.3, 0.2),
+    )
+
+
 def in_euler_parameters(tree: Mechanism) -> Mechanism:
     """The same in absolute coordinates, started from the same joint positions and velocities."""
     frames = reference.frames_along(tree, np.array(tree.initial_q), np.array(tree.initial_v))
@@ -256,6 +282,7 @@ OWN = (
     sprung_arm_in_euler_parameters,
     sprung_pendulum,
     friction_wheels,
+    floating_arm,
 )
 CASES: dict[str, Callable[[], Mechanism]] = {
     "-".join([name, *[f"{key}={value}" for key, value in variant.items()]]): (

@@ -33,11 +33,12 @@ from sim_core.derivation.solving.elimination import (
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """Factor of the whole KKT matrix; `penalty`, `added`, `rows` and `idle` as in ConstrainedFactor."""
+    """Factor of the whole KKT matrix; the other attributes are as in ConstrainedFactor."""
 
     whole: Factor
     penalty: list[dict[int, ca.SX]]
     added: list[ca.SX]
+    is_ill_conditioned: bool
     n_q: int
     rows: list[dict[int, ca.SX]]
     idle: list[ca.SX]
@@ -62,8 +63,9 @@ class AugmentedFactor:
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
         penalty = [{index: next(rest) for index in row} for row in self.penalty]
+        added = [next(rest) for _ in self.added]
         return AugmentedFactor(
-            self.whole.with_parts(numbers[:n]), penalty, [next(rest) for _ in self.added], self.n_q, [], []
+            self.whole.with_parts(numbers[:n]), penalty, added, self.is_ill_conditioned, self.n_q, [], []
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -78,8 +80,10 @@ class AugmentedFactor:
         if not self.added:
             return x, y
         before = ca.SX(n_rows, 1)
-        for _ in range(REFINEMENTS - 1):
+        for _ in range(REFINEMENTS):
             before, (x, y) = y, self._solved(right, r2 - added * y)
+        if not self.is_ill_conditioned:
+            return x, y
         left = ca.vertcat(*missing(self.rows, self.idle, x, y, r2)) if self.rows else added * (y - before)
         dx, dy = self._solved(ca.SX(self.n_q, 1), -left)
         length = refinement_length(self.added, ca.vertsplit(left), ca.vertsplit(dy))
@@ -109,4 +113,5 @@ def factorize_augmented(
         for index, value in reach.items():
             entries[n_q + row, index] = entries[index, n_q + row] = value
         entries[n_q + row, n_q + row] = -resting[row] - (added[row] if added else 0)
-    return AugmentedFactor(factorize(entries, n_q + n_rows, order=order), penalty, added, n_q, rows, resting)
+    whole = factorize(entries, n_q + n_rows, order=order)
+    return AugmentedFactor(whole, penalty, added, regularization.is_ill_conditioned, n_q, rows, resting)

@@ -6,10 +6,11 @@
 Where M alone is singular (Euler parameters), w J_n' J_n of the unit-norm rows J_n is added to it. This changes neither
 x nor y if w J_n' r2 is added to r1; w is of the size of the body's inertia, so that no digits are lost. Where rows may
 lose rank, every diagonal entry of S is increased by EPSILON of itself, per row, because rows of light bodies are much
-larger than those of heavy ones. Proximal refinement removes the bias of this on y, and one step on the residual
-J x - r2 with J itself removes the rest, together with rounding. The last refinement has the length that
-minimizes the error in the metric of S: where light bodies carry heavy ones, S has a few eigenvalues of 1e-8 of its
-diagonal, in which a refinement of length 1 leaves 1 to 5 % of the error.
+larger than those of heavy ones. Proximal refinement removes the bias of this on y.
+
+Where light bodies carry heavy ones, S is ill-conditioned. There a last refinement, on the residual J x - r2 with J
+itself, removes the rest of the bias and the rounding. Its length minimizes the error in the metric of S: a few
+eigenvalues of S are 1e-8 of its diagonal, and a refinement of length 1 would leave 1 to 5 % of the error in them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import casadi as ca
 from sim_core.derivation.solving.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
 EPSILON = 1e-9  # share of the diagonal of S, or of the row's floor where S is smaller
-REFINEMENTS = 3  # refinement steps: proximal, the last with J itself where J is available
+REFINEMENTS = 2  # proximal refinements, each of which multiplies the bias by EPSILON over an eigenvalue's share
 LONGEST = 2.0  # largest length of the last refinement; dependent rows have only rounding to refine
 
 
@@ -32,10 +33,12 @@ class Regularization:
     floors   (n_r,) typical diagonal of the Schur complement S = J M^-1 J', used where a row of J vanishes; empty if J
              keeps its rank
     weights  {index of a row J_n for a unit norm, as of a quaternion: weight w}; w J_n' J_n is added to M
+    is_ill_conditioned  whether a last refinement, on the residual, is needed
     """
 
     floors: list[ca.SX]
     weights: dict[int, ca.SX]
+    is_ill_conditioned: bool = False
 
 
 NOTHING = Regularization([], {})
@@ -84,6 +87,7 @@ class ConstrainedFactor:
 
     penalty  w J_n of the unit-norm rows
     added    (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
+    is_ill_conditioned  whether a last refinement, on the residual, is made
     rows, idle  J by rows, and (n_r,) 1 for switched-off rows; empty in a factor made from stored numbers
     """
 
@@ -92,6 +96,7 @@ class ConstrainedFactor:
     Y: list[dict[int, ca.SX]]
     penalty: list[dict[int, ca.SX]]
     added: list[ca.SX]
+    is_ill_conditioned: bool
     n_q: int
     rows: list[dict[int, ca.SX]]
     idle: list[ca.SX]
@@ -121,6 +126,7 @@ class ConstrainedFactor:
             [{row: next(rest) for row in column} for column in self.Y],
             [{row: next(rest) for row in column} for column in self.penalty],
             [next(rest) for _ in self.added],
+            self.is_ill_conditioned,
             self.n_q,
             [],
             [],
@@ -144,17 +150,17 @@ class ConstrainedFactor:
         }
         y = self._schur_solved(b)
         before = dict.fromkeys(y, ca.SX(0))
-        for _ in range(REFINEMENTS - 1 if self.added else 0):
+        for _ in range(REFINEMENTS if self.added else 0):
             again = {row: value + self.added[row] * y[row] for row, value in b.items()}
             before, y = y, self._schur_solved(again)
-        if self.added and not self.rows:
+        if self.is_ill_conditioned and not self.rows:
             left = [self.added[row] * (y[row] - before[row]) for row in range(n_rows)]
             dy = self._schur_solved(dict(enumerate(left)))
             length = refinement_length(self.added, left, [dy[row] for row in range(n_rows)])
             y = {row: value + length * dy[row] for row, value in y.items()}
         self._push(z, y)
         x, multipliers = dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
-        if self.added and self.rows:
+        if self.is_ill_conditioned and self.rows:
             left = missing(self.rows, self.idle, x, multipliers, r2)
             dy = self._schur_solved(dict(enumerate(left)))
             length = refinement_length(self.added, left, [dy[row] for row in range(n_rows)])
@@ -202,7 +208,8 @@ def factorize_constrained(
             added.append(EPSILON * ca.fmax(S[i, i], regularization.floors[i]))
             S[i, i] = S[i, i] + added[i]
         S[i, i] = S[i, i] + resting[i]
-    return ConstrainedFactor(mass, factorize(S, n_rows), Y, penalty, added, n_q, rows, resting)
+    ill = regularization.is_ill_conditioned
+    return ConstrainedFactor(mass, factorize(S, n_rows), Y, penalty, added, ill, n_q, rows, resting)
 
 
 def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:

@@ -113,7 +113,7 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True)
 class Partition:
-    """The reduced equations M a = f, and `seen`, which rewrites an expression in the coordinates that remain."""
+    """The reduced equations M a = f, and `seen`, which rewrites expressions in the remaining coordinates."""
 
     symbols: Symbols
     coordinate_names: tuple[str, ...]
@@ -212,7 +212,9 @@ class _Blocks:
         return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
 
     def multiplier(self, a: ca.SX) -> ca.SX:
-        """lam from the row of d and the accelerations a of u and c. [Lipinski2023, eqs. 26, 27, as above]"""
+        """Multiplier lam of the constraint, from the equation of motion of the dependent coordinate d; `a` has the
+        accelerations of u, then c. [Lipinski2023, eqs. 26, 27]
+        """
         n_u = len(self.u)
         others = ca.vertcat(*[a[i] for i in range(a.numel())])
         a_d = -(self.J[0, self.u] @ others[:n_u] + self.J[0, self.c] @ others[n_u:] + self.b) / self.J[0, self.d]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,8 +18,16 @@ from sim_core.derivation.solving.constrained import NOTHING, Regularization, dia
 from sim_core.derivation.solving.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.description import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm
-from sim_core.solve import coordinate_scales, may_lose_rank, sampled_states
+from sim_core.mechanism.description import (
+    GROUND,
+    Anchored,
+    JointRelation,
+    Mechanism,
+    PrescribedMotion,
+    SpinRelation,
+    UnitNorm,
+)
+from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank, sampled_states
 
 
 class KktFactor(Protocol):
@@ -67,7 +76,11 @@ class Solution:
 
 
 def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
-    """The solution for all constraint modes, whose rows are switched by parameters; f includes all applied forces."""
+    """Symbolic accelerations and multipliers of a mechanism under the applied forces f, for all constraint modes at
+    once.
+
+    Parameters switch the rows of the constraints on and off.
+    """
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
     if mechanism.formulation.startswith("partitioned"):
@@ -130,7 +143,7 @@ def _regularizations(
         Phi, at = whole.call([0.0, q, np.zeros(n_q), held, *looked_up(q)])
         return np.array(Phi).ravel(), np.array(at)
 
-    n_set = len(held) - len(mechanism.switched)  # tunables and captured numbers: the equations are those of any values
+    n_set = len(held) - len(mechanism.switched)  # all but the flags: the equations are those of any values
     fixed = ca.veccat(symbols.t, symbols.q, symbols.v, symbols.p[n_set:], *[lookup.row for lookup in lookups])
 
     def of_tunables(q: np.ndarray) -> tuple[ca.SX, ca.SX]:
@@ -152,24 +165,80 @@ def _regularizations(
     is_set = ca.depends_on(ca.veccat(rows.Phi, J), symbols.p[:n_set])
     states = [of_tunables(q) for q in ([start] if is_set else sampled_states(start, scale, numbers))]
     identity = ca.SX.eye(n_q)
+    ill = _are_ill_conditioned(mechanism, symbols, states, weights)
+    least_ill = _are_ill_conditioned(mechanism, symbols, [(identity, J) for _, J in states], {})
     return (
-        Regularization(_floors([diagonal_of_S(M, J, weights) for M, J in states]), weights),
-        Regularization(_floors([diagonal_of_S(identity, J, {}) for _, J in states]), {}),
+        Regularization(_floors(mechanism, [diagonal_of_S(M, J, weights) for M, J in states], symbols.p), weights, ill),
+        Regularization(
+            _floors(mechanism, [diagonal_of_S(identity, J, {}) for _, J in states], symbols.p), {}, least_ill
+        ),
     )
 
 
-def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
+def _are_ill_conditioned(
+    mechanism: Mechanism, symbols: Symbols, states: list[tuple[ca.SX, ca.SX]], weights: dict[int, ca.SX]
+) -> bool:
+    """Whether S is ill-conditioned in one of the states (M, J), for any of several values of each tunable.
+
+    True too if the bounds of the tunables do not decide it.
+    """
+    matrices = []
+    for M, J in states:
+        n = ca.SX(M)
+        for row, weight in weights.items():
+            n += weight * J[row, :].T @ J[row, :]
+        matrices += [n, J]
+    values = representative_values(mechanism, ca.veccat(*matrices), symbols.p)
+    if values is None:
+        return True
+    evaluated = ca.Function("matrices", [symbols.p], matrices)
+    for p in values:
+        found = [np.array(each) for each in evaluated.call([ca.DM(p)])]
+        if any(is_ill_conditioned(M, J) for M, J in zip(found[::2], found[1::2], strict=True)):
+            return True
+    return False
+
+
+def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> list[list[float]] | None:
+    """Values of the parameters p at which an expression shows what it can become, from the decades of tunables alone.
+
+    The middle of all decades, and each end of the decades of a tunable that the expression contains with the others in
+    the middle; None if it contains a captured number, or a tunable whose bounds are not positive. The equations must
+    not depend on the values that the tunables have now.
+    """
+    entering = [bool(index) for index in ca.which_depends(expression, p, 1, False)] if p.numel() else []
+    n_tunables, n_set = len(mechanism.tunables), p.numel() - len(mechanism.switched)
+    if any(entering[n_tunables:n_set]):
+        return None
+    middle, ends = [1.0] * p.numel(), []
+    for index, tunable in enumerate(mechanism.tunables):
+        if not entering[index]:
+            continue
+        if tunable.decades is None:
+            return None
+        least, most = tunable.decades
+        middle[index] = math.sqrt(least * most)
+        ends += [(index, least), (index, most)]
+    return [middle, *[[*middle[:index], end, *middle[index + 1 :]] for index, end in ends]]
+
+
+def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
     """Smallest scale of each row's regularization: its largest diagonal entry of S over the sampled states.
 
     diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
-    An entry that is an expression of parameters counts with its first state. A row that is zero at all states gets the
-    mean of the other rows.
+    Of the values for different tunables the smallest counts: the floor acts where a row of J vanishes, and must not add
+    to the rows of heavier bodies elsewhere. A row that is zero at all states gets the mean of the other rows.
+    Numbers keep three digits: the last ones of the sampled states differ between processors, and kernels must not.
     """
     found = []
     for column in zip(*diagonals, strict=True):
-        values = [ca.SX(value) for value in column]
-        plain = all(value.is_constant() for value in values)
-        found.append(ca.SX(max(float(value) for value in values)) if plain else values[0])
+        whole = ca.vertcat(*column)
+        values = representative_values(mechanism, whole, p)
+        if values is None:
+            found.append(ca.SX(column[0]))
+            continue
+        evaluated = ca.Function("diagonal", [p], [ca.mmax(whole)])
+        found.append(ca.SX(float(f"{min(float(evaluated(ca.DM(value))) for value in values):.3g}")))
     sizes = [floor for floor in found if not floor.is_zero()]
     mean = sum(sizes, ca.SX(0)) / len(sizes) if sizes else ca.SX(1)
     return [mean if floor.is_zero() else floor for floor in found]
@@ -202,7 +271,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
 
 def has_loops(mechanism: Mechanism) -> bool:
     """Whether bodies and constraints form a closed loop; without one, the rows of valid joints cannot lose rank."""
-    if mechanism.coordinates == "joint":
+    if mechanism.coordinates != "absolute":
         return True
     leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}
 
@@ -215,6 +284,8 @@ def has_loops(mechanism: Mechanism) -> bool:
     for c in mechanism.constraints:
         if isinstance(c, BeamContact | Anchored):
             edges.append((c.body, GROUND))
+        elif isinstance(c, JointRelation | PrescribedMotion):
+            return True  # its row may depend on those of the joints
         elif not isinstance(c, UnitNorm | SpinRelation):
             edges.append((c.body_a, c.body_b))
     for a, b in edges:

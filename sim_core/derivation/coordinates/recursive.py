@@ -11,9 +11,10 @@ from functools import reduce
 
 import casadi as ca
 
-from sim_core.derivation.absolute import inertia_matrix
+from sim_core.derivation.coordinates.absolute import inertia_matrix
+from sim_core.derivation.coordinates.orientations import quasi_velocities
+from sim_core.derivation.coordinates.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
 from sim_core.derivation.symbols import Lifted, Motion, Symbols, symbols_for
-from sim_core.derivation.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
 from sim_core.mechanism.description import Mechanism
 
 
@@ -21,14 +22,18 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     """Symbols, frames, M and f of a tree in joint coordinates, and its inverse dynamics."""
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
-    tree = tree_of(mechanism, symbols)
+    tree, quasi = tree_of(mechanism, symbols), quasi_velocities(mechanism, symbols)
 
     def inertial(a: ca.SX) -> ca.SX:
-        return newton_euler(tree, mechanism, symbols, a)
+        if quasi is None:
+            return newton_euler(tree, mechanism, symbols, a)
+        return quasi.B.T @ newton_euler(tree, mechanism, quasi.symbols, quasi.B @ a + quasi.bias)
 
     f = -inertial(ca.SX(len(names), 1))
     M = _composite_inertia(tree.links, symbols)
-    return symbols, Motion(names, frames_of(tree, symbols), M, f, inertial, tree.twins)
+    M = M if quasi is None else quasi.B.T @ M @ quasi.B
+    frames = frames_of(tree, symbols if quasi is None else quasi.symbols)
+    return symbols, Motion(names, frames, M, f, inertial, tree.twins)
 
 
 @dataclass
@@ -129,7 +134,7 @@ class _Border:
         return _Inertia(inertia.m, h, I)
 
     def close(self) -> None:
-        """Record corresponding lifted values: the k-th of one branch and the k-th of its twin."""
+        """Record pairs of corresponding lifted values: the k-th of one branch and the k-th of its twin branch."""
         for index, places in self._places.items():
             twin = self._links[index].twin
             if index < twin and len(places) == len(self._places[twin]):

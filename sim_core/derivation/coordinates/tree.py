@@ -8,8 +8,10 @@ from functools import cached_property
 import casadi as ca
 
 from sim_core import spatial
+from sim_core.derivation.coordinates.orientations import rotation_of
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
+from sim_core.mechanism.joints import ORIENTED
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,9 @@ class Tree:
     twins: list[tuple[int, int]]
 
 
-def joint_coordinates(joint: Joint) -> tuple[str, ...]:
-    """Names of a joint's coordinates: its own name; for a planar joint with .x .y .theta appended; none if fixed."""
-    if joint.kind == "planar":
-        return tuple(f"{joint.name}.{end}" for end in ("x", "y", "theta"))
-    return () if joint.kind == "fixed" else (joint.name,)
-
-
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
     """Names of the coordinates of all joints, in order."""
-    return tuple(name for joint in mechanism.joints for name in joint_coordinates(joint))
+    return tuple(name for joint in mechanism.joints for name in joint.coordinates)
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
@@ -112,12 +107,14 @@ def _fixed_place(joint: Joint, before: Place) -> Place:
 def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list[Link]:
     """The links of one joint whose parent body is mounted at `before`; the last one carries the joint's child."""
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
-    names, child_point = joint_coordinates(joint), ca.DM(joint.child_point)
+    names, child_point = joint.coordinates, ca.DM(joint.child_point)
     parent, p_PJ, R_PJ = before.link, before.p + before.R @ ca.DM(joint.parent_point), before.R
     if joint.kind == "prismatic":
         along, q = ca.DM(joint.axis), symbols.q[index]
         p_JL = along * q - ca.SX(fixed @ child_point)
         return [Link(names[0], parent, p_PJ, R_PJ, p_JL, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ along))]
+    if joint.kind in ORIENTED:
+        return _oriented_links(joint, (parent, p_PJ, R_PJ), index, symbols)
     links: list[Link] = []
     slides = spatial.perpendicular_axes(joint.axis) if joint.kind == "planar" else ()
     for number, axis in enumerate(slides):
@@ -129,6 +126,31 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
     # the frame's origin moves on a circle about the joint's point
     s_v = ca.cross(child_point, turning)
     return [*links, Link(names[-1], parent, p_PJ, R_PJ, -(R_JL @ child_point), R_JL, ca.SX(turning), ca.SX(s_v))]
+
+
+def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symbols: Symbols) -> list[Link]:
+    """The links of a spherical or free joint: three slides along the parent's axes if free, then three rotations.
+
+    at  parent link, and p_PJ, R_PJ of the joint there
+    The three rotations are about the axes of the child, which they share; `quasi_velocities` explains their velocities.
+    """
+    (parent, p_PJ, R_PJ), names = at, joint.coordinates
+    zero, same, child_point = ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)
+    links: list[Link] = []
+    for number, name in enumerate(names[:-3]):
+        axis = same[:, number]
+        p_JL = axis * symbols.q[index + number]
+        links.append(Link(name, parent, p_PJ, R_PJ, p_JL, ca.SX(same), ca.SX(zero), ca.SX(axis)))
+        parent, p_PJ, R_PJ = index + number, zero, same
+    R_JL = ca.SX(ca.DM(joint.rotation)) @ rotation_of(joint, symbols, index + len(names) - 3)
+    p_JL = -(R_JL @ child_point)
+    for number, name in enumerate(names[-3:]):
+        turning = same[:, number]
+        s_v = ca.SX(ca.cross(child_point, turning))
+        links.append(Link(name, parent, p_PJ, R_PJ, p_JL, R_JL, ca.SX(turning), s_v))
+        parent, p_PJ, R_PJ = index + len(links) - 1, zero, same
+        p_JL, R_JL = ca.SX(zero), ca.SX(same)
+    return links
 
 
 def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:

@@ -24,7 +24,7 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     for body in mechanism.bodies:
         stop = start + len(body.free_coordinates)
         frames[body.name] = _frame(body, symbols, start)
-        M_body, f_body = _newton_euler(body, frames[body.name], mechanism, symbols, slice(start, stop))
+        M_body, f_body = newton_euler(body, frames[body.name], mechanism, symbols, slice(start, stop))
         M[start:stop, start:stop] = M_body
         f[start:stop] = f_body
         start = stop
@@ -70,9 +70,8 @@ def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
     return ca.vertcat(ca.horzcat(xx, xy, xz), ca.horzcat(xy, yy, yz), ca.horzcat(xz, yz, zz))
 
 
-def _newton_euler(
-    body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice
-) -> tuple[ca.SX, ca.SX]:
+def newton_euler(body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice) -> tuple[ca.SX, ca.SX]:
+    """A body's share of M and f, from Newton-Euler projected on the coordinates of a block that move it."""
     q, v = symbols.q[block], symbols.v[block]
     mass, inertia = symbols.number(body.mass), inertia_matrix(body, symbols)
     center = frame.point(body.center_of_mass)

@@ -1,0 +1,54 @@
+"""Derivation in absolute angles: the angle against the ground of every link of a tree of parallel revolute joints."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from sim_core import spatial
+from sim_core.derivation.coordinates.absolute import newton_euler
+from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols, ground_frame, symbols_for
+from sim_core.mechanism.checks.names import coordinate_names
+from sim_core.mechanism.description import GROUND, Mechanism
+
+
+def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
+    """Symbols, frames, M and f of a tree in absolute angles."""
+    names = tuple(coordinate_names(mechanism))
+    symbols = symbols_for(mechanism, len(names))
+    frames = _frames(mechanism, symbols)
+    M, f = ca.SX(len(names), len(names)), ca.SX(len(names), 1)
+    for body in mechanism.bodies:
+        M_body, f_body = newton_euler(body, frames[body.name], mechanism, symbols, slice(0, len(names)))
+        M, f = M + M_body, f + f_body
+    return symbols, Motion(names, frames, M, f, lambda a: M @ a - f)
+
+
+def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
+    """{body: frame}: R_WB = turn(axis, angle) C with the constant rotations C of the joints, all about one axis."""
+    axis = mechanism.moving_joints[0].axis
+    frames = ground_frame()
+    angle, rate, turned = {GROUND: ca.SX(0)}, {GROUND: ca.SX(0)}, {GROUND: ca.DM.eye(3)}
+    count = 0
+    for joint in mechanism.joints:
+        parent, child = joint.parent, joint.child
+        angle[child], rate[child] = angle[parent], rate[parent]
+        if joint.kind != "fixed":
+            angle[child], rate[child] = symbols.q[count], symbols.v[count]
+            count += 1
+        turned[child] = turned[parent] @ ca.DM(joint.rotation)
+        R = spatial.rotation_about(axis, angle[child]) @ turned[child]
+        p = frames[parent].point(joint.parent_point) - R @ ca.DM(joint.child_point)
+        frames[child] = Frame(p, R, ca.DM(axis) * rate[child])
+    return frames
+
+
+def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
+    """Joint positions (n_q,) of absolute angles (n_q,), rad: each angle less that of the joint's parent."""
+    of_body, found, count = {GROUND: ca.SX(0)}, [], 0
+    for joint in mechanism.joints:
+        of_body[joint.child] = of_body[joint.parent]
+        if joint.kind != "fixed":
+            of_body[joint.child] = angles[count]
+            found.append(angles[count] - of_body[joint.parent])
+            count += 1
+    return ca.vertcat(*found)

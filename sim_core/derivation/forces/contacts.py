@@ -1,0 +1,69 @@
+"""Contacts of spheres in the equations: normal force, friction, stored energy, power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+
+from sim_core.derivation.symbols import Frame, Frames, Symbols
+from sim_core.mechanism.contacts import SphereContact
+from sim_core.mechanism.description import Mechanism
+
+LEAST = 1e-12  # m: below it, two centres have no direction between them
+
+
+@dataclass(frozen=True)
+class ContactForce:
+    """The force of one contact.
+
+    force        world force (3,) on the contact's body, N; the other body gets the opposite one at the same point
+    generalized  the same, by virtual power, (n_q,)
+    stored       J
+    power        rate at which the contact adds to the energy, stored energy included, W; never positive
+    """
+
+    force: ca.SX
+    generalized: ca.SX
+    stored: ca.SX
+    power: ca.SX
+
+
+def contact_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, ContactForce]:
+    """{contact: its force} of every contact of spheres. [HuntCrossley1975, eq. 11]"""
+    return {contact.name: _force(contact, frames, symbols) for contact in mechanism.contacts}
+
+
+def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactForce:
+    body, other = frames[contact.body], frames[contact.other]
+    center, offset = body.point(contact.center), body.point(contact.center) - other.point(contact.other_point)
+    if contact.other_radius is None:
+        normal = other.axis(contact.normal)
+        depth = contact.radius - ca.dot(normal, offset)
+    else:
+        apart = ca.norm_2(offset)
+        normal = offset / ca.fmax(apart, LEAST)
+        depth = contact.radius + contact.other_radius - apart
+    at = center - contact.radius * normal
+    sliding = _velocity(body, at, symbols) - _velocity(other, at, symbols)
+    rising = ca.dot(normal, sliding)  # -d depth / dt
+    tangential = sliding - rising * normal
+    pressed = ca.fmax(depth, 0.0)
+    powers = {1.0: pressed, 1.5: pressed * ca.sqrt(pressed), 2.0: pressed * pressed}
+    k, c = symbols.number(contact.stiffness), symbols.number(contact.dissipation)
+    elastic = k * powers[contact.exponent]
+    pushing = elastic if contact.dissipation == 0.0 else elastic * ca.fmax(1.0 - 1.5 * c * rising, 0.0)
+    force = pushing * normal
+    if contact.friction != 0.0:
+        least = symbols.number(contact.slip_velocity)
+        speed = ca.sqrt(ca.dot(tangential, tangential) + least * least)
+        force -= symbols.number(contact.friction) * pushing * tangential / speed
+    generalized = ca.jacobian(sliding, symbols.v).T @ force
+    power = ca.dot(force, sliding) - elastic * rising
+    return ContactForce(force, generalized, elastic * pressed / (contact.exponent + 1.0), power)
+
+
+def _velocity(frame: Frame, at: ca.SX, symbols: Symbols) -> ca.SX:
+    """World velocity of the body-fixed point that is at the world position `at` now."""
+    origin = ca.jtimes(frame.p, symbols.q, symbols.v)
+    return origin + ca.cross(frame.w_W, at - frame.p)
