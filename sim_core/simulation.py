@@ -26,7 +26,7 @@ from sim_core.errors import (
 from sim_core.events.step import GuardsRepeat, StepEvents
 from sim_core.events.switching import Switching
 from sim_core.integrators.ledger import MARKS
-from sim_core.integrators.steppers import Stepper, stepper_named
+from sim_core.integrators.steppers import STEPPERS, Stepper, stepper_named
 from sim_core.integrators.workspace import (
     EVENT,
     HISTORY,
@@ -41,6 +41,7 @@ from sim_core.kernels.quaternions import quaternions
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
+from sim_core.monitoring.impacts import too_fast_impacts
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
 from sim_core.monitoring.readings import Readings
@@ -48,6 +49,7 @@ from sim_core.stabilization.registry import stabilizer_named
 from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
+from sim_core.support.notebook import simulation_html
 from sim_core.system import System
 
 NEVER = 2**63 - 1  # a tick that no run reaches
@@ -89,6 +91,13 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
+        if system.mechanism.oriented_joints and self.stepper.spans_steps:
+            names = ", ".join(each.name for each in STEPPERS.values() if not each.spans_steps)
+            joint = system.mechanism.oriented_joints[0]
+            raise InvalidRequest(
+                f"stepper {self.stepper.name!r} spans several steps, but the coordinates of joint {joint.name!r} "
+                f"({joint.kind}) change after each step; use one of {names}"
+            )
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
         if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
@@ -121,6 +130,8 @@ class Simulation:
         self.reset()
         self._warn_of_missed(stacklevel=3)
         self._check_modes(stacklevel=4)
+        for line in too_fast_impacts(system, self.stepper, self.step_s, self._start[0]):
+            warnings.warn(line, StepTooLargeWarning, stacklevel=2)
 
     def _bind_readings(self) -> None:
         system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
@@ -144,6 +155,10 @@ class Simulation:
             *self.stabilizer.correction_mode(),
         ]
         return np.array(row, dtype=np.int64)
+
+    def _repr_html_(self) -> str:
+        """The simulation at the end of a notebook cell."""
+        return simulation_html(self)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -222,11 +237,18 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """The finding that the step is too large for the fastest mode, since the reset; None if there was none.
+        """The finding of a check since the reset that the step is too large for the fastest mode; None if there was
+        none.
 
         Checked when the tick is a power of four up to 65536, then at every multiple of 65536.
         """
         return self._too_large
+
+    @step_too_large.setter
+    def step_too_large(self, found: StepTooLarge | None) -> None:
+        """Continue with a finding made before a snapshot: it is not reported again."""
+        self._too_large = found
+        self._schedule_mode_check()
 
     def warm_up(self) -> None:
         """Compile the stepping loop without changing the state, so that the first step takes as long as any other."""
@@ -368,6 +390,8 @@ class Simulation:
         self._warned_of_residual = False
         w.p[:] = self.system.default_parameters()
         w.p[: len(self._parameters)] = self._parameters
+        if system_rebases := self.system.addresses.get("rebase"):
+            BoundKernel(system_rebases, [w.t, w.q, w.v, w.u, w.p], [w.q, w.v, w.p])()
         self._tick = 0
         self._too_large = None
         self._schedule_mode_check()
@@ -395,7 +419,7 @@ class Simulation:
             warnings.warn(missed_line(self.system.mechanism, missed), StartWarning, stacklevel=stacklevel)
 
     def _refresh(self) -> None:
-        """Recompute what depends on the state: the wrapped angles and the guard values."""
+        """Recompute the wrapped angles and the guard values from the state."""
         w = self._w
         w.t[0] = self.time
         self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
@@ -513,6 +537,16 @@ class Simulation:
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
         return *self.readings.motion(), self.readings.effort()
+
+    def frames(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """{joint: (pose (7,), twist (6,))} of the spherical and free joints.
+
+        Pose: position of the child's point from the parent's, m, along the parent's axes; then the quaternion, w x y z,
+        of the child's axes in the parent's. Twist: linear velocity, m/s, along the parent's axes; then angular
+        velocity, rad/s, in the child's axes.
+        """
+        names = [joint.name for joint in self.system.mechanism.oriented_joints]
+        return dict(zip(names, zip(*self.readings.frames(), strict=True), strict=True))
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""

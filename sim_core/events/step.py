@@ -129,7 +129,7 @@ class StepEvents:
         return found
 
     def _receding(self) -> np.ndarray:
-        """(n_guards,) points whose present velocity points back to the side from which they crossed their level."""
+        """(n_guards,) bool: the guard's value moves back to the side from which it crossed its level."""
         change = self._after - self._before
         slow = SLOW * np.abs(change) / self._step_s
         receding: np.ndarray = self._rates() * np.sign(change) < -slow

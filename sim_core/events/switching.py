@@ -94,7 +94,8 @@ class Switching:
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
-        """Raise InvalidRequest for an unknown constraint mode, or if the flags in p contradict it.
+        """Raise InvalidRequest for an unknown constraint mode, or if the parameters that switch constraints contradict
+        the mode.
 
         The flags of an unnamed set must be 0 or 1.
         """
@@ -110,18 +111,18 @@ class Switching:
                     else "no constraint mode"
                 )
                 raise InvalidRequest(
-                    f"state is in {where}, and the switch of constraint {name!r} in its p is {flag:g}; "
+                    f"state is in {where}, and the parameter that switches constraint {name!r} is {flag:g}; "
                     f"it must be {right:g}"
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Enter the constraint mode with this index; for UNNAMED, p already holds the flags."""
+        """Enter the constraint mode with this index; for UNNAMED, the parameters p already contain the switches."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
 
     def switch(self, guard: int) -> None:
-        """Fire a guard: switch the constraints that it engages and releases, or enter its target mode."""
+        """Apply a guard: switch the constraints that it engages and releases, or enter its target mode."""
         if self._by_name[guard]:
             self.enter(int(self._target[guard]))
             return

@@ -1,4 +1,4 @@
-"""Classical Runge-Kutta step of many systems at once; the same code for any number of them."""
+"""Classical Runge-Kutta step of many systems at once; the same code for any number of systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Energy ledger: E - E0 minus the work done on the mechanism and the energy of events and changed parameters.
+"""Energy ledger: energy E minus its initial value, the work done on the mechanism and the energy of events and changed
+parameters.
 
 The power of efforts, loads and dampers is integrated over each tick with the two-point Gauss rule, on the cubic Hermite
 interpolant of the states at its ends: order 4, the same for every stepper, without influence on the motion. The work of
@@ -38,21 +39,27 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
     if calls[POWER, 0] == 0:
         return
     row = int(m.ledger[TICK]) % HISTORY
-    n, h = m.state.shape[1], m.scalars[TIME] - m.history[row, 0]
+    n, begin, end = m.state.shape[1], m.history[row, 0], m.scalars[TIME]
+    h = end - begin
     for i in range(n):
         m.state[Q_KEPT, i], m.state[V_KEPT, i] = m.state[Q, i], m.state[V, i]
     for point in range(2):
         s = GAUSS if point == 0 else 1.0 - GAUSS
         r = 1.0 - s
+        # weights of q0, v0, q1, v1 in the cubic, and of q1 - q0, v0, v1 in its derivative
+        a, b, c, d = r * r * (1.0 + 2.0 * s), r * r * s * h, s * s * (3.0 - 2.0 * s), -s * s * r * h
+        difference, before, after = 6.0 * s * r / h, r * (1.0 - 3.0 * s), s * (3.0 * s - 2.0)
         for i in range(n):
             q0, v0 = m.history[row, 1 + i], m.history[row, 1 + n + i]
             q1, v1 = m.state[Q_KEPT, i], m.state[V_KEPT, i]
-            m.state[Q, i] = r * r * ((1.0 + 2.0 * s) * q0 + s * h * v0) + s * s * ((3.0 - 2.0 * s) * q1 - r * h * v1)
-            m.state[V, i] = 6.0 * s * r * (q1 - q0) / h + r * (1.0 - 3.0 * s) * v0 + s * (3.0 * s - 2.0) * v1
+            m.state[Q, i] = a * q0 + b * v0 + c * q1 + d * v1
+            m.state[V, i] = difference * (q1 - q0) + before * v0 + after * v1
+        m.scalars[TIME] = begin + s * h
         call_kernel(calls[POWER, 0], calls[POWER, 1], calls[POWER, 2])
         m.ledger[WORK] += 0.5 * h * m.ledger[POWER_NOW]
     for i in range(n):
         m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
+    m.scalars[TIME] = end
 
 
 @inlined

@@ -52,6 +52,7 @@ from sim_core.integrators.workspace import (
     PSEUDO_INVERSE,
     Q_KEPT,
     R2,
+    REBASE,
     RESIDUAL,
     SAMPLED,
     SMALL,
@@ -222,6 +223,13 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def rebase(m, calls):  # type: ignore[no-untyped-def]
+    """Move the rotations of spherical and free joints from q to the quaternions in p."""
+    if calls[REBASE, 0] != 0:
+        call_kernel(calls[REBASE, 0], calls[REBASE, 1], calls[REBASE, 2])
+
+
+@inlined
 def count_turns(m, calls):  # type: ignore[no-untyped-def]
     """Update the whole turns of the joints whose angle is wrapped by an arctangent."""
     if m.angles.shape[1] == 0:
@@ -286,7 +294,7 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 
 @inlined
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
-    """Finish a step: energy ledger, projection, turns, guards.
+    """Finish a step: energy ledger, projection, orientations, turns, guards.
 
     Returns a status (DONE, DIVERGED, EVENT) and the index of the first guard that fires, or -1.
     """
@@ -295,6 +303,7 @@ def end_step(m, calls, law):  # type: ignore[no-untyped-def]
         project(m, calls, law)
     if not is_finite(m):
         return DIVERGED, -1
+    rebase(m, calls)
     check_energy(m, calls)
     count_turns(m, calls)
     guard = crossed_guard(m, calls)

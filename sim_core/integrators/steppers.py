@@ -12,7 +12,7 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators import loops
-from sim_core.integrators.tableaus import (
+from sim_core.integrators.methods.tableaus import (
     DORMAND_PRINCE,
     DORMAND_PRINCE_DENSE,
     DORMAND_PRINCE_FIXED,
@@ -23,7 +23,7 @@ from sim_core.integrators.tableaus import (
     Tableau,
 )
 from sim_core.kernels.native import compiling
-from sim_core.typed import typed
+from sim_core.tables import arguments
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Stepper:
     pole           where the sampled stabilizer puts its poles under this stepper
     memory         numbers kept between steps: constant, per coordinate, and per pair of coordinates
     adaptive       whether error control chooses the steps, so that they are stable at any tick
+    spans_steps    whether it uses positions or accelerations of earlier steps, which a change of coordinates between
+                   steps does not allow
     integrates_past_tick  whether it integrates past the tick, so that changed inputs or parameters restart it there
     options        further constant arguments of the loop
     extras         function of n_q that returns the loop's arguments, instead of tableau and options
@@ -58,6 +60,7 @@ class Stepper:
     pole: float = 0.3
     memory: tuple[int, ...] = ()
     adaptive: bool = False
+    spans_steps: bool = False
     integrates_past_tick: bool = False
     options: tuple[float, ...] = ()
     extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
@@ -89,7 +92,9 @@ class Stepper:
         return (*self.tableau.arrays(), *error, *dense, *self.options)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
-        """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage; stable if at most 1."""
+        """Spectral radius of one step of size h for e'' = -kp e - kd e', the feedback evaluated at every stage; stable
+        if at most 1.
+        """
         if self.adaptive:
             return 0.0
         if self.amplification is not None:
@@ -196,7 +201,7 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
         )
 
     constants = [place * gamma * share, place * beta * share, place, share, old, beta, gamma]
-    return _one_stage("generalized_alpha", constants, tolerance, amplification=amplification)
+    return _one_stage("generalized_alpha", constants, tolerance, amplification=amplification, spans_steps=True)
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
@@ -228,18 +233,18 @@ def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
 
     A sampled stabilizer is held over the integrator's own steps.
     """
-    more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True}
+    more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True, "spans_steps": True}
     return _controlled("dopri5_dense", loops.dense, DORMAND_PRINCE_DENSE, rtol, atol, **more)
 
 
 def adams_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Adams methods of order 1 to 12, by scipy's VODE. Each call of `step` or `advance` is a separate integration."""
-    return _controlled("adams_variable", loops.adams, None, rtol, atol)
+    return _controlled("adams_variable", loops.adams, None, rtol, atol, spans_steps=True)
 
 
 def radau_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Radau IIA 5 with error control, by scipy. Each call of `step` or `advance` is a separate integration."""
-    return _controlled("radau_variable", loops.radau, None, rtol, atol)
+    return _controlled("radau_variable", loops.radau, None, rtol, atol, spans_steps=True)
 
 
 STEPPERS: dict[str, Stepper] = {
@@ -248,7 +253,7 @@ STEPPERS: dict[str, Stepper] = {
         Stepper("rk4", 4, 4, 4, loops.explicit, RK4),
         Stepper("semi_implicit", 1, 1, 1, loops.semi_implicit, hold_coefficient=1.0),
         Stepper("dopri5", 5, 6, 6, loops.explicit, DORMAND_PRINCE_FIXED),
-        Stepper("abm4", 4, 4, 2, loops.multistep, RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
+        Stepper("abm4", 4, 4, 2, loops.multistep, RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6), spans_steps=True),
         implicit_midpoint(),
         generalized_alpha(),
         tr_bdf2(),
@@ -284,4 +289,4 @@ def stepper_named(name: str, **options: Any) -> Stepper:
     if not options:
         return STEPPERS[name]
     maker: Callable[..., Stepper] = ADJUSTABLE.get(name, lambda: STEPPERS[name])
-    return maker(**typed(f"stepper {name!r}", maker, options))
+    return maker(**arguments(f"stepper {name!r}", maker, options))

@@ -17,7 +17,7 @@ NEGLIGIBLE = (
 )
 
 # rows of `calls`
-ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER, SOLVE_RESIDUAL = range(10)
+ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER, SOLVE_RESIDUAL, REBASE = range(11)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
 LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
@@ -91,7 +91,7 @@ class Workspace:
 
 
 class Calls:
-    """The kernels that a loop calls, bound to a workspace: each row of `table` (10, 3) is address, inputs, outputs.
+    """The kernels that a loop calls, bound to a workspace: each row of `table` (11, 3) is address, inputs, outputs.
 
     The address is 0 for a kernel that the system does not have.
     """
@@ -110,6 +110,7 @@ class Calls:
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
             ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
             POWER: (addresses["power"] if system.does_work else 0, state, [w.ledger[2:3]]),
+            REBASE: (addresses.get("rebase", 0), state, [w.q, w.v, w.p]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)
         self._keep = []

@@ -10,9 +10,9 @@ the step's end, each (q, v): 2 n].
 
 from __future__ import annotations
 
-from sim_core.integrators.adaptive import GROW, SAFETY, SHRINK, scaled_error
 from sim_core.integrators.ledger import book_work, check_energy
-from sim_core.integrators.runge_kutta import explicit_step
+from sim_core.integrators.methods.adaptive import GROW, SAFETY, SHRINK, scaled_error
+from sim_core.integrators.methods.runge_kutta import explicit_step
 from sim_core.integrators.step import (
     begin_step,
     count_turns,

@@ -7,7 +7,7 @@ stepper's memory.
 from __future__ import annotations
 
 from sim_core.integrators.ledger import book_work, check_energy
-from sim_core.integrators.runge_kutta import explicit_step
+from sim_core.integrators.methods.runge_kutta import explicit_step
 from sim_core.integrators.step import (
     begin_step,
     count_turns,
@@ -15,6 +15,7 @@ from sim_core.integrators.step import (
     is_finite,
     measure,
     project,
+    rebase,
     remember,
     take_back,
 )
@@ -101,6 +102,7 @@ def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rt
         if status != DONE or not is_finite(m):
             return max(status, DIVERGED), step, -1
         book_work(m, calls)
+        rebase(m, calls)
         check_energy(m, calls)
         count_turns(m, calls)
         guard = crossed_guard(m, calls)

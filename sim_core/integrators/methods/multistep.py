@@ -9,7 +9,7 @@ Memory: [number of past derivatives, their step, then (v, a) from one, two and t
 
 from __future__ import annotations
 
-from sim_core.integrators.runge_kutta import explicit_step
+from sim_core.integrators.methods.runge_kutta import explicit_step
 from sim_core.integrators.step import accelerate, begin_step, end_step, measure, remember
 from sim_core.integrators.workspace import DONE, DQDT, DVDT, EVENT, Q0, TIME, V0, Q, V
 from sim_core.kernels.compiled import inner, loop

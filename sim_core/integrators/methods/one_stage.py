@@ -11,7 +11,8 @@ n)]. Stage memory: q*, v*; then a. Generalized-alpha stores its auxiliary accele
 
 from __future__ import annotations
 
-from sim_core.integrators.implicit import (
+from sim_core.integrators.linear import solve_factorized
+from sim_core.integrators.methods.implicit import (
     HAS_STAGES,
     HAS_TANGENT,
     KEPT,
@@ -24,7 +25,6 @@ from sim_core.integrators.implicit import (
     is_factored,
     take_tangent,
 )
-from sim_core.integrators.linear import solve_factorized
 from sim_core.integrators.step import accelerate, begin_step, end_step, evaluate, measure, remember
 from sim_core.integrators.workspace import (
     ACCELERATION,

@@ -1,0 +1,80 @@
+"""Compiles a stepping loop in a process of its own, while this one derives a mechanism and compiles its kernels.
+
+A loop depends on its stepper alone, not on the mechanism, and takes most of the time to the first state of a run
+whose machine code is not cached. The process writes the loop to the cache, from which `Simulation.warm_up` loads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from sim_core.integrators.steppers import Stepper, stepper_named
+from sim_core.integrators.workspace import LAW_SOLVE, SOLVE_RESIDUAL, Memory
+
+LONGEST_S = 300.0  # time after which the process is given up; the loop is then compiled here
+
+
+def argument_types(stepper: Stepper) -> tuple[Any, ...]:
+    """The numba types of the arguments with which a Simulation calls this stepper's loop; equal for all systems."""
+    import numba
+
+    dimensions = {"state": 2, "rows": 2, "stages": 3, "angles": 2, "guards": 2, "history": 2}
+    memory = Memory(**{name: np.zeros((1,) * dimensions.get(name, 1)) for name in Memory._fields})
+    calls = np.zeros((SOLVE_RESIDUAL + 1, 3), dtype=np.int64)
+    law = np.zeros(LAW_SOLVE + 1, dtype=np.int64)
+    return tuple(map(numba.typeof, (0, 1.0, 0, memory, calls, law, *stepper.arguments(1))))
+
+
+@contextmanager
+def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
+    """Context in which the loop of a stepper is compiled by another process; its end waits for that.
+
+    Does nothing if the loop is cached, or if the load of the last minute leaves no core idle: the process takes 1.5 s
+    of processor time for its own imports. If it fails, the loop is compiled when it is first called.
+    stepper  name, or a mapping of name and options, as in a launch file
+    """
+    table = {"name": stepper} if isinstance(stepper, str) else dict(stepper)
+    found = stepper_named(**table)
+    if _is_cached(found) or os.getloadavg()[0] > len(os.sched_getaffinity(0)) - 1:
+        yield
+        return
+    from sim_core.kernels.native import compiling
+
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(table)]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield
+            if process.poll() is None:
+                with compiling(f"the loop of {found.name!r}"):
+                    process.wait(LONGEST_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            process.kill()
+
+
+def _is_cached(stepper: Stepper) -> bool:
+    from sim_core.kernels.compiled import is_kept
+
+    return is_kept(stepper.loop())
+
+
+def main(text: str) -> None:
+    """Compile the loop of the stepper in a JSON object of name and options, and write it to the cache."""
+    stepper = stepper_named(**json.loads(text))
+    stepper.loop().compile(argument_types(stepper))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
