@@ -3,6 +3,7 @@
     batch = system.batch(lanes=8)
     batch.inverse_dynamics(q, v, a)                     # rows of any number of systems
     batch.rollout(q0, v0, u, step_s=1e-3, steps=1000)   # RK4, every system from its own start
+    batch.peaks(q0, v0, u, step_s=1e-3, steps=1000)     # the same motions, of which only the ranges are kept
 
 A batch kernel computes what the scalar kernel of that name computes, with one number per system in place of each
 number. Batch kernels are compiled when a Batch is first created, and cached like the others.
@@ -10,6 +11,7 @@ number. Batch kernels are compiled when a Batch is first created, and cached lik
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +22,11 @@ from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
 
 if TYPE_CHECKING:
+    from sim_core.peaks import Peaks, RangeLoop
     from sim_core.system import System
 
-LANES = (2, 4, 8)
+LANES = (2, 4, 8, 16, 32)
+STABILIZERS = ("none", "sampled_fuzzy")
 KERNELS = ("inverse_dynamics", "forward_dynamics", "rates")
 Array = np.ndarray
 
@@ -39,7 +43,8 @@ class Rollout:
 class Batch:
     """The kernels of a system for `lanes` copies at once. Holds no state.
 
-    Constraints act at the acceleration level, without stabilization, as in the first constraint mode.
+    Constraints act at the acceleration level, as in the first constraint mode, and without stabilization unless a run
+    asks for it.
     """
 
     def __init__(self, system: System, lanes: int) -> None:
@@ -61,6 +66,7 @@ class Batch:
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
                 library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
         self._library = library
+        self._loops: dict[bool, RangeLoop] = {}  # with and without stabilizer
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
         """A kernel bound to arrays that the caller owns, each (size, lanes): element i of system k at [i, k].
@@ -69,9 +75,13 @@ class Batch:
         forward_dynamics  t, q, v, tau, p -> a, lam
         rates             t, q, v, u, p -> a, lam
         """
-        for array in [*inputs, *outputs]:
+        for number, array in enumerate([*inputs, *outputs], start=1):
             if array.ndim != 2 or array.shape[1] != self.lanes or not array.flags.c_contiguous:
-                raise ValueError(f"an array has shape {array.shape}; this batch takes (size, {self.lanes}), row by row")
+                order = "C" if array.flags.c_contiguous else "not C"
+                raise ValueError(
+                    f"kernel {name!r}: array {number} has shape {array.shape}, {order}-contiguous; it takes "
+                    f"C-contiguous arrays of shape (size, {self.lanes})"
+                )
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
@@ -100,31 +110,43 @@ class Batch:
         return result
 
     def rollout(
-        self, q0: Any, v0: Any, u: Any = None, *, step_s: float, steps: int, every: int = 1, p: Any = None
+        self,
+        q0: Any,
+        v0: Any,
+        u: Any = None,
+        *,
+        step_s: float,
+        steps: int,
+        every: int = 1,
+        p: Any = None,
+        stabilizer: str = "none",
     ) -> Rollout:
         """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q); returns every `every`-th state.
 
-        u  actuator efforts: None for zero, (n, n_u) constant, or (n, steps, n_u) with one row per step
-        p  parameters (n, n_p), by default the mechanism's values
-        Efforts are not limited. A system that diverges has non-finite entries from there on and does not affect the
-        others. Raises InvalidRequest for sizes that do not fit and for mechanisms with guards, whose events need a
-        Simulation.
+        u           actuator efforts: None for zero, (n, n_u) constant, or (n, steps, n_u) with one row per step;
+                    clipped to the actuators' limits, as a Simulation clips them
+        p           parameters (n, n_p), by default the mechanism's values
+        stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
+        A system that diverges has non-finite entries from there on and does not affect the others. Raises
+        InvalidRequest for sizes that do not fit, for mechanisms with guards, whose events need a Simulation, and for
+        spherical and free joints.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
 
         system, lanes = self.system, self.lanes
-        if system.mechanism.guards:
-            raise InvalidRequest(
-                f"{system.mechanism.name!r} changes its constraint mode at guards; a rollout keeps one"
-            )
-        if steps < 0 or every < 1 or not 0 < step_s < np.inf:
-            raise InvalidRequest(
-                f"steps {steps}, every {every}, step_s {step_s}: these must be >= 0, >= 1 and positive"
-            )
-        count = len(np.atleast_2d(np.asarray(q0, dtype=float)))
+        count = self._checked_run(q0, step_s, steps, every)
         starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
         efforts, parameters = self._efforts(u, count, steps), self._parameters(p, count)
+        times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
+        gains = self._gains(stabilizer, float(step_s))
+        if gains.size:
+            from sim_core.peaks import Work, followed
+
+            rows = {"q": starts[0], "v": starts[1], "u": efforts[:, 0], "p": parameters}
+            rows["gains"] = np.tile(gains, (count, 1))
+            work = Work(self._loop_for(True), rows, steps, float(step_s))
+            return Rollout(times, *followed(work, efforts, every))
         recorded = np.zeros((2, count, steps // every + 1, system.n_q))
         w = [np.zeros((size, lanes)) for size in (1, system.n_q, system.n_q, system.n_u, parameters.shape[1])]
         a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.constraint_modes[0].n_rows, lanes))
@@ -144,8 +166,85 @@ class Batch:
             kept = record.reshape(2, len(record[0]), -1)
             advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
-        times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         return Rollout(times, recorded[0], recorded[1])
+
+    def peaks(
+        self,
+        q0: Any,
+        v0: Any,
+        u: Any = None,
+        *,
+        step_s: float,
+        steps: int,
+        p: Any = None,
+        stabilizer: str = "none",
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Peaks:
+        """Smallest and largest value of every state over a run of n systems from q0, v0 (n, n_q), without storing the
+        motion.
+
+        Integrates as `rollout` does (equal to rounding). Between two steps, an extremum of the cubic through values and
+        slopes at both counts. The result of a system does not depend on the lanes, the threads or the other systems.
+
+        u           actuator efforts: None for zero, or (n, n_u) constant, clipped to the actuators' limits
+        stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
+        threads     threads that share the systems, by default one per processor; the GIL is released
+        progress    called about every 20 ms with the numbers of finished and of all systems
+        Raises InvalidRequest as `rollout` does.
+        """
+        from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
+
+        system = self.system
+        count = self._checked_run(q0, step_s, steps, 1)
+        rows = {what[0]: self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))}
+        rows["u"] = self._efforts(u, count, -1)[:, 0]
+        rows["p"] = self._parameters(p, count)
+        rows["gains"] = np.tile(self._gains(stabilizer, float(step_s)), (count, 1))
+        work = Work(self._loop_for(rows["gains"].shape[1] > 0), rows, steps, float(step_s), progress)
+        work.carry_out(usable_threads(threads))
+        how = float(step_s), steps, "rk4", stabilizer, self.lanes, cpu_name()
+        return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how)
+
+    def _loop_for(self, stabilized: bool) -> RangeLoop:
+        from sim_core.peaks import RangeLoop
+
+        if stabilized not in self._loops:
+            self._loops[stabilized] = RangeLoop.of(self.system, self.lanes, stabilized)
+        return self._loops[stabilized]
+
+    def _gains(self, stabilizer: str, step_s: float) -> Array:
+        """Gains Kp, Kd, Ku of the stabilizer at this step; empty without a stabilizer or without constraints."""
+        from sim_core.integrators.steppers import stepper_named
+        from sim_core.stabilization.stabilizers import SampledFuzzy
+
+        if stabilizer not in STABILIZERS:
+            raise InvalidRequest(f"a batch has no stabilizer {stabilizer!r}; it has {' and '.join(STABILIZERS)}")
+        if stabilizer == "none" or not self.system.max_rows:
+            return np.zeros(0)
+        length = self.system.mechanism.characteristic_length
+        eps, rho, hold, slope = SampledFuzzy().gains(step_s, stepper_named("rk4"), length)[:4]
+        k1 = (1.0 - rho) ** 2
+        k2 = 2.0 * (1.0 - rho) - hold * k1
+        return np.asarray([1.0 / eps, k2 / k1 * step_s / eps, k1 * eps / (slope * step_s**2)])
+
+    def _checked_run(self, q0: Any, step_s: float, steps: int, every: int) -> int:
+        """Number of systems of a run; raises InvalidRequest for arguments that are invalid or do not fit together."""
+        if self.system.mechanism.guards:
+            raise InvalidRequest(
+                f"{self.system.mechanism.name!r} changes its constraint mode at guards; a batch keeps one"
+            )
+        if self.system.mechanism.oriented_joints:
+            joint = self.system.mechanism.oriented_joints[0]
+            raise InvalidRequest(
+                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}; a batch integrates no "
+                "spherical and no free joints: use a Simulation"
+            )
+        if steps < 0 or every < 1 or not 0 < step_s < np.inf:
+            raise InvalidRequest(
+                f"steps {steps}, every {every}, step_s {step_s}: these must be >= 0, >= 1 and positive"
+            )
+        return len(np.atleast_2d(np.asarray(q0, dtype=float)))
 
     def _rows(self, name: str, value: Any, count: int, size: int) -> Array:
         array = np.atleast_2d(np.asarray(value, dtype=float))
@@ -165,19 +264,23 @@ class Batch:
         return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int) -> Array:
-        """Actuator efforts as an array (count, 1 or steps, n_u)."""
+        """Actuator efforts within their limits as an array (count, 1 or steps, n_u); steps < 0: constant ones only."""
         n_u = self.system.n_u
         if u is None:
             return np.zeros((count, 1, n_u))
         array = np.asarray(u, dtype=float)
+        limits = [a.effort_limit for a in self.system.mechanism.actuators]
+        most = np.array([np.inf if limit is None else limit for limit in limits])
         if array.ndim < 3:
-            return self._rows("u", array, count, n_u)[:, None, :]
+            return np.asarray(np.clip(self._rows("u", array, count, n_u), -most, most)[:, None, :])
+        if steps < 0:
+            raise InvalidRequest(f"u has shape {array.shape}; efforts are constant here, {(count, n_u)}")
         if array.shape != (count, steps, n_u):
             raise InvalidRequest(
                 f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}"
             )
         self._require_finite("u", array)
-        return array
+        return np.asarray(np.clip(array, -most, most))
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:

@@ -24,8 +24,15 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
     return array
 
 
-def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
+def _parameters(p: Any) -> np.ndarray | None:
+    return None if p is None else np.array(p, dtype=float)
+
+
+def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> np.ndarray:
     """Generalized forces tau (n_q,) that give accelerations a (n_q,) at q, v: M a - f, where f excludes the actuators.
+
+    p  parameters (n_p,), such as those of a state: tunables, and the quaternions of spherical and free joints; by
+       default the values of the start
 
     N or N m, along the coordinates. Springs, joint loads and damping act; constraints do not: in a mechanism with
     loops, tau + J' lam is the sum of actuator and joint forces required. Raises ValueError for arrays of another size,
@@ -33,30 +40,33 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
-    system.bind_inverse_dynamics(q, v, a, tau)()
+    system.bind_inverse_dynamics(q, v, a, tau, _parameters(p))()
     return tau
 
 
-def forward_dynamics(system: System, q: Any, v: Any, tau: Any, constraint_mode: int | None = None) -> np.ndarray:
+def forward_dynamics(
+    system: System, q: Any, v: Any, tau: Any, constraint_mode: int | None = None, p: Any = None
+) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
-    Constraints hold at the acceleration level, J a = gamma, without stabilization.
+    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` as for `inverse_dynamics`; it
+    then also tells which constraints hold.
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
-    system.bind_forward_dynamics(q, v, tau, a, constraint_mode)()
+    system.bind_forward_dynamics(q, v, tau, a, constraint_mode, _parameters(p))()
     return a
 
 
-def mass_matrix(system: System, q: Any) -> np.ndarray:
+def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
     """Mass matrix M (n_q, n_q) at q, of M a + J' lam = f: symmetric, with kinetic energy v' M v / 2 in J.
 
     Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints do not
-    contribute. Raises ValueError for q of another size, InvalidRequest for entries that are not finite.
-    [Featherstone2008, ch. 6]
+    contribute; `p` as for `inverse_dynamics`. Raises ValueError for q of another size, InvalidRequest for entries that
+    are not finite. [Featherstone2008, ch. 6]
     """
     rest = np.zeros(system.n_q)
-    return system.terms(0.0, _column(system, "q", q), rest)[0]
+    return system.terms(0.0, _column(system, "q", q), rest, None, p)[0]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
@@ -70,14 +80,15 @@ class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
         raise UnknownKey(f"robot {self._robot!r}", "body", name, self)
 
 
-def forward_kinematics(system: System, q: Any) -> Poses:
+def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
     """{body: (p_WB (3,), R_WB (3, 3))} at q: origin, m, and axes of every body in the world frame.
 
-    An unknown body name raises UnknownKey, a KeyError; entries of q that are not finite raise InvalidRequest.
+    `p` as for `inverse_dynamics`. An unknown body name raises UnknownKey, a KeyError; entries of q that are not finite
+    raise InvalidRequest.
     """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))
-    system.bind_forward_kinematics(_column(system, "q", q), positions, rotations)()
+    system.bind_forward_kinematics(_column(system, "q", q), positions, rotations, _parameters(p))()
     names = [body.name for body in system.mechanism.bodies]
     return Poses(system.mechanism.name, dict(zip(names, zip(positions, rotations, strict=True), strict=True)))
 
@@ -125,7 +136,7 @@ class DrivenDynamics:
 
 
 def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """x of A x = b; the least-norm least-squares solution if A is not square or is singular."""
+    """Solution x of A x = b; the least-norm least-squares solution if A is not square or is singular."""
     if A.shape[0] == A.shape[1]:
         try:
             return np.asarray(np.linalg.solve(A, b))

@@ -29,6 +29,7 @@ from sim_core.mechanism.description import (
     Spring,
     UnitNorm,
 )
+from sim_core.mechanism.joints import ORIENTED
 from sim_core.mechanism.quantities import value_of
 
 
@@ -56,7 +57,7 @@ class Jet:
 
 
 def constant(x: Any) -> Jet:
-    """A jet that is constant along the line: both derivatives are zero."""
+    """A jet (value and two derivatives) of a constant: both derivatives are zero."""
     x = np.asarray(x, dtype=float)
     return Jet(x, np.zeros_like(x), np.zeros_like(x))
 
@@ -179,20 +180,53 @@ def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFram
     from sim_core.spatial import perpendicular_axes
 
     frames = {GROUND: MovingFrame(constant(np.zeros(3)), constant(np.eye(3)))}
+    if mechanism.coordinates == "absolute_angle":
+        line = _relative_angles(mechanism, line)
     moving = iter(line)
     for joint in mechanism.joints:
         parent = frames[joint.parent]
-        slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}.get(joint.kind, ())
+        slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": np.eye(3)}
         p = parent.point(joint.parent_point)
-        for axis in slides:
+        for axis in slides.get(joint.kind, ()):
             step = next(moving)
             along = np.array(axis)
             p = p + parent.R @ Jet(step.x * along, step.d * along, step.dd * along)
         turns = joint.kind in ("revolute", "planar")
         R = parent.R @ turn(joint.axis, next(moving)) if turns else parent.R
         R = R @ constant(joint.rotation)
+        if joint.kind in ORIENTED:
+            R = R @ _orientation(joint, _stack([next(moving) for _ in range(3)]))
         frames[joint.child] = MovingFrame(p - R @ constant(joint.child_point), R)
     return frames
+
+
+def _orientation(joint: Joint, s: Jet) -> Jet:
+    """R(quaternion of the start) R(s), with s = 4 tan(angle / 4) along the axis of rotation."""
+    start = np.array(joint.quaternion) / np.linalg.norm(joint.quaternion)
+    square = s @ s
+    e = [
+        np.concatenate([[16.0 * first - n], 8 * x])
+        for first, n, x in zip((1, 0, 0), vars(square).values(), vars(s).values(), strict=True)
+    ]
+    pairs = ((e[0], e[0]), (e[0], e[1]), (e[1], e[1]), (e[0], e[2]))
+    R, half, bent, rest = (_quaternion_product(*pair) for pair in pairs)
+    # the norm of e is 16 + s.s
+    n, dn, ddn = 16.0 + square.x, square.d, square.dd
+    scale = Jet(1 / n**2, -2 * dn / n**3, 6 * dn**2 / n**4 - 2 * ddn / n**3)
+    d, dd = 2 * half, 2 * bent + 2 * rest
+    whole = Jet(scale.x * R, scale.d * R + scale.x * d, scale.dd * R + 2 * scale.d * d + scale.x * dd)
+    return constant(_quaternion_product(start, start)) @ whole
+
+
+def _relative_angles(mechanism: Mechanism, line: list[Jet]) -> list[Jet]:
+    """Joint positions of absolute angles: each less the angle of the parent, which fixed joints hand on."""
+    zero = constant(0.0)
+    angle, found, moving = {GROUND: zero}, [], iter(line)
+    for joint in mechanism.joints:
+        angle[joint.child] = angle[joint.parent] if joint.kind == "fixed" else next(moving)
+        if joint.kind != "fixed":
+            found.append(angle[joint.child] - angle[joint.parent])
+    return found
 
 
 def _stack(jets: list[Jet]) -> Jet:

@@ -14,6 +14,8 @@ RANK_TOLERANCE = 1e-9
 SAMPLES = 5  # sampled states from which row sizes are estimated, the start included
 REACH = 0.5  # largest change of a coordinate between sampled states, rad or characteristic lengths
 CLOSING = 8  # Newton steps back onto the constraints
+WELL_CONDITIONED = 1e-5  # eigenvalue of the scaled S from which proximal refinement alone is accurate to 1e-10
+DEPENDENT = 1e-13  # eigenvalue of the scaled S up to which it is rounding
 
 
 WEAK = 2e-3  # share of a row's diagonal entry of S: a smaller pivot means that a change point is near
@@ -26,6 +28,19 @@ def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
     if not len(J):
         return False
     return closed or bool(np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) < len(J))
+
+
+def is_ill_conditioned(M: np.ndarray, J: np.ndarray) -> bool:
+    """Whether S = J M^-1 J', scaled to unit diagonal, has an eigenvalue below WELL_CONDITIONED.
+
+    Eigenvalues of rounding belong to rows that follow from others, and do not count. M is positive definite.
+    """
+    S = J @ np.linalg.solve(M, J.T)
+    size = np.sqrt(np.maximum(np.diag(S), 0.0))
+    kept = size > 0.0
+    S = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
+    eigenvalues = np.linalg.eigvalsh((S + S.T) / 2)
+    return bool(((eigenvalues > DEPENDENT) & (eigenvalues < WELL_CONDITIONED)).any())
 
 
 def sampled_states(

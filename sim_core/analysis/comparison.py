@@ -7,6 +7,7 @@ rich.print(table(rows))
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import time
 import warnings
@@ -22,13 +23,13 @@ from sim_core.integrators.steppers import Stepper
 from sim_core.monitoring.divergence import longest_step
 from sim_core.simulation import Simulation
 from sim_core.stabilization.registry import STABILIZERS, stabilizer_named, stabilizers_by_name
-from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import PID, Baumgarte, DirectCorrection, Projection, SampledFuzzy, Stabilizer
 from sim_core.system import System
 
 SAMPLE_S = 0.01  # s between checks of the energy and the violation
 
-CASE_2, AT_REST = "man, case 2", "the start is at rest"
+AT_REST = "the start is at rest"
+OF_THE_FIRST_STEP = ("phi", "phidot", "speed")  # what a stabilizer for starts in motion must be given
 Choice = str | Mapping[str, Any] | Stabilizer  # a mapping holds name and parameters, as in a launch file
 
 
@@ -89,17 +90,19 @@ def compare(
         stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}
     chosen = {label: stabilizer_of(choice) for label, choice in stabilizers.items()}
     rows = [_run(system, round(steps), step_s, label, choice, stepper) for label, choice in chosen.items()]
-    if all_of_them and CASE_2 not in chosen:
+    if all_of_them:
         none = math.nan
-        rows.insert(-1, Comparison(CASE_2, none, none, none, none, 0, None, none, AT_REST))
+        left_out = [name for name in stabilizers_by_name() if _is_for_motion(name) and name not in chosen]
+        rows += [Comparison(name, none, none, none, none, 0, None, none, AT_REST) for name in left_out]
     return rows
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
-    """{label: stabilizer} of all methods of the papers and of this project, with the gains they use.
+    """{label: stabilizer} of all methods, with the gains of the papers, and of all registered stabilizers.
 
-    Man's case 2 is scaled by the violation after the first step and is included only for a start in motion; otherwise
-    `compare` adds a row without figures for it. [NadaBayoumi2024, sec. 4] [Man2025]
+    A registered stabilizer with the parameters phi, phidot and speed is scaled by the violation after the first step
+    and is included only for a start in motion; otherwise `compare` adds a row without figures for it.
+    [NadaBayoumi2024, sec. 4] [Man2025]
     """
     found: dict[str, Stabilizer] = {
         "none": Stabilizer(),
@@ -111,19 +114,29 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
         "direct correction, mass": DirectCorrection("mass"),
         "direct correction, inside rhs": DirectCorrection(inside_rhs=True),
         "projection": Projection(),
-        "nada, set I": nada("I"),
-        "nada, set II": nada("II"),
-        "nada, set III": nada("III"),
-        "man, case 1": man(case=1),
+        "sampled fuzzy": SampledFuzzy(),
     }
-    phi, phidot, speed = first_violation(system, step_s, stepper)
-    if min(phi, phidot, speed) > 0.0:
-        found[CASE_2] = man(case=2, phi=phi, phidot=phidot, speed=speed)
-    return found | {"sampled fuzzy": SampledFuzzy()}
+    measured = dict(zip(OF_THE_FIRST_STEP, first_violation(system, step_s, stepper), strict=True))
+    for name in stabilizers_by_name():
+        if name in STABILIZERS:
+            continue
+        if not _is_for_motion(name):
+            found[name] = stabilizer_named(name)
+        elif min(measured.values()) > 0.0:
+            found[name] = stabilizer_named(name, **measured)
+    return found
+
+
+def _is_for_motion(name: str) -> bool:
+    """Whether a registered stabilizer must be given the violation of the first step."""
+    if name in STABILIZERS:
+        return False
+    parameters = inspect.signature(stabilizers_by_name()[name]).parameters
+    return all(key in parameters and parameters[key].default is inspect.Parameter.empty for key in OF_THE_FIRST_STEP)
 
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
-    """|Phi|_1 and |Phidot|_1 after one unstabilized step, and |v|_2 at the start: the scaling of Man's case 2."""
+    """|Phi|_1 and |Phidot|_1 after one unstabilized step, and |v|_2 at the start."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
@@ -218,4 +231,4 @@ CAPTION = """|Phi|: sum over the rows, of m, rad or 1; |Phidot|: the same per s.
 dampers and actuators too. limit: the largest step that the method's linear theory calls stable;
 any: every step is; none: no step is (inside rhs: nothing pulls back what is integrated, errors pile up, maybe slowly).
 lost: |Phi| exceeded the longest lever, or there was no next state; figures hold through the lost step.
-man, case 2: for starts in motion; dashes alone for others.""".replace("\n", " ")
+Dashes alone: the method is for starts in motion, and this one is at rest.""".replace("\n", " ")

@@ -43,7 +43,7 @@ def loop(function: Callable[..., Any]) -> Any:
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether a loop is in the cache, so that its first call only loads it; True for plain Python functions."""
+    """Whether a compiled loop is in the cache, so that a first call only loads it; True for plain Python functions."""
     function = getattr(compiled, "py_func", None)
     if function is None:
         return True

@@ -25,19 +25,26 @@ from sim_core.kernels.sincos import double
 FLAGS = "contract nsz"
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
+INLINED = 6_000  # lines up to which a kernel is inlined into a loop around it
 LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
 STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
+WIDTHS = (2, 4, 8, 16, 32)
 WIDEST = 8  # angles per call of the vector sine and cosine
 
 
 def module_of(
-    functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1, linkage: str = ""
+    functions: dict[str, ca.Function],
+    twins: Mapping[str, Twins] | None = None,
+    lanes: int = 1,
+    linkage: str = "",
+    inline: bool = False,
 ) -> str:
     """One LLVM module with a kernel per function, named by native.symbol_name.
 
     twins  argument name -> pairs of elements in branches of equal structure, whose values may share vectors
     lanes  systems per call
     linkage  "internal " for kernels that only their own module calls
+    inline   whether these kernels become part of their callers, up to the size INLINED
     """
     writers = []
     for name, function in functions.items():
@@ -45,7 +52,7 @@ def module_of(
         if twins and lanes == 1:
             program, pairs = paired(program, twins)
         writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
-    bodies = [writer.text(linkage) for writer in writers]
+    bodies = [writer.text(linkage, inline) for writer in writers]
     widths = sorted({width for writer in writers for width in writer.widths})
     return "\n\n".join([*_declarations(lanes), *[sincos.definitions(width) for width in widths], *bodies]) + "\n"
 
@@ -60,8 +67,8 @@ def _declarations(lanes: int) -> list[str]:
         for kind, suffix in {("double", "f64"), (f"<{lanes} x double>", f"v{lanes}f64"), ("<2 x double>", "v2f64")}:
             lines.append(f"declare {kind} @{name}.{suffix}({kind}{f', {kind}' if two else ''})")
     lines = sorted(set(lines))
-    reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in (2, 4, 8)]
-    fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in (2, 4, 8)]
+    reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in WIDTHS]
+    fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in WIDTHS]
     return list(dict.fromkeys([*lines, *fabs, *reductions]))
 
 
@@ -82,7 +89,7 @@ class Kernel:
         self._unread = sum(node.op == "input" for node in program.nodes)
         self._pending: list[tuple[tuple[int, int], int]] = []
 
-    def text(self, linkage: str = "") -> str:
+    def text(self, linkage: str = "", inline: bool = False) -> str:
         """LLVM IR of the kernel's definition."""
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
@@ -96,6 +103,8 @@ class Kernel:
         self._store()
         quick = len(self._lines) > LARGE and not self.symbol.endswith(STEPPED)
         how = "nounwind noinline optnone" if quick else "nounwind"
+        if inline:
+            how = "nounwind alwaysinline" if len(self._lines) < INLINED else "nounwind"
         head = f"define {linkage}void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {how} {{"
         return "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
 

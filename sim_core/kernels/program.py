@@ -87,11 +87,11 @@ class Builder:
         return index
 
     def const(self, value: float) -> int:
-        """Index of the node of a constant, which is added unless it exists."""
+        """Index of the node of this constant; the node is added if it does not exist."""
         return self.add(Node("const", value=float(value)))
 
     def of(self, op: str, *args: int) -> int:
-        """Index of the node of an operation on nodes, which is added unless it exists."""
+        """Index of the node of this operation on nodes; the node is added if it does not exist."""
         return self.add(Node(op, args))
 
 
@@ -181,7 +181,9 @@ def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]
             yield top
             continue
         if top in open_nodes and any(arg in open_nodes for arg in waiting):
-            raise ValueError("a lifted value depends on itself")
+            raise ValueError(
+                "intermediate value {top} of the kernel depends on itself; its expressions must not be circular"
+            )
         open_nodes.add(top)
         stack += reversed(waiting)
 

@@ -80,7 +80,9 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """A line if a beam's fastest mode, on its own, is unstable with this stepper and step (s); "" otherwise."""
+    """One-line explanation if a beam's fastest mode, on its own, is unstable with this stepper and step (s); ""
+    otherwise.
+    """
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
@@ -128,7 +130,10 @@ def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
 
 
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
-    """A line if a contact point left its beam: in the last states it was within two steps of an end; "" otherwise."""
+    """Error text where a contact point slid off the end of its beam in the last states; "" where it did not.
+
+    A point slid off where its last displacement, continued for two steps, passes an end of the beam.
+    """
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []
     for row in states:
@@ -148,7 +153,7 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
 
 
 def _at_singular_angles(system: System, states: np.ndarray) -> str:
-    """A line if a body's ZXZ angles came near their singularity, where their rates are unbounded; "" otherwise."""
+    """One line if a body's ZXZ angles are near their singularity, where their rates are unbounded; "" otherwise."""
     nearest: dict[str, tuple[float, float]] = {}
     for row in states:
         q = row[1 : 1 + system.n_q]

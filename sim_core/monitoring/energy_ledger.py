@@ -1,4 +1,4 @@
-"""Energy ledger of a simulation: departure of the energy from what work and events explain."""
+"""Energy ledger of a simulation: departure of the energy from the balance of work and events."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class EnergyLedger:
 
     @property
     def departed(self) -> str:
-        """One line about the last marked departure; "" if there was none."""
+        """One-line warning about the last marked departure from the energy balance; "" if there was none."""
         marks = int(self._ledger[MARKS])
         return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
 

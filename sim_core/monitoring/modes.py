@@ -15,8 +15,10 @@ import numpy as np
 from sim_core.flexible.elements import beam_model
 from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import Workspace
+from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Number, Spring
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
+from sim_core.monitoring.joint_shares import contact_shares, joint_shares
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
@@ -71,8 +73,8 @@ class FastestMode:
         n_bodies, n_joints = len(system.mechanism.bodies), len(system.mechanism.moving_joints)
         self._p, self._R = np.zeros((n_bodies, 3)), np.zeros((n_bodies, 3, 3))
         self._place = system.bind("poses", state, [self._p, self._R])
-        self._rates = np.zeros(n_joints)
-        self._measure = system.bind("joints", state, [np.zeros(n_joints), self._rates])
+        self._positions, self._rates = np.zeros(n_joints), np.zeros(n_joints)
+        self._measure = system.bind("joints", state, [self._positions, self._rates])
         self._energy = np.zeros(2)
         self._compute_energy = system.bind("energy", state, [self._energy])
 
@@ -163,6 +165,10 @@ class FastestMode:
         self._measure()
         for joint, slope in zip(mechanism.moving_joints, self._rates, strict=True):
             yield f"the damping of joint {joint.name!r}", self._value(joint.damping) * float(slope) ** 2 * rate
+        for joint, position, slope in zip(mechanism.moving_joints, self._positions, self._rates, strict=True):
+            for element, share in joint_shares(joint, float(position), float(slope), rate, self._value):
+                stored += 0.0 if element.startswith("the friction") else share
+                yield element, abs(share)
         self._v[:] = 0.0
         potentials = [end[0] for _, end in sorted(ends.items())]
         for beam in mechanism.beams:
@@ -172,6 +178,11 @@ class FastestMode:
             bent = float(part @ model.K @ part)
             stored += bent
             yield f"beam {beam.name!r}", abs(bent)
+        for contact in mechanism.contacts:
+            apart = [self._apart(w.q + sign * curve * x, contact) for sign in (-1.0, 0.0, 1.0)]
+            for element, share in contact_shares(contact, apart, curve, rate, self._value):
+                stored += 0.0 if element.startswith("the friction") else share
+                yield element, share
         weight = (potentials[0] - 2.0 * potentials[1] + potentials[2]) / curve**2 - stored
         yield from self._loads(x)
         yield f"gravity on {self._mover(x)}", abs(weight)
@@ -181,7 +192,7 @@ class FastestMode:
     def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
         """(element, contribution) of joint loads and efforts.
 
-        They act as a stiffness where the joint's rate, for the mode's velocities, varies with q.
+        A load or effort acts as a stiffness if d(joint rate)/dq is not zero at the mode's velocities.
         """
         mechanism, w, moved = self._system.mechanism, self._w, {}
         for sign in (-1.0, 1.0):
@@ -207,6 +218,15 @@ class FastestMode:
         self._q[:], self._v[:] = self._w.q, self._w.v
         return potential, lengths
 
+    def _apart(self, q: np.ndarray, contact: SphereContact) -> tuple[np.ndarray, np.ndarray]:
+        """Vector from the other body's point to the centre of a contact's sphere, and the plane's normal, at q."""
+        self._q[:] = q
+        self._place()
+        offset = np.subtract(self._point(contact.body, contact.center), self._point(contact.other, contact.other_point))
+        normal = np.subtract(self._point(contact.other, contact.normal), self._point(contact.other, (0.0, 0.0, 0.0)))
+        self._q[:] = self._w.q
+        return offset, normal
+
     @property
     def _springs(self) -> tuple[Spring, ...]:
         return self._system.mechanism.springs
@@ -229,7 +249,7 @@ class FastestMode:
         return float(np.abs(self._w.v * x).max(initial=0.0))
 
     def _mover(self, x: np.ndarray) -> str:
-        """Label of the joint (joint coordinates) or body (absolute) that moves most in x."""
+        """Label of the joint (joint coordinates) or body (absolute coordinates) that moves most in the mode shape x."""
         coordinate = self._system.coordinate_names[int(np.argmax(np.abs(x)))]
         if self._system.mechanism.coordinates == "joint":
             return f"joint {coordinate.partition('.')[0]!r}"

@@ -16,7 +16,8 @@ class Readings:
     Angles are relative to the parent and unwrapped. `n_holonomic` and `n_rows` are the numbers of rows summed into the
     violations.
 
-    buffer       position, velocity and effort of the joints in declared order, then `sums`, then the outputs
+    buffer       position, velocity and effort of the joints in declared order, then `sums`, then the outputs, then the
+                 frames (7 each) and the twists (6 each) of the spherical and free joints
     joint_motion  views of the positions and velocities in the buffer, (n_joints,) each
     sums         view of |Phi|_1, |Phidot|_1 and the energy in the buffer
     read         kernel that fills the whole buffer; `read_joints` fills `joint_motion` only
@@ -24,8 +25,11 @@ class Readings:
 
     def __init__(self, system: System, w: Workspace, n_holonomic: int, n_rows: int) -> None:
         n, self._names = len(system.joint_names), system.output_names
-        self.buffer = np.zeros(3 * n + 3 + len(self._names))
-        position, velocity, effort, self.sums, self._outputs = np.split(self.buffer, [n, 2 * n, 3 * n, 3 * n + 3])
+        m = len(system.mechanism.oriented_joints)
+        self.buffer = np.zeros(3 * n + 3 + len(self._names) + 13 * m)
+        ends = np.cumsum([n, n, n, 3, len(self._names), 7 * m])
+        position, velocity, effort, self.sums, self._outputs, frames, twists = np.split(self.buffer, ends)
+        self._frames, self._twists = frames.reshape(-1, 7), twists.reshape(-1, 6)
         self.joint_motion, self._effort = (position, velocity), effort
         state = [w.t, w.q, w.v, w.u, w.p]
         energy = np.zeros(2)
@@ -40,6 +44,9 @@ class Readings:
         self._read_energy = BoundKernel.in_turn([system.bind("energy", state, [energy]), self._sum_up])
         self._read_rows = BoundKernel.in_turn([system.bind("residual", state, [w.phi, w.phidot]), self._sum_up])
         each = [self.read_joints, self._read_outputs, self._read_energy, self._read_rows]
+        if m:
+            self._read_frames = system.bind("frames", state, [frames, twists])
+            each.append(self._read_frames)
         self.read = BoundKernel.in_turn(each)
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +59,12 @@ class Readings:
         """Position of one joint, rad or m, by its index in the declared order."""
         self.read_joints()
         return float(self.joint_motion[0].item(joint))
+
+    def frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """Poses (n, 7) and twists (n, 6) of the spherical and free joints, in their order; see `Simulation.frames`."""
+        if len(self._frames):
+            self._read_frames()
+        return self._frames.copy(), self._twists.copy()
 
     def effort(self) -> np.ndarray:
         """Total effort of the actuators at each joint (n_joints,), N m or N."""

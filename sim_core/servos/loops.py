@@ -118,14 +118,15 @@ class Servos:
         return known
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
-        """Set new values for actuators whose last command had the same mode; cheaper than `command`."""
+        """Set new values for actuators whose last command had the same mode; faster than `command`."""
         if len(values) != len(known.places) or not isfinite(sum(values)):
             self._check(mode, len(known.places), values)
         known.fill(*values)
         known.take()
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
-        """One line about the first commanded position outside its joint's limits, rad or m; "" if there is none.
+        """One-line warning about the first commanded position outside its joint's limits, rad or m; "" if there is
+        none.
 
         known  result of `command` for these names
         """
@@ -141,7 +142,10 @@ class Servos:
 
     def _check(self, mode: str, count: int, values: Sequence[float]) -> None:
         if count != len(values):
-            raise InvalidRequest(f"{self._robot}: {count} names for {len(values)} values")
+            raise InvalidRequest(
+                f"{self._robot}: the command has {count} actuator names for {len(values)} values; "
+                "give one value per name"
+            )
         require_finite(self._robot, mode, values)
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
@@ -195,7 +199,7 @@ class Servos:
         return self._effort.copy()
 
     def bind(self, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray) -> BoundKernel:
-        """A kernel that does what `efforts` does, on the caller's arrays.
+        """The kernel of `efforts`, bound to the caller's arrays.
 
         position, velocity  (n_joints,) read by the kernel
         effort  (n_u,) written by the kernel
@@ -240,7 +244,7 @@ class Servos:
 
 
 def _clip(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """np.clip at a third of its cost for small arrays."""
+    """Clip as np.clip does, in a third of its time for small arrays."""
     return np.asarray(np.minimum(np.maximum(values, lower), upper))
 
 

@@ -1,4 +1,5 @@
-"""Compiled stabilizer laws: native functions (phi, phidot, gains, memory, U, h, n_holonomic, n_rows) that write U.
+"""Compiled stabilizer laws: functions that compute the correction U of the constraint rows from their violation phi,
+phidot.
 
 Rows from n_holonomic on are nonholonomic: they have no Phi, so only Phidot acts on them. `h` is the step size when
 called at the start of a step and 0 at its stages; a law with memory advances it by h.
@@ -60,7 +61,8 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U held over a step of size h; in the unsaturated range both poles of the sampled double integrator are at rho.
+    """Fuzzy correction U, held over a step of size h; in the unsaturated range both poles of the sampled double
+    integrator are at rho.
 
     gains: eps (saturation), rho, hold coefficient c, largest slope g, kind, conjunction, width, neighbour.
     k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps, Ku = k1 eps / (g h^2).

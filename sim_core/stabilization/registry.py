@@ -1,12 +1,17 @@
-"""The stabilizers by name: the kinds, and the papers' controllers, which are scalings of one kind."""
+"""The stabilizers by name: one per stabilization law, and those that installed packages register.
+
+A package registers a class, or a function that returns a Stabilizer, as an entry point of the group
+"armswing.stabilizers". The fuzzy controllers of the papers are registered by this package itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
 
-from sim_core.errors import UnknownName
-from sim_core.stabilization.scalings import PAPERS
+from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.stabilization.stabilizers import (
     PID,
     Baumgarte,
@@ -16,7 +21,7 @@ from sim_core.stabilization.stabilizers import (
     SampledFuzzy,
     Stabilizer,
 )
-from sim_core.typed import typed
+from sim_core.tables import arguments
 
 STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
     kind.name: kind for kind in (Stabilizer, Baumgarte, PID, DirectCorrection, Projection, FuzzyPaper, SampledFuzzy)
@@ -24,8 +29,27 @@ STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
 
 
 def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
-    """All stabilizers by name: the kinds, then the papers' controllers."""
-    return STABILIZERS | PAPERS
+    """All stabilizers by name: the kinds, then those of installed packages in alphabetical order."""
+    return STABILIZERS | _registered()
+
+
+@cache
+def _registered() -> dict[str, Callable[..., Stabilizer]]:
+    points = {point.name: point for point in entry_points(group="armswing.stabilizers")}
+    return {name: _loaded(points[name]) for name in sorted(points) if name not in STABILIZERS}
+
+
+def _loaded(point: EntryPoint) -> Callable[..., Stabilizer]:
+    """The stabilizer to which an entry point refers; if its import fails, a function that raises an error about it."""
+    try:
+        return cast("Callable[..., Stabilizer]", point.load())
+    except Exception as error:  # of a package of somebody else: its stabilizer alone is missing
+        text = f"stabilizer {point.name!r} is registered as {point.value!r}, which cannot be imported: {error}"
+
+        def failed() -> Stabilizer:
+            raise InvalidRequest(text)
+
+        return failed
 
 
 def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
@@ -33,6 +57,6 @@ def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
     known = stabilizers_by_name()
     if name not in known:
         raise UnknownName("sim_core", "stabilizer", name, known)
-    made = known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
+    made = known[name](**arguments(f"stabilizer {name!r}", known[name], parameters))
     object.__setattr__(made, "requested_name", name)  # the class is frozen; the name is for messages only
     return made

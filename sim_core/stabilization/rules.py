@@ -33,7 +33,7 @@ def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
 
 @cache
 def largest_slope(sets: FuzzySets) -> float:
-    """Steepest slope of the surface along x or y, the g of the sampled law; 1 for triangles with product."""
+    """Steepest slope of the control surface along x or y, used by the sampled law; 1 for triangles with product."""
     if sets.kind == "triangle" and sets.conjunction == "product":
         return 1.0
     grid = np.linspace(-1, 1, 401)

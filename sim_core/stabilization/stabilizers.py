@@ -51,7 +51,9 @@ def largest_step(growth: Callable[[float], float]) -> float:
 
 
 def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
-    """The largest step (s) at which e'' = -kp e - kd e' does not grow when U acts at every stage; inf without limit."""
+    """The largest step (s) at which e'' = -kp e - kd e' does not grow, the correction evaluated at every stage; inf
+    without limit.
+    """
     return largest_step(lambda step: stepper.growth(kp, kd, step))
 
 
@@ -72,7 +74,7 @@ class Stabilizer:
 
     @property
     def called(self) -> str:
-        """Name in messages: the requested name if there is one, else the kind's name."""
+        """Name of the stabilizer in messages: the requested name if there is one, else the name of its kind."""
         return self.requested_name or self.name
 
     def law_address(self) -> int:
@@ -90,11 +92,15 @@ class Stabilizer:
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """Upper bounds kp, kd of U = kp Phi + kd Phidot for a law that acts at every stage; None for other laws."""
+        """Upper bounds kp, kd of the correction U = kp Phi + kd Phidot for a law evaluated at every stage; None for
+        other laws.
+        """
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest step (s) at which the violation does not grow, with the gains for step `h`; inf without limit."""
+        """The largest step (s) at which the constraint violation does not grow, with the gains for step `h`; inf
+        without limit.
+        """
         gains = self.linear_gains(h)
         return math.inf if gains is None else largest_stable_step(stepper, *gains)
 
@@ -203,7 +209,7 @@ class FuzzyPaper(Stabilizer):
 
     Nonholonomic rows use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku.
     [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), product, and the scaling of that paper;
-    scalings.py has the controllers of both papers by name.
+    The controllers of both papers are registered by name, see nodes/studies/framework/scalings.py.
     """
 
     name: ClassVar[str] = "fuzzy_paper"

@@ -1,0 +1,129 @@
+"""Maps of the stability measure IS1 over initial states: two components vary over a grid, the others are constant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sim_core.analysis.stability import StateNorm
+from sim_core.analysis.starts import completed
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.peaks import Peaks, state_rows
+from sim_core.solve import coordinate_scales
+from sim_core.system import System
+
+Array = np.ndarray
+PART = 65_536  # motions judged at a time
+
+
+@dataclass(frozen=True)
+class StateMap:
+    """Stability measure IS1 over a grid of initial states, and the ranges of their motions.
+
+    axes       {row of the state: its values (n,)} of the two axes, columns first
+    is1        (rows, columns) largest distance of a motion from the equilibrium over that of its start; nan: diverged
+    goes_over  (rows, columns) whether an angle went further than pi from the equilibrium
+    diverged   number of motions that diverged
+    peaks      ranges of the states, the second axis varying slowest
+    violation  largest constraint violation |Phi| at the end of a motion, of those looked at; 0 without constraints
+    """
+
+    axes: Mapping[str, Array]
+    is1: Array
+    goes_over: Array
+    diverged: int
+    norm: StateNorm
+    seconds: float
+    peaks: Peaks
+    violation: float
+
+
+def state_map(
+    norm: StateNorm,
+    axes: Mapping[str, Array],
+    start: Mapping[str, float],
+    seconds: float,
+    *,
+    u: Array | None = None,
+    lanes: int = 8,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StateMap:
+    """Stability measure IS1 over two components of the initial state, in rad, m, rad/s or m/s.
+
+    start  values of further rows; the others stay at the mechanism's start, or follow from the constraints
+    u      actuator efforts (n_u,), held
+    """
+    system, names = norm.system, state_rows(norm.system)
+    for name in (*axes, *start):
+        if name not in names:
+            raise UnknownName(f"robot {system.mechanism.name!r}", "state row", name, names)
+    if len(axes) != 2:
+        raise InvalidRequest(f"a map has two axes, not {len(axes)}")
+    if both := [name for name in start if name in axes]:
+        raise InvalidRequest(f"{both[0]!r} is an axis of the map; its start varies")
+    if not 0.0 < seconds < math.inf:
+        raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
+    mechanism, n = system.mechanism, system.n_q
+    meshes = np.meshgrid(*axes.values())
+    states = np.tile([*mechanism.initial_q, *mechanism.initial_v], (meshes[0].size, 1))
+    for name, value in start.items():
+        states[:, names.index(name)] = value
+    for name, mesh in zip(axes, meshes, strict=True):
+        states[:, names.index(name)] = mesh.ravel()
+    given = np.array([names.index(name) for name in (*axes, *start)])
+    q, v = completed(system, states, given) if system.max_rows else (states[:, :n], states[:, n:])
+    efforts = None if u is None else np.tile(u, (len(q), 1))
+    steps = math.ceil(seconds / norm.step_s - 1e-9)
+    batch = system.batch(lanes)
+    peaks = batch.peaks(
+        q,
+        v,
+        efforts,
+        step_s=seconds / steps,
+        steps=steps,
+        threads=threads,
+        progress=progress,
+        stabilizer="sampled_fuzzy",
+    )
+    is1, over = np.empty(len(q)), np.empty(len(q), dtype=bool)
+    for begin in range(0, len(q), PART):  # in parts, to keep the memory small
+        part = slice(begin, begin + PART)
+        is1[part], over[part] = _judged(norm, peaks, part, q[part], v[part])
+    shape = meshes[0].shape
+    return StateMap(
+        dict(axes),
+        is1.reshape(shape),
+        over.reshape(shape),
+        int(np.isnan(is1).sum()),
+        norm,
+        seconds,
+        peaks,
+        _violation(system, peaks),
+    )
+
+
+def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
+    """IS1 of some of the motions, and whether an angle of each motion went further than pi from the equilibrium."""
+    system, n = norm.system, norm.system.n_q
+    some = replace(peaks, low=peaks.low[part], high=peaks.high[part], q=peaks.q[part], v=peaks.v[part])
+    center = np.concatenate([norm.about, np.zeros(n)])
+    distances = norm.distances(some)
+    size = (np.abs(np.hstack([q, v]) - center)[:, norm.places] / norm.units).max(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        is1 = np.where(size > 0.0, distances.max(axis=1) / size, 1.0)
+    lengths = [joint.name for joint in system.mechanism.moving_joints if joint.kind == "prismatic"]
+    angles = coordinate_scales(system.coordinate_names, lengths, math.inf) == 1.0
+    return is1, np.asarray((some.largest(center)[:, :n][:, angles] > math.pi).any(axis=1))
+
+
+def _violation(system: System, peaks: Peaks, looks: int = 200) -> float:
+    if not system.max_rows:
+        return 0.0
+    finite = np.flatnonzero(np.isfinite(peaks.q).all(axis=1))
+    some = finite[:: max(1, len(finite) // looks)]
+    sizes = [np.abs(system.residual(0.0, peaks.q[k], peaks.v[k])[0]).max(initial=0.0) for k in some]
+    return float(max(sizes, default=0.0))

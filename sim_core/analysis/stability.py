@@ -1,0 +1,354 @@
+"""Stability measures of Schiehlen: how far motions lead away from an equilibrium, relative to their starts.
+
+    at = equilibrium(system, near=[0.0, 0.0])
+    measure(system, [[0.5, -0.5, 0.5, 0.5]], seconds=100.0, about=at, time_unit_s=1.0).is1
+    worst(system, 0.5, seconds=100.0, about=at, time_unit_s=1.0)
+
+The norm of a state is the largest of its rows, each a distance from the equilibrium in a unit: 1 rad for angles,
+`length_unit_m` for lengths, and these per `time_unit_s` for velocities. [Schiehlen1993, eqs. 36 to 47]
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sim_core.analysis.starts import completed
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.peaks import Peaks, state_rows
+from sim_core.solve import coordinate_scales
+from sim_core.system import System
+
+Array = np.ndarray
+Progress = Callable[[int, int], None]
+STEPS_PER_UNIT = 40  # steps per 1 / (largest frequency), by default
+NONZERO = 1e-6  # a frequency below this share of the largest one counts as zero
+STILL = 1e-9  # acceleration of an equilibrium, in characteristic lengths or rad per s^2, relative to that nearby
+REFINED = 12  # starts around which `worst` refines
+SHRINK = 0.6
+
+
+def equilibrium(system: System, near: Any, u: Any = None) -> Array:
+    """Coordinates q (n_q,) next to `near` at which the system at rest stays at rest and satisfies its constraints.
+
+    u  actuator efforts, by default zero
+    Raises InvalidRequest if there is none nearby.
+    """
+    from scipy.optimize import least_squares
+
+    start = np.array(near, dtype=float).reshape(-1)
+    if start.shape != (system.n_q,) or not np.isfinite(start).all():
+        raise InvalidRequest(
+            f"near is {near!r}; {system.mechanism.name!r} takes {system.n_q} finite numbers, in the order "
+            f"{', '.join(system.coordinate_names)}"
+        )
+    rest = np.zeros(system.n_q)
+
+    def unrest(q: Array) -> Array:
+        a = system.acceleration(0.0, q, rest, u)[0]
+        return np.concatenate([a, system.residual(0.0, q, rest)[0]])
+
+    size = max(1.0, float(np.abs(unrest(start)).max()), float(np.abs(unrest(start + 0.1)).max()))
+    found = least_squares(unrest, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale=1.0)
+    left = float(np.abs(unrest(found.x)).max())
+    if not left <= STILL * size:
+        raise InvalidRequest(
+            f"{system.mechanism.name!r} has no equilibrium near {start.tolist()}: at {found.x.round(6).tolist()} it "
+            f"still accelerates by {left:.3g}"
+        )
+    return np.array(found.x)
+
+
+def frequencies(system: System, about: Array, u: Any = None) -> Array:
+    """Moduli of the `poles` of an equilibrium (2 n_q,), rad/s, ascending."""
+    return np.sort(np.abs(poles(system, about, u)))
+
+
+def is_unstable(system: System, about: Array, u: Any = None) -> bool:
+    """Whether motions grow exponentially from an equilibrium; the linearized motion decides."""
+    found = poles(system, about, u)
+    return bool(found.real.max() > 1e-3 * np.abs(found).max())
+
+
+def poles(system: System, about: Array, u: Any = None) -> Array:
+    """Eigenvalues of the motion linearized about an equilibrium (2 n_q,), 1/s, by differences."""
+    n, step = system.n_q, 1e-6
+    rest = np.zeros(n)
+    A = np.zeros((2 * n, 2 * n))
+    A[:n, n:] = np.eye(n)
+    for k, e in enumerate(np.eye(n) * step):
+        ahead, behind = (system.acceleration(0.0, about + sign * e, rest, u)[0] for sign in (1, -1))
+        A[n:, k] = (ahead - behind) / (2 * step)
+        ahead, behind = (system.acceleration(0.0, about, sign * e, u)[0] for sign in (1, -1))
+        A[n:, n + k] = (ahead - behind) / (2 * step)
+    return np.asarray(np.linalg.eigvals(A))
+
+
+@dataclass(frozen=True)
+class StateNorm:
+    """Norm of the states of a system: the largest distance from an equilibrium of the chosen rows, in their units.
+
+    rows           names of the chosen rows, of those of `state_rows`
+    about          equilibrium (n_q,)
+    time_unit_s    unit of time for velocities, s
+    length_unit_m  unit of rows that are lengths, m; angles are in rad
+    step_s         step of the integration, s
+    """
+
+    system: System
+    rows: tuple[str, ...]
+    about: Array
+    time_unit_s: float
+    length_unit_m: float
+    step_s: float
+
+    @classmethod
+    def of(
+        cls,
+        system: System,
+        about: Any = None,
+        rows: Sequence[str] | None = None,
+        time_unit_s: float | None = None,
+        length_unit_m: float | None = None,
+        step_s: float | None = None,
+    ) -> StateNorm:
+        """A StateNorm with defaults for all omitted arguments.
+
+        The defaults are the start's equilibrium, all components of the state, 1 / (lowest nonzero frequency), the
+        mechanism's characteristic length, and 1 / (40 times the largest frequency).
+        """
+        mechanism = system.mechanism
+        at = equilibrium(system, mechanism.initial_q) if about is None else np.array(about, dtype=float)
+        if at.shape != (system.n_q,):
+            raise InvalidRequest(f"about has shape {at.shape}; {mechanism.name!r} takes ({system.n_q},)")
+        names = state_rows(system)
+        chosen = names if rows is None else tuple(rows)
+        for name in chosen:
+            if name not in names:
+                raise UnknownName(f"robot {mechanism.name!r}", "state row", name, names)
+        if len(set(chosen)) < len(chosen) or not chosen:
+            raise InvalidRequest(f"rows are {list(chosen)}; each may be named once, and one must be")
+        for what, value in (("time_unit_s", time_unit_s), ("length_unit_m", length_unit_m), ("step_s", step_s)):
+            if value is not None and not 0.0 < value < math.inf:
+                raise InvalidRequest(f"{what} is {value}; it must be a positive number")
+        if time_unit_s is None or step_s is None:
+            found = frequencies(system, at)
+            nonzero = found[found > NONZERO * max(1.0, found[-1])]
+            if not len(nonzero):
+                raise InvalidRequest(
+                    f"{mechanism.name!r} has no frequency at its equilibrium; give time_unit_s and step_s"
+                )
+            time_unit_s = 1.0 / float(nonzero[0]) if time_unit_s is None else time_unit_s
+            step_s = 1.0 / (STEPS_PER_UNIT * float(nonzero[-1])) if step_s is None else step_s
+        length = mechanism.characteristic_length if length_unit_m is None else length_unit_m
+        return cls(system, chosen, at, float(time_unit_s), float(length), float(step_s))
+
+    @cached_property
+    def units(self) -> Array:
+        """Unit of each chosen row: 1 rad or the unit of length, or these per unit of time."""
+        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
+        of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
+        return np.asarray(np.concatenate([of_q, of_q / self.time_unit_s])[self.places])
+
+    @cached_property
+    def places(self) -> Array:
+        """Index of each chosen row in the state (q, v)."""
+        names = state_rows(self.system)
+        return np.array([names.index(name) for name in self.rows])
+
+    def states(self, offsets: Any) -> tuple[Array, Array]:
+        """Starts q, v (n, n_q) at offsets (n, rows) from the equilibrium, in the rows' units.
+
+        Rows that are not chosen stay at the equilibrium, or follow from the constraints.
+        """
+        given = np.atleast_2d(np.asarray(offsets, dtype=float))
+        if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
+            raise InvalidRequest(f"starts have shape {given.shape}; one takes {len(self.rows)} finite numbers")
+        n = self.system.n_q
+        states = np.tile(np.concatenate([self.about, np.zeros(n)]), (len(given), 1))
+        states[:, self.places] += given * self.units
+        if self.system.max_rows:
+            return completed(self.system, states, self.places)
+        return states[:, :n], states[:, n:]
+
+    def distances(self, peaks: Peaks) -> Array:
+        """Largest distance of each chosen row from the equilibrium (n, rows), in its unit; nan: the system diverged."""
+        center = np.concatenate([self.about, np.zeros(self.system.n_q)])
+        return np.asarray(peaks.largest(center)[:, self.places] / self.units)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Stability measure IS1 of n starts: largest distance from the equilibrium within T, relative to the distance at
+    the start.
+
+    is1        (n,) ratio, at least 1; 1 for a start at the equilibrium; nan for a motion that diverged
+    distances  (n, rows) largest distance of each row, in the norm's units
+    peaks      ranges of the states, with the lanes and the processor
+    [Schiehlen1993, eq. 46]
+    """
+
+    is1: Array
+    distances: Array
+    norm: StateNorm
+    seconds: float
+    peaks: Peaks
+
+
+def measure(
+    system: System,
+    starts: Any,
+    *,
+    seconds: float,
+    about: Any = None,
+    rows: Sequence[str] | None = None,
+    time_unit_s: float | None = None,
+    length_unit_m: float | None = None,
+    step_s: float | None = None,
+    lanes: int = 8,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Measures:
+    """IS1_T of starts (n, rows), offsets from the equilibrium `about` in the units of `StateNorm`, over `seconds`.
+
+    about    equilibrium (n_q,), by default the one next to the mechanism's start
+    rows     names of the rows of the state that the starts give and the norm takes, by default all
+    step_s   step of RK4, made shorter so that `seconds` is a whole number of steps
+    The other parameters are those of `StateNorm.of` and `Batch.peaks`.
+    """
+    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
+    return _measured(norm, starts, seconds, lanes, threads, progress)
+
+
+def _measured(
+    norm: StateNorm, starts: Any, seconds: float, lanes: int, threads: int | None, progress: Progress | None
+) -> Measures:
+    if not 0.0 < seconds < math.inf:
+        raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
+    q, v = norm.states(starts)
+    steps = math.ceil(seconds / norm.step_s - 1e-9)
+    batch = norm.system.batch(lanes)
+    peaks = batch.peaks(
+        q, v, step_s=seconds / steps, steps=steps, threads=threads, progress=progress, stabilizer="sampled_fuzzy"
+    )
+    distances = norm.distances(peaks)
+    begun = np.abs(np.atleast_2d(np.asarray(starts, dtype=float))).max(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        is1 = np.where(begun > 0.0, distances.max(axis=1) / begun, 1.0)
+    return Measures(is1, distances, norm, seconds, peaks)
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Largest IS1_T that a search over the surface of a cube of starts found: a lower bound of IS2_T.
+
+    value       IS1_T of `start`; inf if a motion diverged
+    start       (rows,) offsets from the equilibrium, in the norm's units
+    distances   (rows,) largest distances of its motion
+    runs        number of motions computed
+    """
+
+    value: float
+    start: Array
+    distances: Array
+    runs: int
+    norm: StateNorm
+    seconds: float
+
+    def __str__(self) -> str:
+        start = ", ".join(f"{name} {x:.6g}" for name, x in zip(self.norm.rows, self.start, strict=True))
+        return f"IS2_T is at least {self.value:.6g}, from {start} ({self.runs} motions of {self.seconds:g} s)"
+
+
+def worst(
+    system: System,
+    radius: float,
+    *,
+    seconds: float,
+    about: Any = None,
+    rows: Sequence[str] | None = None,
+    time_unit_s: float | None = None,
+    length_unit_m: float | None = None,
+    step_s: float | None = None,
+    runs: int = 7000,
+    seed: int = 0,
+    lanes: int = 8,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Worst:
+    """Lower bound of IS2_T: the largest IS1_T over starts whose norm is `radius`. [Schiehlen1993, eq. 47]
+
+    About half of the `runs` motions start from a grid on the surface of the cube, corners included; the others refine
+    around the worst of them. `runs` is the most motions to compute; the rest is as in `measure`. The same seed gives
+    the same result.
+    """
+    if not 0.0 < radius < math.inf:
+        raise InvalidRequest(f"radius is {radius}; it must be a positive number")
+    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
+    grid = _surface(len(norm.rows), runs // 2)
+    if len(grid) > runs:
+        raise InvalidRequest(f"runs is {runs}; the corners of a cube of {len(norm.rows)} rows alone take {len(grid)}")
+    random = np.random.default_rng(seed)
+    points, values, distances = np.empty((0, len(norm.rows))), np.empty(0), np.empty((0, len(norm.rows)))
+    reach, batch = 2.0 / max(_per_edge(len(norm.rows), runs // 2) - 1, 1), grid
+    while len(batch):
+        found = _measured(norm, radius * batch, seconds, lanes, threads, None)
+        points = np.concatenate([points, batch])
+        values = np.concatenate([values, np.where(np.isnan(found.is1), np.inf, found.is1)])
+        distances = np.concatenate([distances, found.distances])
+        if progress is not None:
+            progress(len(points), runs)
+        size = min(max(16 * REFINED, (runs - len(grid)) // 12), runs - len(points))
+        batch = _around(points[_best(points, values, reach)], reach, size, random)
+        reach *= SHRINK
+    top = int(np.argmax(values))
+    return Worst(float(values[top]), radius * points[top], distances[top], len(points), norm, seconds)
+
+
+def _per_edge(n: int, most: int) -> int:
+    """Number of grid points per edge of a cube in n dimensions whose surface has at most `most`; 2 at least."""
+    edge = 2
+    while edge < 4096 and (edge + 1) ** n - max(edge - 1, 0) ** n <= most:
+        edge += 1
+    return edge
+
+
+def _surface(n: int, most: int) -> Array:
+    """Points (k, n) of a regular grid on the surface of the cube [-1, 1]^n."""
+    edge = _per_edge(n, most)
+    ends, line = (0, edge - 1), range(edge)
+    found = []
+    for face in range(n):  # a point belongs to the first of its coordinates that is at an end
+        inner = range(1, edge - 1)
+        found += list(itertools.product(*[inner] * face, ends, *[line] * (n - face - 1)))
+    return -1.0 + 2.0 * np.array(found, dtype=float) / (edge - 1)
+
+
+def _best(points: Array, values: Array, apart: float) -> list[int]:
+    """Indices of the largest values, the largest first, of points that are more than apart / 2 from one another."""
+    chosen: list[int] = []
+    for index in np.argsort(-values, kind="stable")[:400]:
+        if all(np.abs(points[index] - points[other]).max() > 0.5 * apart for other in chosen):
+            chosen.append(int(index))
+        if len(chosen) == REFINED:
+            break
+    return chosen
+
+
+def _around(centers: Array, reach: float, size: int, random: np.random.Generator) -> Array:
+    """`size` points of the surface of the cube within `reach` of the centers, most of them around the first."""
+    share = np.minimum((random.random(size) ** 2 * len(centers)).astype(int), len(centers) - 1)
+    center = centers[share]
+    moved = np.clip(center + reach * random.uniform(-1.0, 1.0, center.shape), -1.0, 1.0)
+    keep = random.random(center.shape) < 0.3  # single coordinates stay, so that edges and corners are searched too
+    moved[keep] = center[keep]
+    face = np.abs(center).argmax(axis=1)
+    at = np.arange(len(moved))
+    moved[at, face] = np.sign(center[at, face])
+    return np.asarray(moved)

@@ -1,0 +1,43 @@
+"""Initial states of a constrained system from some components of the state; the constraints determine the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+from sim_core.peaks import state_rows
+from sim_core.system import System
+
+Array = np.ndarray
+NEWTON = 50
+CLOSED = 1e-12  # permitted violation, in characteristic lengths
+
+
+def completed(system: System, states: Array, given: Array) -> tuple[Array, Array]:
+    """q, v (n, n_q) that satisfy the constraints: rows `given` of the states (n, 2 n_q) stay, the others adapt.
+
+    Raises InvalidRequest for a start that the constraints do not permit.
+    """
+    n = system.n_q
+    free_q = np.array([k for k in range(n) if k not in given], dtype=int)
+    free_v = np.array([k for k in range(n) if k + n not in given], dtype=int)
+    result = states.copy()
+    allowed = CLOSED * system.mechanism.characteristic_length
+    for state in result:
+        q, v = state[:n], state[n:]
+        for _ in range(NEWTON):
+            Phi, _ = system.residual(0.0, q, v)
+            if np.abs(Phi).max(initial=0.0) <= allowed:
+                break
+            J = system.terms(0.0, q, v)[2][: len(Phi)]
+            q[free_q] -= np.linalg.pinv(J[:, free_q], rcond=1e-9) @ Phi
+        J = system.terms(0.0, q, v)[2]
+        v[free_v] -= np.linalg.pinv(J[:, free_v], rcond=1e-9) @ (J @ v)
+        Phi, Phidot = system.residual(0.0, q, v)
+        speed = max(1.0, float(np.abs(v).max()))
+        if not np.abs(Phi).max(initial=0.0) <= allowed or not np.abs(Phidot).max(initial=0.0) <= 1e-9 * speed:
+            raise InvalidRequest(
+                f"{system.mechanism.name!r} cannot start from these rows: its constraints do not permit "
+                f"{dict(zip([state_rows(system)[k] for k in given], state[given].round(6).tolist(), strict=True))}"
+            )
+    return result[:, :n], result[:, n:]

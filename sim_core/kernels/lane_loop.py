@@ -1,0 +1,293 @@
+"""LLVM IR of the loop that integrates groups of systems, one per vector lane, and keeps each state's range.
+
+One function holds the stepper, the kernel `rates` (inlined) and the running minimum and maximum; nothing is stored per
+step. The loop works on blocks (groups, rows, lanes) of numbers, whose rows `Layout` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import casadi as ca
+
+from sim_core.kernels.emit import module_of
+from sim_core.kernels.sincos import double
+
+SYMBOL = "ranges"
+STAGES = 4
+FAST = "contract"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows of a block: names and sizes, in order.
+
+    q, v         state; at the end, the last state
+    low, high    range of q, then of v
+    before, slope  the state at the last step, and its derivative
+    u, p, gains  inputs, constant; `gains` are those of the stabilizer, none without one
+    """
+
+    n_q: int
+    n_u: int
+    n_p: int
+    n_gains: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """{name: number of rows}."""
+        n = self.n_q
+        state = {"q": n, "v": n, "low": 2 * n, "high": 2 * n, "before": 2 * n, "slope": 2 * n}
+        return state | {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all names."""
+        return sum(self.sizes.values())
+
+    def place(self, name: str) -> slice:
+        """Slice of the block's rows that belong to `name`, such as "q" or "gains"."""
+        begin = 0
+        for other, size in self.sizes.items():
+            if other == name:
+                return slice(begin, begin + size)
+            begin += size
+        raise KeyError(name)
+
+
+def module(functions: dict[str, ca.Function], layout: Layout, n_rows: int, lanes: int) -> str:
+    """LLVM module with `void ranges(block, groups, first, count, total, h)`.
+
+    functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
+               p, gains) -> U, which is evaluated at the begin of a step and held
+    n_rows  size of lam
+    groups  number of groups in the block
+    first, count, total  begins at step `first` of `total`, for `count` steps; at step `total` the range is updated once
+                         more and nothing moves, so that total + 1 steps are a whole run
+    """
+    kernel = module_of(functions, lanes=lanes, linkage="internal ", inline=True)
+    return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes).lines()) + "\n"
+
+
+class _Loop:
+    """Writes the function; every value of a lane is computed alike whatever the number of lanes."""
+
+    def __init__(self, layout: Layout, n_rows: int, lanes: int) -> None:
+        self._layout, self._n_rows, self._lanes = layout, n_rows, lanes
+        self._real, self._flags = f"<{lanes} x double>", f"<{lanes} x i1>"
+        self._lines: list[str] = []
+        self._count = 0
+        self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
+
+    def lines(self) -> list[str]:
+        """Lines of the definition."""
+        n, sizes = self._layout.n_q, self._layout.sizes
+        rows = self._n_rows
+        held = {**sizes, "t": 1, "a": n, "lam": rows, "U": rows, "q0": n, "v0": n, "dq": n, "dv": n}
+        for name, size in held.items():
+            self._add(f"%{name} = alloca [{max(size, 1)} x {self._real}]")
+        given = ("t", "q", "v", "u", "p")
+        tables = {"in": given, "out": ("a", "lam")}
+        if self._layout.n_gains:
+            tables |= {"in": (*given, "U"), "correction_in": (*given, "gains"), "correction_out": ("U",)}
+        for table, names in tables.items():
+            self._add(f"%{table} = alloca [{len(names)} x ptr]")
+            for index, name in enumerate(names):
+                at = self._do(f"getelementptr ptr, ptr %{table}, i64 {index}")
+                self._add(f"store ptr %{name}, ptr {at}")
+        for name, factor in (("half", 0.5), ("whole", 1.0)):
+            scaled = self._do(f"fmul double %h, {double(factor)}")
+            self._splat(name, scaled)
+        self._splat("sixth", self._do(f"fdiv double %h, {double(6.0)}"))
+        self._add("%stop = add i64 %first, %count")
+        self._add("br label %groups_head")
+        self._group_loop()
+        head = "ptr noalias %block, i64 %groups, i64 %first, i64 %count, i64 %total, double %h"
+        return [
+            f"define void @{SYMBOL}({head}) nounwind {{",
+            "entry:",
+            *self._lines,
+            "}",
+        ]
+
+    def _add(self, line: str) -> None:
+        self._lines.append(f"  {line}")
+
+    def _label(self, name: str) -> None:
+        self._lines.append(f"{name}:")
+
+    def _do(self, instruction: str) -> str:
+        self._count += 1
+        self._add(f"%m{self._count} = {instruction}")
+        return f"%m{self._count}"
+
+    def _op(self, op: str, a: str, b: str) -> str:
+        return self._do(f"{op} {FAST} {self._real} {a}, {b}")
+
+    def _splat(self, name: str, scalar: str) -> None:
+        one = self._do(f"insertelement {self._real} poison, double {scalar}, i32 0")
+        mask = f"<{self._lanes} x i32> zeroinitializer"
+        self._add(f"%{name} = shufflevector {self._real} {one}, {self._real} poison, {mask}")
+
+    def _number(self, value: float) -> str:
+        return "<" + ", ".join([f"double {double(value)}"] * self._lanes) + ">"
+
+    def _at(self, name: str, index: int) -> str:
+        return self._do(f"getelementptr {self._real}, ptr %{name}, i64 {index}")
+
+    def _load(self, name: str, index: int) -> str:
+        return self._do(f"load {self._real}, ptr {self._at(name, index)}")
+
+    def _store(self, value: str, name: str, index: int) -> None:
+        self._add(f"store {self._real} {value}, ptr {self._at(name, index)}")
+
+    # -- loops --------------------------------------------------------------------------------------------------------
+
+    def _group_loop(self) -> None:
+        self._label("groups_head")
+        self._add("%g = phi i64 [0, %entry], [%g_next, %group_end]")
+        self._add("%g_left = icmp slt i64 %g, %groups")
+        self._add("br i1 %g_left, label %group, label %done")
+        self._label("group")
+        self._add(f"%offset = mul i64 %g, {self._layout.rows}")
+        self._add(f"%base = getelementptr {self._real}, ptr %block, i64 %offset")
+        for name, index, row in self._rows():
+            at = self._do(f"getelementptr {self._real}, ptr %base, i64 {row}")
+            self._store(self._do(f"load {self._real}, ptr {at}, align 8"), name, index)
+        self._add("br label %steps_head")
+        self._step_loop()
+        self._label("group_end")
+        for name, index, row in self._rows(changed=True):
+            at = self._do(f"getelementptr {self._real}, ptr %base, i64 {row}")
+            self._add(f"store {self._real} {self._load(name, index)}, ptr {at}, align 8")
+        self._add("%g_next = add i64 %g, 1")
+        self._add("br label %groups_head")
+        self._label("done")
+        self._add("ret void")
+
+    def _rows(self, changed: bool = False) -> Iterator[tuple[str, int, int]]:
+        row = 0
+        for name, size in self._layout.sizes.items():
+            for index in range(size):
+                if not changed or name not in ("u", "p", "gains"):
+                    yield name, index, row
+                row += 1
+
+    def _step_loop(self) -> None:
+        self._label("steps_head")
+        self._add("%step = phi i64 [%first, %group], [%step_next, %stage_3]")
+        self._add("%step_left = icmp slt i64 %step, %stop")
+        self._add("br i1 %step_left, label %begin, label %group_end")
+        self._label("begin")
+        if self._layout.n_gains:
+            start = self._do("sitofp i64 %step to double")
+            self._splat("start", self._do(f"fmul double {start}, %h"))
+            self._store("%start", "t", 0)
+            self._add("call void @correction(ptr %correction_in, ptr %correction_out)")
+        self._add("br label %stage_head")
+        self._label("stage_head")
+        froms = ", ".join(f"[{k + 1}, %stage_{k}]" for k in range(STAGES - 1))
+        self._add(f"%stage = phi i64 [0, %begin], {froms}")
+        # t = (step + (stage + 1) // 2 / 2) h
+        self._add("%stage_up = add i64 %stage, 1")
+        self._add("%halves = lshr i64 %stage_up, 1")
+        part = self._do(f"fmul double {self._do('uitofp i64 %halves to double')}, {double(0.5)}")
+        now = self._do(f"fadd double {self._do('sitofp i64 %step to double')}, {part}")
+        self._splat("now", self._do(f"fmul double {now}, %h"))
+        self._store("%now", "t", 0)
+        self._add("call void @rates(ptr %in, ptr %out)")
+        ends = " ".join(f"i64 {k}, label %stage_{k}" for k in range(1, STAGES))
+        self._add(f"switch i64 %stage, label %ranged [{ends}]")
+        self._range_update()
+        for stage in range(STAGES):
+            self._label(f"stage_{stage}")
+            self._stage(stage)
+            if stage == STAGES - 1:
+                self._add("%step_next = add i64 %step, 1")
+            self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
+
+    def _stage(self, stage: int) -> None:
+        """Classical Runge-Kutta: y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4). [HairerNorsettWanner1993, ch. II.1]"""
+        for place, rate, start, total in (("q", "v", "q0", "dq"), ("v", "a", "v0", "dv")):
+            rates = [self._load(rate, i) for i in range(self._layout.n_q)]
+            for i, k in enumerate(rates):
+                if stage == 0:
+                    begin = self._load(place, i)
+                    self._store(begin, start, i)
+                    self._store(k, total, i)
+                else:
+                    begin = self._load(start, i)
+                    weighed = k if stage == STAGES - 1 else self._op("fmul", self._number(2.0), k)
+                    summed = self._op("fadd", self._load(total, i), weighed)
+                    self._store(summed, total, i)
+                ahead = ("%half", "%half", "%whole", "%sixth")[stage]
+                slope = summed if stage == STAGES - 1 else k
+                self._waiting.append((self._op("fadd", begin, self._op("fmul", ahead, slope)), place, i))
+        for value, place, i in self._waiting:  # q is written after v has been read
+            self._store(value, place, i)
+        self._waiting.clear()
+
+    # -- range --------------------------------------------------------------------------------------------------------
+
+    def _range_update(self) -> None:
+        """Extend the range by the state, and by the extremum of the Hermite cubic where a slope changed its sign.
+
+        The cubic through values x0, x1 and slopes d0, d1 at both ends of a step h, s from 0 to 1, with D = h d:
+        x0 + s (D0 + s (B + s C)), B = 3 (x1 - x0) - 2 D0 - D1, C = D0 + D1 - 2 (x1 - x0). Its extremum between the ends
+        is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
+        """
+        self._label("ranged")
+        n = self._layout.n_q
+        states = [("q", i, "v") for i in range(n)] + [("v", i, "a") for i in range(n)]
+        turned, values, slopes = [], [], []
+        for row, (name, i, rate) in enumerate(states):
+            x, d = self._load(name, i), self._load(rate, i)
+            self._extend(x, row)
+            product = self._do(f"fmul {self._real} {self._load('slope', row)}, {d}")
+            turned.append(self._do(f"fcmp olt {self._real} {product}, {self._number(0.0)}"))
+            values.append(x)
+            slopes.append(d)
+        some = turned[0]
+        for flag in turned[1:]:
+            some = self._do(f"or {self._flags} {some}, {flag}")
+        any_lane = self._do(f"call i1 @llvm.vector.reduce.or.v{self._lanes}i1({self._flags} {some})")
+        self._add(f"br i1 {any_lane}, label %cubic, label %kept")
+        self._label("cubic")
+        for row, (flag, x, d) in enumerate(zip(turned, values, slopes, strict=True)):
+            self._extend(self._select(flag, self._extremum(x, d, row), x), row)
+        self._add("br label %kept")
+        self._label("kept")
+        for row, (x, d) in enumerate(zip(values, slopes, strict=True)):
+            self._store(x, "before", row)
+            self._store(d, "slope", row)
+        self._add("%is_last = icmp eq i64 %step, %total")
+        self._add("br i1 %is_last, label %group_end, label %stage_0")
+
+    def _extremum(self, x: str, d: str, row: int) -> str:
+        x0 = self._load("before", row)
+        D0 = self._op("fmul", "%whole", self._load("slope", row))
+        D1 = self._op("fmul", "%whole", d)
+        change = self._op("fsub", x, x0)
+        twice, thrice = (self._op("fmul", self._number(factor), change) for factor in (2.0, 3.0))
+        B = self._op("fsub", self._op("fsub", thrice, self._op("fmul", self._number(2.0), D0)), D1)
+        C = self._op("fsub", self._op("fadd", D0, D1), twice)
+        product = self._op("fmul", self._number(3.0), self._op("fmul", C, D0))
+        square = self._op("fsub", self._op("fmul", B, B), product)
+        kind, end = self._real, f"v{self._lanes}f64"
+        above = self._do(f"fcmp ogt {kind} {square}, {self._number(0.0)}")
+        square = self._select(above, square, self._number(0.0))
+        root = self._do(f"call {kind} @llvm.sqrt.{end}({kind} {square})")
+        signed = self._do(f"call {kind} @llvm.copysign.{end}({kind} {root}, {kind} {D0})")
+        s = self._op("fdiv", D0, self._op("fsub", signed, B))
+        inner = self._op("fadd", B, self._op("fmul", s, C))
+        return self._op("fadd", x0, self._op("fmul", s, self._op("fadd", D0, self._op("fmul", s, inner))))
+
+    def _select(self, flag: str, yes: str, no: str) -> str:
+        return self._do(f"select {self._flags} {flag}, {self._real} {yes}, {self._real} {no}")
+
+    def _extend(self, x: str, row: int) -> None:
+        for name, test in (("low", "olt"), ("high", "ogt")):
+            held = self._load(name, row)
+            beyond = self._do(f"fcmp {test} {self._real} {x}, {held}")
+            self._store(self._select(beyond, x, held), name, row)

@@ -1,0 +1,64 @@
+"""Checks whether the step resolves an impact on the stops of joints and on contacts, before any impact happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from sim_core.integrators.steppers import Stepper
+from sim_core.mechanism.description import GROUND
+from sim_core.mechanism.quantities import value_of
+from sim_core.monitoring.modes import departure
+from sim_core.stabilization.stabilizers import largest_step
+from sim_core.system import System
+
+SPEED = 1.0  # rad/s or m/s: impact speed at which a stop or contact is judged
+
+
+def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float = SPEED) -> float:
+    """Circular frequency, rad/s, of an inertia on a force k x^n at the depth that an impact at this speed reaches."""
+    depth = ((exponent + 1.0) * inertia * speed**2 / (2.0 * stiffness)) ** (1.0 / (exponent + 1.0))
+    return math.sqrt(exponent * stiffness * depth ** (exponent - 1.0) / inertia)
+
+
+def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
+    """One-line warnings, one per stop or contact on which an impact is too fast for the step, each with a suitable
+    step.
+
+    q  coordinates at which the inertias are computed
+    """
+    if stepper.adaptive:
+        return
+    for what, unit, rate in _rates(system, q):
+        departs = partial(departure, stepper, complex(0.0, rate))
+        if departs(step_s) > 1.0:
+            most = 1e3 * largest_step(departs)
+            yield (
+                f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} swings at {rate:.4g} rad/s, "
+                f"which {stepper.name} does not resolve at {1e3 * step_s:.4g} ms; a step of {most:.2g} ms would do"
+            )
+
+
+def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
+    """(stop or contact, unit of an impact speed, circular frequency of an impact, rad/s)."""
+    mechanism = system.mechanism
+    stopped = [joint for joint in mechanism.moving_joints if joint.stops is not None]
+    if stopped:
+        M = system.terms(0.0, q, np.zeros(system.n_q))[0]
+        A = np.array([system.joints(0.0, q, e)[1] for e in np.eye(system.n_q)]).T
+        mobility = A @ np.linalg.pinv(M) @ A.T
+    for joint in stopped:
+        assert joint.stops is not None
+        inertia = 1.0 / mobility[(index := system.joint_names.index(joint.name)), index]
+        rate = impact_rate(value_of(joint.stops.stiffness), joint.stops.exponent, inertia)
+        yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", rate
+    for contact in mechanism.contacts:
+        bodies = [mechanism.body(name) for name in (contact.body, contact.other) if name != GROUND]
+        masses = [value_of(body.mass) for body in bodies]
+        if min(masses) > 0.0:
+            mass = 1.0 / sum(1.0 / mass for mass in masses)
+            rate = impact_rate(value_of(contact.stiffness), contact.exponent, mass)
+            yield f"contact {contact.name!r}", "m/s", rate

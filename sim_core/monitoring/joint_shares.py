@@ -1,0 +1,64 @@
+"""Contributions of parts of joints and of contacts to a mode, for the message about a step that is too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from sim_core.mechanism.contacts import SphereContact
+from sim_core.mechanism.description import Joint
+from sim_core.mechanism.quantities import Number
+
+Value = Callable[[Number], float]
+
+
+def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[tuple[str, float]]:
+    """(name of the part, its contribution to |lambda|^2 x'M x) of the parts of one joint.
+
+    slope  velocity of the joint for the mode's shape x
+    rate   |lambda| of the mode, 1/s
+    """
+    square, name = slope**2, f"joint {joint.name!r}"
+    if (spring := joint.spring) is not None:
+        stiffness = value(spring.stiffness) + 3.0 * value(spring.cubic) * (position - value(spring.rest)) ** 2
+        yield f"the spring of {name}", stiffness * square
+    if (friction := joint.friction) is not None:
+        most = value(friction.coulomb if friction.static is None else friction.static)
+        if friction.bristle_stiffness is None:
+            yield f"the friction of {name}", most / value(friction.smoothing_velocity) * square * rate
+        else:
+            stiffness = value(friction.bristle_stiffness) + value(friction.bristle_damping) * rate
+            yield f"the friction of {name}", stiffness * square
+    if (stops := joint.stops) is not None:
+        depth = abs(position - limited(joint, position))
+        stiffness = stops.exponent * value(stops.stiffness) * depth ** (stops.exponent - 1.0) if depth > 0.0 else 0.0
+        yield f"the stop of {name}", stiffness * square
+
+
+def contact_shares(
+    contact: SphereContact, apart: list[tuple[np.ndarray, np.ndarray]], curve: float, rate: float, value: Value
+) -> Iterator[tuple[str, float]]:
+    """(name of the contact, its contribution to |lambda|^2 x'M x) of one contact.
+
+    apart    vector from the other body's point to the sphere's centre, and the unit normal of the plane, before, at
+             and after the present state
+    curve    increment of the mode's shape between them
+    rate     |lambda| of the mode, 1/s
+    """
+    k, n = value(contact.stiffness), contact.exponent
+    if contact.other_radius is None:
+        depths = [contact.radius - float(normal @ at) for at, normal in apart]
+    else:
+        depths = [contact.radius + contact.other_radius - float(np.linalg.norm(at)) for at, _ in apart]
+    stored = [k * max(depth, 0.0) ** (n + 1.0) / (n + 1.0) for depth in depths]
+    yield f"contact {contact.name!r}", abs(stored[0] - 2.0 * stored[1] + stored[2]) / curve**2
+    pressed, slide = k * max(depths[1], 0.0) ** n, float(np.linalg.norm(apart[2][0] - apart[0][0])) / (2.0 * curve)
+    slope = value(contact.friction) * pressed / value(contact.slip_velocity)
+    yield f"the friction of contact {contact.name!r}", slope * slide**2 * rate
+
+
+def limited(joint: Joint, position: float) -> float:
+    """The position within the joint's limits that is nearest to the given position."""
+    above = position if joint.lower is None else max(position, joint.lower)
+    return above if joint.upper is None else min(above, joint.upper)

@@ -1,0 +1,243 @@
+"""Ranges of the states of many systems over a run: the work of `Batch.peaks`, shared by threads.
+
+Each thread fills blocks of groups, one system per lane, and calls the compiled loop without the GIL, for about CALL_S
+at a time, so that an interrupt is noticed. The results do not depend on threads, blocks or calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+from sim_core.kernels import native
+from sim_core.kernels.lane_loop import SYMBOL, Layout, module
+
+if TYPE_CHECKING:
+    from sim_core.system import System
+
+Array = np.ndarray
+CALL_S = 0.02  # duration of one call of the compiled loop
+GAINS = 3  # Kp, Kd, Ku of the sampled fuzzy law
+MOST_GROUPS = 256  # groups per block
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Ranges of the states of n systems over a run.
+
+    rows          names of the states: coordinates, then their velocities as `NAME.velocity`
+    low, high     (n, 2 n_q) smallest and largest value of each state, extrema between steps included; nan for a system
+                  that diverged
+    q, v          (n, n_q) last state
+    step_s, steps, stepper, stabilizer  how the systems were integrated
+    lanes, cpu    systems per vector, and the type of the processor: on another type the last digits may differ
+    """
+
+    rows: tuple[str, ...]
+    low: Array
+    high: Array
+    q: Array
+    v: Array
+    step_s: float
+    steps: int
+    stepper: str
+    stabilizer: str
+    lanes: int
+    cpu: str
+
+    def largest(self, about: Array | None = None) -> Array:
+        """Largest distance |x - about| of each state (n, 2 n_q) from `about` (2 n_q,), by default zero."""
+        center = np.zeros(len(self.rows)) if about is None else np.asarray(about, dtype=float)
+        distances: Array = np.maximum(np.abs(self.high - center), np.abs(self.low - center))
+        return distances
+
+
+def state_rows(system: System) -> tuple[str, ...]:
+    """Names of the states of a system: its coordinates, then their velocities."""
+    return (*system.coordinate_names, *[f"{name}.velocity" for name in system.coordinate_names])
+
+
+@dataclass(frozen=True)
+class RangeLoop:
+    """The compiled loop of a system for one number of lanes."""
+
+    layout: Layout
+    lanes: int
+    library: native.Library
+
+    @classmethod
+    def of(cls, system: System, lanes: int, stabilized: bool) -> RangeLoop:
+        """Compile the loop, or load it from the cache; with the default stabilizer if `stabilized`."""
+        layout = Layout(system.n_q, system.n_u, len(system.parameter_names), GAINS if stabilized else 0)
+        key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
+        library = native.load(key)
+        if library is None:
+            from sim_core.derivation.equations import derive_batch, derive_stabilized
+
+            with native.compiling(f"the loop of {system.mechanism.name!r} for {lanes} at a time"):
+                if stabilized:
+                    functions = derive_stabilized(system.mechanism)
+                else:
+                    functions = {"rates": derive_batch(system.mechanism)["rates"]}
+                ir = module(functions, layout, system.constraint_modes[0].n_rows, lanes)
+                manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": [SYMBOL]}
+                library = native.compile_module(ir, manifest, key)
+        return cls(layout, lanes, library)
+
+    @property
+    def function(self) -> Callable[..., None]:
+        """The loop; a call releases the GIL."""
+        integer = ctypes.c_int64
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, integer, integer, integer, integer, ctypes.c_double)
+        call: Callable[..., None] = kind(self.library.addresses[SYMBOL])
+        return call
+
+
+@dataclass
+class Work:
+    """One computation over many systems: initial states, inputs and results by row, and the rows that are not yet
+    computed.
+
+    rows      {name of a row of the layout: (n, size)} of q, v, u, p, gains
+    progress  function of the numbers of finished and of all systems
+    """
+
+    loop: RangeLoop
+    rows: dict[str, Array]
+    steps: int
+    step_s: float
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.count, n = len(self.rows["q"]), self.loop.layout.n_q
+        self.low, self.high = np.empty((self.count, 2 * n)), np.empty((self.count, 2 * n))
+        self.q, self.v = np.empty((self.count, n)), np.empty((self.count, n))
+        self._next, self._done, self._lock = 0, 0, threading.Lock()
+        self._stop, self._error = threading.Event(), list[BaseException]()
+
+    def carry_out(self, threads: int) -> None:
+        """Integrate all systems on this many threads; KeyboardInterrupt ends them within CALL_S."""
+        crew = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
+        try:
+            for one in crew:
+                one.start()
+            for one in crew:
+                while one.is_alive():
+                    one.join(CALL_S)
+                    if self.progress is not None:
+                        self.progress(self._done, self.count)
+        finally:
+            self._stop.set()
+            for one in crew:
+                if one.ident is not None:  # an interrupt may come before it is started
+                    one.join()
+        if self._error:
+            raise self._error[0]
+
+    def _guarded(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # raised again by carry_out
+            self._error.append(error)
+            self._stop.set()
+
+    def _work(self) -> None:
+        layout, lanes, function = self.loop.layout, self.loop.lanes, self.loop.function
+        groups, each_s = 1, 0.0
+        block = np.zeros((MOST_GROUPS, layout.rows, lanes))
+        while not self._stop.is_set():
+            with self._lock:
+                begin = self._next
+                self._next += groups * lanes
+            if begin >= self.count:
+                return
+            here = min(groups, -(-(self.count - begin) // lanes))
+            self.fill(block[:here], begin)
+            first, total = 0, self.steps
+            while first <= total and not self._stop.is_set():
+                count = total + 1 - first if each_s == 0.0 else max(1, int(CALL_S / (here * each_s)))
+                count = min(count, total + 1 - first, 64 if each_s == 0.0 else total + 1)
+                began = time.perf_counter()
+                function(block.ctypes.data, here, first, count, total, self.step_s)
+                each_s = max(time.perf_counter() - began, 1e-9) / (here * count)
+                first += count
+            if first <= total:
+                return
+            self._take(block[:here], begin)
+            share = -(-self.count // lanes) // 16 + 1  # every thread gets several blocks
+            groups = max(1, min(MOST_GROUPS, share, int(CALL_S / (each_s * (total + 1)))))
+
+    def fill(self, block: Array, begin: int) -> None:
+        """Write the starts and inputs of the systems from `begin` on to a block; the last system fills free lanes."""
+        groups, _, lanes = block.shape
+        index = np.minimum(np.arange(begin, begin + groups * lanes), self.count - 1)
+        for name in ("q", "v", "u", "p", "gains"):
+            rows = self.rows[name][index].reshape(groups, lanes, -1)
+            block[:, self.loop.layout.place(name)] = rows.transpose(0, 2, 1)
+        block[:, self.loop.layout.place("low")] = np.inf
+        block[:, self.loop.layout.place("high")] = -np.inf
+        for name in ("before", "slope"):
+            block[:, self.loop.layout.place(name)] = 0.0
+
+    def _take(self, block: Array, begin: int) -> None:
+        end = min(begin + block.shape[0] * block.shape[2], self.count)
+        for name in ("q", "v", "low", "high"):
+            rows = block[:, self.loop.layout.place(name)].transpose(0, 2, 1)
+            getattr(self, name)[begin:end] = rows.reshape(-1, rows.shape[2])[: end - begin]
+        lost = ~(np.isfinite(self.q[begin:end]).all(axis=1) & np.isfinite(self.v[begin:end]).all(axis=1))
+        self.low[begin:end][lost] = np.nan
+        self.high[begin:end][lost] = np.nan
+        with self._lock:
+            self._done += end - begin
+
+
+def usable_threads(threads: int | None) -> int:
+    """The number of threads asked for; by default that of the processors this process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    if threads < 1:
+        raise InvalidRequest(f"threads is {threads}; it must be 1 or more")
+    return threads
+
+
+def cpu_name() -> str:
+    """Type of this computer's processor, as LLVM names it."""
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
+
+
+def followed(work: Work, efforts: Array, every: int) -> tuple[Array, Array]:
+    """q and v (n, k, n_q) at the start and after every `every` steps of all systems.
+
+    efforts  (n, 1 or steps, n_u): constant, or one row per step
+    """
+    layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
+    kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))
+    changing = efforts.shape[1] > 1
+    groups = min(MOST_GROUPS, -(-work.count // lanes))
+    whole = np.zeros((groups, layout.rows, lanes))
+    for begin in range(0, work.count, groups * lanes):
+        end = min(begin + groups * lanes, work.count)
+        block = whole[: -(-(end - begin) // lanes)]
+        work.fill(block, begin)
+        index = np.minimum(np.arange(begin, begin + len(block) * lanes), work.count - 1)
+        for step in range(0, work.steps + 1, 1 if changing else every):
+            if step % every == 0:
+                for record, name in zip(kept, "qv", strict=True):
+                    rows = block[:, layout.place(name)].transpose(0, 2, 1).reshape(-1, layout.n_q)
+                    record[begin:end, step // every] = rows[: end - begin]
+            count = min(1 if changing else every, work.steps - step)
+            if changing and count:
+                rows = efforts[index, step].reshape(len(block), lanes, -1)
+                block[:, layout.place("u")] = rows.transpose(0, 2, 1)
+            function(block.ctypes.data, len(block), step, count, work.steps + 1, work.step_s)
+    return kept[0], kept[1]
