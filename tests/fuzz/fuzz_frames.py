@@ -110,6 +110,7 @@ def stream() -> list[tuple[str, Message]]:
         "reference": m.JointReference(name=["arm"], position=[0.5], velocity=[0.1], acceleration=[0.0]),
         "event": m.Event(kind="set", node="swing_up", key="gain", old="1", new="2"),
         "cmd_vel": m.Twist(linear=[0.0, 0.2, 0.0]),
+        "enable": m.Enable(pressed=True),
         "encoders": m.Encoders(name=["wheel"], count=[1234], pulses_per_turn=2250),
         "measured_state": m.RobotState(**joints),
         "residual": m.Residual(name=["arm"], position=[0.001], state_seq=7),

@@ -40,19 +40,19 @@ def test_every_kind_of_stabilizer_is_in_one_call_and_two_calls_agree(pendulum: S
     chosen = every_stabilizer(pendulum, 1e-3)
     assert {stabilizer.name for stabilizer in chosen.values()} == set(STABILIZERS)
     rows = compare(pendulum, 1.0, 1e-3)
-    assert [row.stabilizer for row in rows] == [*list(chosen)[:-1], "man, case 2", "sampled fuzzy"]
+    assert [row.stabilizer for row in rows] == [*chosen, "man_case_2"]
     assert repr(timeless(rows)) == repr(timeless(compare(pendulum, 1.0, 1e-3)))
     assert all(row.seconds_per_step > 0.0 for row in rows if row.stabilizer in chosen)
 
 
 def test_a_method_that_is_not_for_this_start_has_a_row_that_says_so(pendulum: System) -> None:
-    (row,) = [row for row in compare(pendulum, 0.1, 1e-2) if row.stabilizer == "man, case 2"]
+    (row,) = [row for row in compare(pendulum, 0.1, 1e-2) if row.stabilizer == "man_case_2"]
     assert (row.reason, row.evaluations, row.diverged_at) == (AT_REST, 0, None)
     assert all(math.isnan(figure) for figure in (row.peak_phi, row.energy_drift, row.stability_limit))
     stream = io.StringIO()
     rich.print(table([row]), file=stream)
-    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("man, case 2  ")]
-    assert line.split() == ["man,", "case", "2", "-", "-", "-", "-", "-", "-"]
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("man_case_2  ")]
+    assert line.split() == ["man_case_2", "-", "-", "-", "-", "-", "-"]
 
 
 def test_a_row_holds_what_a_simulation_of_its_own_gives(pendulum: System) -> None:
@@ -96,12 +96,12 @@ def test_a_divergence_is_a_row_with_its_time(pendulum: System) -> None:
 
 
 def test_mans_second_case_is_there_for_starts_in_motion(pendulum: System) -> None:
-    assert "man, case 2" not in every_stabilizer(pendulum, 1e-2)
+    assert "man_case_2" not in every_stabilizer(pendulum, 1e-2)
     system = assemble(build("crank_slider", start="printed"))
     phi, phidot, speed = first_violation(system, 1e-2)
     assert phidot == pytest.approx(0.2094, rel=1e-2)
     assert speed == pytest.approx(1.0472, rel=1e-4)
-    made = every_stabilizer(system, 1e-2)["man, case 2"]
+    made = every_stabilizer(system, 1e-2)["man_case_2"]
     assert made.gains(1e-2, Simulation(system).stepper, 1.0)[:3] == pytest.approx(
         [1 / phi, 1 / phidot, 2 * speed / phi]
     )
@@ -120,14 +120,14 @@ def test_the_table_shows_every_row(pendulum: System) -> None:
 def test_the_table_fits_a_terminal_and_says_what_its_words_mean() -> None:
     system = assemble(build("crank_slider", start="printed"))
     rows = {row.stabilizer: row for row in compare(system, 0.1, 1e-2, stepper="dopri5")}
-    first = rows["man, case 2"]
+    first = rows["man_case_2"]
     assert (first.diverged_at, first.reason) == (pytest.approx(1e-2), "violation")
     stream = io.StringIO()
     rich.print(table(list(rows.values())), file=stream)
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in stream.getvalue()
-    (lost,) = [line for line in lines if line.startswith("man, case 2")]
+    (lost,) = [line for line in lines if line.startswith("man_case_2")]
     assert lost.split()[-6:] == ["-", "-", "-", "-", limit_text(first.stability_limit), "0.01"]
     (inside,) = [line for line in lines if "inside rhs " in line and "e-" in line]
     assert inside.split()[-1] == "none"

@@ -186,11 +186,11 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
         ({"constraint_mode": -2}, "constraint mode -2; there are 1"),
         (
             {"p": [0.0, 1.0]},
-            "constraint mode 'falling', and the switch of constraint 'floor_1' in its p is 1; it must be 0",
+            "constraint mode 'falling', and the parameter that switches constraint 'floor_1' is 1; it must be 0",
         ),
         (
             {"constraint_mode": -1, "p": [0.5, 1.0]},
-            "no constraint mode, and the switch of constraint 'floor_0' in its p is 0.5",
+            "no constraint mode, and the parameter that switches constraint 'floor_0' is 0.5",
         ),
         ({"guards": [1.0]}, "1 entries in guards"),
     ):

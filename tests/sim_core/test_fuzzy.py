@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from skfuzzy import membership
 
+from nodes.studies.framework.scalings import man, nada
 from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import stepper_named
 from sim_core.stabilization import laws
 from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.rules import RULES, largest_chord, largest_slope, slope_at_zero, surface
-from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import FuzzyPaper
 
 ALL_SETS = [

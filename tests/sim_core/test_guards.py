@@ -262,7 +262,7 @@ LATCH = rail().guards[0]
         ({"start": "locked"}, "no constraint mode 'locked'"),
         (
             {"constraints": (Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=0.0),)},
-            "constraint 'latch' has no number to capture",
+            "constraint 'latch' has no CapturedParameter",
         ),
         (
             {"constraint_modes": (ConstraintMode(name="free", constraints=("lock",)),), "guards": ()},
@@ -283,7 +283,7 @@ def test_a_switch_has_no_servo() -> None:
     from sim_core.mechanism import Servo
 
     latch = Actuator(name="latch", servo=Servo(stiffness=1.0, damping=0.0))
-    with pytest.raises(InvalidMechanism, match=r"'latch'.*without a joint"):
+    with pytest.raises(InvalidMechanism, match=r"'latch' has a servo but no joint"):
         assemble(rail(actuators=(latch,), guards=()))
 
 

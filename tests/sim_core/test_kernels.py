@@ -107,7 +107,10 @@ def test_every_operation_is_what_casadi_makes_of_it(lanes: int) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
-    """To rounding of the largest entry, at three states; the pairs are made and never fall apart."""
+    """To rounding of the largest entry, at three states; the pairs are made and never fall apart.
+
+    The states are random and violate the constraints: with constraints the solve enlarges the rounding.
+    """
     mechanism = build(name)
     derivation = derive(mechanism)
     random = np.random.default_rng(7)
@@ -122,6 +125,7 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
         inputs = [random.normal(size=(8, size)) for size in sizes]
         inputs[1] = states
         inputs[function.name_in().index("p")] = np.tile(mechanism.parameter_values(0), (8, 1))
+        rounding = 1e-12 if kernel.endswith("forward_dynamics") and mechanism.constraints else 1e-13
         together = run(function, [value.T.copy() for value in inputs], lanes=8)
         for lane in (0, 3, 7):
             one = [value[lane].copy() for value in inputs]
@@ -129,7 +133,7 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
             for a, b, c in zip(plain, alike, together, strict=True):
                 scale = max(1.0, np.abs(a).max(initial=0.0))
                 assert np.abs(a - b).max(initial=0.0) <= 1e-13 * scale
-                assert np.abs(a - c[:, lane]).max(initial=0.0) <= 1e-13 * scale
+                assert np.abs(a - c[:, lane]).max(initial=0.0) <= rounding * scale
 
 
 def test_both_arms_share_vectors() -> None:

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from robots.registry import build
 from sim_core.derivation.equations import derive
 from sim_core.errors import ResidualWarning
-from sim_core.mechanism import Body, Coincidence, Distance, Joint, Mechanism, Vector3
+from sim_core.mechanism import Body, Coincidence, Distance, Joint, Mechanism, Tunable, Vector3
 from sim_core.simulation import Simulation
+from sim_core.solve import is_ill_conditioned
 from sim_core.system import assemble
 
 KINDS = ("planar", "zxz", "euler_parameters", "joint")
@@ -307,6 +308,47 @@ def test_a_stored_factor_meets_its_targets(kind: str, formulation: str) -> None:
     ):
         scale = float((np.abs(J) @ (np.abs(found) + np.abs(w))).max())
         np.testing.assert_allclose(J @ found, J @ w, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize(("kind", "path", "ill"), [("planar", 1.0, False), ("planar", 1e6, True), ("zxz", 1.0, False)])
+def test_the_refinement_on_the_residual_is_for_light_links_between_heavy_ones(
+    kind: str, path: float, ill: bool
+) -> None:
+    """Rows that follow from others, as in the spatial loop, make no mechanism ill-conditioned."""
+    mechanism = closed_loop(107, kind, "schur", 1.0, path)
+    M, _, J, _ = kernels_of(mechanism)["terms"](
+        0.0, np.array(mechanism.initial_q), [0.0] * len(mechanism.initial_q), [], []
+    )
+    assert is_ill_conditioned(M, J) is ill
+
+
+def tunable_loop(mass: float, least: float) -> Mechanism:
+    """The loop of equal links above with the mass of one link tunable."""
+    plain = closed_loop(107, "planar", "schur", 1.0, 1.0)
+    first, *others = plain.bodies
+    tunable = dataclasses.replace(first, mass=Tunable("m", mass, least, 100.0, "kg"))
+    return dataclasses.replace(plain, bodies=(tunable, *others))
+
+
+def test_the_equations_depend_on_bounds_of_tunables_and_not_on_their_values() -> None:
+    def acceleration(mechanism: Mechanism) -> str:
+        return str(derive(mechanism).functions["default.acceleration"].serialize())
+
+    heavy = acceleration(tunable_loop(10.0, 1.0))
+    assert acceleration(tunable_loop(1.0, 1.0)) == heavy
+    assert acceleration(tunable_loop(10.0, 1e-7)) != heavy
+
+
+@pytest.mark.parametrize("mass", [1e-6, 1e-3, 10.0])
+def test_a_tunable_mass_that_may_become_small_is_solved_as_one(mass: float) -> None:
+    mechanism = tunable_loop(mass, 1e-7)
+    kernels = kernels_of(mechanism)
+    q, p = np.array(mechanism.initial_q), [mass]
+    v = np.zeros(len(q))
+    M, f, J, gamma = kernels["terms"](0.0, q, v, [], p)
+    a = kernels["acceleration"](0.0, q, v, [], p, np.zeros(len(J)))[0]
+    exact = ExtendedPrecision(M, J).acceleration(f, gamma)
+    assert float(np.abs(a - exact).max() / np.abs(exact).max()) <= 1e-8
 
 
 def test_a_simulation_knows_its_residual() -> None:

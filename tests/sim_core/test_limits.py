@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 import pytest
 
+from nodes.studies.framework.scalings import man, nada
 from robots.registry import build
 from sim_core.errors import SimulationDiverged, StabilityWarning
 from sim_core.integrators.steppers import dopri5_adaptive, stepper_named
 from sim_core.simulation import Simulation
 from sim_core.stabilization.membership import FuzzySets
-from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import PID, Baumgarte, FuzzyPaper, SampledFuzzy, Stabilizer
 from sim_core.system import System, assemble
 

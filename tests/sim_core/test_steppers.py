@@ -14,8 +14,7 @@ from scipy.integrate import RK45, solve_ivp
 from robots.registry import build
 from sim_core.errors import SimulationDiverged, StabilityWarning, UnknownName
 from sim_core.integrators import steppers
-from sim_core.integrators.steppers import STEPPERS, dopri5_dense, radau_variable
-from sim_core.integrators.tableaus import (
+from sim_core.integrators.methods.tableaus import (
     DORMAND_PRINCE,
     DORMAND_PRINCE_DENSE,
     DORMAND_PRINCE_FIXED,
@@ -24,6 +23,7 @@ from sim_core.integrators.tableaus import (
     TR_BDF2,
     Tableau,
 )
+from sim_core.integrators.steppers import STEPPERS, dopri5_dense, radau_variable
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, Mechanism, Spring, X
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte, SampledFuzzy, Stabilizer

@@ -30,8 +30,8 @@ class Cart(msgspec.Struct, forbid_unknown_fields=True):
 
 GOOD: dict[str, Any] = {"name": "a", "wheels": [{"radius": 1.0}]}
 WRONG: dict[str, tuple[Any, str]] = {
-    "a key too many": ({**GOOD, "limt": 1.0}, "the table has a key 'limt', which is not known; did you mean 'limit'?"),
-    "nothing near": ({**GOOD, "q": 1.0}, "the table has a key 'q', which is not known; its keys are name, wheels, at"),
+    "a key too many": ({**GOOD, "limt": 1.0}, "unknown key 'limt'; did you mean 'limit'?"),
+    "nothing near": ({**GOOD, "q": 1.0}, "unknown key 'q'; the keys are name, wheels, at"),
     "a key too few": ({"name": "a"}, "the table lacks the key 'wheels'; it takes a list of 1 to 4 tables"),
     "inside a list": ({"name": "a", "wheels": [{"radius": 0}]}, "wheels.7.radius is 0; it must be a number above 0"),
     "two bounds": ({"name": "a", "wheels": [{"radius": 1, "teeth": 2}]}, "wheels.7.teeth is 2; it must be a whole"),
@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_said_with_its_key_and_what_would_be_right(case: str) -> None:
     data, line = WRONG[case]
-    said = misfit(data, Cart, first={"wheels": 7})
+    said = str(misfit(data, Cart, first={"wheels": 7}))
     assert said.startswith(line)
     assert "\n" not in said
     with pytest.raises(msgspec.ValidationError):
@@ -75,12 +75,10 @@ keys = st.sampled_from(["name", "at", "axis", "limit", "is_red", "notes", "color
     )
 )
 def test_a_line_comes_exactly_where_msgspec_refuses(data: dict[str, Any]) -> None:
-    """Strictly, as TOML and JSON are read; a whole float where msgspec takes it for an integer aside."""
+    """Strictly, as TOML and JSON are read."""
     try:
         msgspec.convert(data, Cart)
         refused = False
     except msgspec.ValidationError:
         refused = True
-    whole = any(isinstance(w.get("teeth"), float) and w["teeth"].is_integer() for w in data.get("wheels", []))
-    if not whole:
-        assert bool(misfit(data, Cart)) == refused
+    assert bool(misfit(data, Cart)) == refused

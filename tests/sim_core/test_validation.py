@@ -22,7 +22,7 @@ from sim_core.mechanism import (
     Spring,
     Tunable,
 )
-from sim_core.mechanism.validation import coordinate_count, validate
+from sim_core.mechanism.validation import validate
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_named_in_one_line(changes: dict[str, Any], says: str) 
 @pytest.mark.parametrize("name", names())
 def test_every_robot_is_valid_and_its_coordinates_are_counted_right(name: str) -> None:
     mechanism = build(name)
-    assert coordinate_count(mechanism) == assemble(mechanism).n_q
+    assert mechanism.coordinate_count == assemble(mechanism).n_q
 
 
 def test_a_tunable_is_refused_while_running_as_in_a_description_and_keeps_its_value() -> None:

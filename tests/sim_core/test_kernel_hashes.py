@@ -1,0 +1,78 @@
+"""The machine-independent code of the robots' kernels: a robot without a new part keeps its LLVM IR byte for byte.
+
+The shapes of beams and rotated inertias are matrix products, whose last digits depend on the processor. The code is
+therefore derived by a process whose BLAS takes the instructions that all processors of the architecture have.
+
+After a change that is meant to change the code: .venv/bin/python tests/sim_core/test_kernel_hashes.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import casadi
+import pytest
+
+import robots
+from robots.registry import build
+from sim_core.derivation.equations import derive
+from sim_core.kernels.tables import module_with_tables
+
+HASHES = Path(__file__).with_name("kernel_hashes.json")
+SAMPLED = ("arm_2dof", "arm_6dof", "charmie", "four_bar_chain", "gibbon", "rotary_pendulum", "triple_pendulum")
+PLAIN_BLAS = {"x86_64": "Prescott"}  # by processor
+
+
+def code_hash(robot: str) -> str:
+    derivation = derive(build(robot))
+    ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
+    return hashlib.sha256(ir.encode()).hexdigest()
+
+
+def hashes(names: list[str]) -> dict[str, str]:
+    """The hashes of the robots' kernels, derived in a process with a plain BLAS."""
+    environment = os.environ | {"OPENBLAS_CORETYPE": PLAIN_BLAS[platform.machine()]}
+    done = subprocess.run(
+        [sys.executable, __file__, "--derive", *names],
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def check(names: list[str]) -> None:
+    known = json.loads(HASHES.read_text())
+    if known["casadi"] != casadi.__version__:
+        pytest.skip(f"the hashes are those of casadi {known['casadi']}; this is {casadi.__version__}")
+    if platform.machine() not in PLAIN_BLAS:
+        pytest.skip(f"the hashes are those of {', '.join(PLAIN_BLAS)}; this is {platform.machine()}")
+    changed = [name for name, found in hashes(names).items() if found != known["robots"][name]]
+    assert not changed, (
+        f"the kernels of {changed} changed; if that is meant, run .venv/bin/python tests/sim_core/test_kernel_hashes.py"
+    )
+
+
+def test_a_robot_keeps_the_code_of_its_kernels() -> None:
+    check(list(SAMPLED))
+
+
+@pytest.mark.soak
+def test_every_other_robot_keeps_the_code_of_its_kernels() -> None:
+    check([name for name in robots.names() if name not in SAMPLED])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--derive"]:
+        print(json.dumps({name: code_hash(name) for name in sys.argv[2:]}))
+    else:
+        known = json.loads(HASHES.read_text())["robots"] if sys.argv[1:] else {}
+        found = known | hashes(sys.argv[1:] or list(robots.names()))
+        HASHES.write_text(json.dumps({"casadi": casadi.__version__, "robots": found}, indent=1) + "\n")
