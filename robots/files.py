@@ -1,7 +1,7 @@
-"""Python files of a user: imports a module by its path, and finds a robot by "path/to/file.py:function".
+"""Robots in files of a user: a function of a Python file, "path/to/file.py:function", or a model file, "robot.urdf".
 
-The file's folder is appended to sys.path (never prepended), so that modules beside it can be imported but cannot shadow
-packages of armswing.
+A Python file's folder is appended to sys.path (never prepended), so that modules beside it can be imported but cannot
+shadow packages of armswing.
 """
 
 from __future__ import annotations
@@ -17,36 +17,60 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sim_core.errors import InvalidRequest, did_you_mean, install_hint
+from sim_core.errors import InvalidRequest
+from sim_core.support.extras import install_hint
+from sim_core.support.suggestion import did_you_mean
 
 FORM = "path/to/file.py:function"
+MODEL_FORM = "path/to/robot.urdf"
+MODELS = (".urdf", ".xml", ".mjcf")  # file name extensions of model files that can be read
 ROOT = Path(__file__).parents[1]
 PYTHON = sysconfig.get_paths()["stdlib"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # the function's name is the first part of the robot's topics
 
 
 def is_reference(robot: str) -> bool:
-    """Whether `robot` refers to a Python file ("file.py:function"), not to a name in the registry."""
-    return robot.rpartition(":")[0].endswith(".py") or robot.endswith(".py")
+    """Whether `robot` refers to a file ("file.py:function" or "robot.urdf"), not to a name in the registry."""
+    return robot.rpartition(":")[0].endswith(".py") or robot.endswith(".py") or is_model_file(robot)
+
+
+def is_model_file(robot: str) -> bool:
+    """Whether `robot` is the path of a model file of another program, such as "robot.urdf"."""
+    return robot.lower().endswith(MODELS)
+
+
+def split(robot: str) -> tuple[str, str]:
+    """File and function of a reference; a model file has no function, ""."""
+    if is_model_file(robot):
+        return robot, ""
+    file, _, name = robot.rpartition(":")
+    return file, name
 
 
 def robot_name(robot: str) -> str:
-    """A robot's name in topics: the function's name for a reference to a file, otherwise its name in the registry."""
+    """Name of a robot as it appears in topics.
+
+    The function's name for a Python file; the file's name without its extension for a model file, where characters
+    that are not letters, digits or _ become _; otherwise the name in the registry.
+    """
+    if is_model_file(robot):
+        name = re.sub(r"[^A-Za-z0-9_]", "_", Path(robot).stem)
+        return name if NAME.fullmatch(name) else f"robot_{name}"
     return robot.rpartition(":")[2] if is_reference(robot) else robot
 
 
 def located(robot: str, *folders: str | Path) -> str:
-    """The reference with the absolute path of its file, which is searched for in `folders` in order.
+    """Robot reference "file:name" with its file as an absolute path; the file is searched for in `folders`, in order.
 
     InvalidRequest, one line, if `robot` is no reference or no folder has the file.
     """
-    file, _, name = robot.rpartition(":")
-    if not file.endswith(".py") or not NAME.fullmatch(name):
+    file, name = split(robot)
+    if (not name and not is_model_file(robot)) or (name and not (file.endswith(".py") and NAME.fullmatch(name))):
         raise InvalidRequest(f"robot {robot!r}: write {FORM!r}")
     places = list(dict.fromkeys(Path(folder).resolve() / file for folder in folders or (Path.cwd(),)))
     for place in places:
         if place.is_file():
-            return f"{place.resolve()}:{name}"
+            return f"{place.resolve()}:{name}" if name else str(place.resolve())
     raise InvalidRequest(f"robot {robot!r}: no such file; tried {', '.join(map(str, places))}")
 
 
@@ -59,8 +83,14 @@ def located_if_there(robot: str, *folders: str | Path) -> str:
 
 
 def load(robot: str) -> Callable[..., Any]:
-    """The function that a reference names, from the file's present content; InvalidRequest, one line, if it fails."""
-    path, _, name = located(robot).rpartition(":")
+    """The function in a file's present content that builds a robot; InvalidRequest, one line, for a missing file or
+    function.
+    """
+    path, name = split(located(robot))
+    if is_model_file(robot):
+        from robots import importing
+
+        return importing.builder(Path(path), f"robot {robot!r}")
     try:
         module = python_module(Path(path), Path(path).read_bytes())
     except Exception as error:  # a user's code may raise anything; it is reported in one line

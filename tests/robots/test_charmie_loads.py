@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_key(tmp_path: Path) -> N
     file = tmp_path / "mine.toml"
     for old, new, says in (
         ("mass = 20.0", "mass = -20.0", r"mine\.toml: base\.mass is -20\.0; it must be a number above 0"),
-        ("floor_gap", "flor_gap", r"base has a key 'flor_gap', which is not known; did you mean 'floor_gap'"),
+        ("floor_gap", "flor_gap", r"base: unknown key 'flor_gap'; did you mean 'floor_gap'"),
         ("bar_length = 0.16", "bar_length = 0.02", r"balance\.bar_length is 0\.02 m"),
     ):
         file.write_text(DEFAULT_FILE.read_text().replace(old, new, 1))

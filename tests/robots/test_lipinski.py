@@ -272,7 +272,7 @@ def test_the_partition_is_the_whole_system_without_the_eliminated_coordinate() -
 
 
 def test_a_system_without_beams_is_derived_as_it_was() -> None:
-    from sim_core.derivation import recursive
+    from sim_core.derivation.coordinates import recursive
 
     symbols, motion = recursive.derive(bare_chain())
     assert with_beams(bare_chain(), symbols, motion) == (symbols, motion)

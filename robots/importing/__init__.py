@@ -1,0 +1,58 @@
+"""Import of robots from model files of other programs: URDF and MJCF. Readers are imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from robots.parameters import ParameterInfo, require_choice
+from sim_core.mechanism import Mechanism
+
+FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, or left out")
+
+
+def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
+    """A function that builds the robot of a model file, with the choices of its format as parameters.
+
+    The root element tells the format.
+    owner  beginning of every error message and warning, such as "robot 'panda.urdf'"
+    """
+    from robots.importing.xml_reader import read_xml
+
+    def robot_of_urdf(
+        friction: Annotated[Literal["regularized", "ignore"], FRICTION] = "regularized",
+        mimic: Annotated[
+            Literal["coupled", "free"], ParameterInfo("joints that mimic another: they follow it, or move freely")
+        ] = "coupled",
+        base: Annotated[
+            Literal["fixed", "free"], ParameterInfo("the root link: fixed to the ground, or free to move")
+        ] = "fixed",
+    ) -> Mechanism:
+        """A robot read from a URDF file."""
+        from robots.importing.urdf import read_urdf
+
+        require_choice(str(path), "friction", friction, ("regularized", "ignore"))
+        require_choice(str(path), "mimic", mimic, ("coupled", "free"))
+        require_choice(str(path), "base", base, ("fixed", "free"))
+        return read_urdf(path, owner, friction, mimic, base)
+
+    def robot_of_mjcf(
+        friction: Annotated[Literal["regularized", "ignore"], FRICTION] = "regularized",
+        ignore: Annotated[
+            str, ParameterInfo("what is left out where it would be refused: tendon, equality, fluid", none="nothing")
+        ] = "",
+        keyframe: Annotated[str, ParameterInfo("keyframe that gives the start", none="the file's positions")] = "",
+    ) -> Mechanism:
+        """A robot read from an MJCF file."""
+        from robots.importing.mjcf.reader import read_mjcf
+
+        require_choice(str(path), "friction", friction, ("regularized", "ignore"))
+        return read_mjcf(path, owner, friction, ignore, keyframe)
+
+    root = read_xml(path, owner)
+    if root.tag == "mujoco":
+        return robot_of_mjcf
+    if root.tag != "robot":
+        root.fail("this is no model file: the root element of a URDF file is <robot>, of an MJCF file <mujoco>")
+    return robot_of_urdf

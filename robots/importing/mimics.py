@@ -1,0 +1,73 @@
+"""Joints of a URDF file that mimic another joint: relations between joints, and a start that satisfies them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from robots.importing.notes import Notes
+from robots.importing.trees import Edge
+from sim_core.mechanism import JointRelation
+from sim_core.support.suggestion import did_you_mean
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """Position of `follower` = multiplier * position of `leader` + offset."""
+
+    follower: str
+    leader: str
+    multiplier: float
+    offset: float
+
+    @property
+    def relation(self) -> JointRelation:
+        """The constraint."""
+        terms = ((self.follower, 1.0), (self.leader, -self.multiplier))
+        return JointRelation(name=f"{self.follower}.mimic", terms=terms, offset=self.offset)
+
+
+def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
+    """The mimic joints of a file, in the order of `edges`; none, with a warning, if they are `free`.
+
+    Fails for a leader that does not exist or does not move, a multiplier of 0, and joints that mimic in a circle.
+    """
+    moving = {edge.name for edge in edges if edge.element.attributes.get("type") not in ("fixed", "planar", "floating")}
+    found: dict[str, Mimic] = {}
+    for edge in edges:
+        element = edge.element.optional("mimic")
+        if element is None:
+            continue
+        element.label = f"{edge.element.label}: <mimic>"
+        leader = element.name("joint")
+        if leader not in [each.name for each in edges]:
+            element.fail(f"there is no joint {leader!r}{did_you_mean(leader, [each.name for each in edges])}")
+        if edge.element.attributes.get("type") == "fixed":
+            notes.add(element, "a fixed joint stays where it is, and mimics no other")
+            continue
+        for name in (edge.name, leader):
+            if name not in moving:
+                element.fail(f"joint {name!r} has no position of its own; revolute, continuous and prismatic ones have")
+        multiplier, offset = element.number("multiplier", 1.0), element.number("offset", 0.0)
+        if multiplier == 0.0:
+            element.fail("multiplier is 0; it must not be, or the joint is fixed")
+        found[edge.name] = Mimic(edge.name, leader, multiplier, offset)
+        chain = [edge.name]
+        while chain[-1] in found:
+            chain.append(found[chain[-1]].leader)
+            if chain[-1] == edge.name:
+                element.fail(f"{' mimics '.join(map(repr, chain))}; joints must not mimic in a circle")
+        if free:
+            notes.add(element, "the joint moves freely and mimics no other, as mimic=free asks")
+    return [] if free else list(found.values())
+
+
+def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
+    """The start positions with those of the followers taken from their leaders."""
+    found, by_follower = dict(start), {mimic.follower: mimic for mimic in mimics}
+
+    def position(name: str) -> float:
+        mimic = by_follower.get(name)
+        return start[name] if mimic is None else mimic.multiplier * position(mimic.leader) + mimic.offset
+
+    return found | {name: position(name) for name in by_follower}

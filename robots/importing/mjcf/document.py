@@ -1,0 +1,158 @@
+"""An MJCF file with its included files and its default classes: elements with the attributes that apply to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robots.importing.xml_reader import Element, read_xml
+from sim_core.spatial import rotation_about, rotation_from_quaternion
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+MAIN = "main"
+ACTUATORS = ("general", "motor", "position", "velocity", "intvelocity", "damper", "cylinder", "muscle", "adhesion")
+ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
+
+
+def read_document(path: Path, owner: str) -> Element:
+    """The <mujoco> element of a file, with the content of included files in the place of each <include>."""
+    root = read_xml(path, owner)
+    if root.tag != "mujoco":
+        root.fail("the root element of an MJCF file is <mujoco>")
+    _include(root, path.parent, owner, {path.resolve()})
+    return root
+
+
+def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> None:
+    children: list[Element] = []
+    for child in element.children:
+        if child.tag != "include":
+            _include(child, folder, owner, seen)
+            children.append(child)
+            continue
+        name = child.text("file")
+        path = (folder / name).resolve()
+        if path in seen:
+            child.fail(f"file {name!r} is included a second time")
+        if not path.is_file():
+            child.fail(f"there is no file {name!r}; tried {path}")
+        included = read_xml(path, f"{owner}: {name}")
+        _include(included, folder, owner, seen | {path})
+        children += included.children
+    element.children[:] = children
+
+
+class Defaults:
+    """The default classes of a file: attributes by class and tag."""
+
+    def __init__(self, root: Element) -> None:
+        self._of: dict[str, dict[str, dict[str, str]]] = {MAIN: {}}
+        for index, element in enumerate(root.all("default")):
+            name = element.attributes.get("class", MAIN)
+            if index == 0 and name != MAIN:
+                self._of[name] = self._of[MAIN]  # the first top class is the main one, whatever its name
+            self._read(element, name, self._of[MAIN])
+
+    def _read(self, element: Element, name: str, inherited: dict[str, dict[str, str]]) -> None:
+        own = self._of.setdefault(name, {})
+        for tag, attributes in inherited.items():
+            own[tag] = {**attributes, **own.get(tag, {})}
+        for child in element.children:
+            if child.tag != "default":
+                tag = _shared_tag(child.tag)
+                own[tag] = {**own.get(tag, {}), **child.attributes}
+        for child in element.all("default"):
+            self._read(child, child.name("class"), own)
+
+    def applied(self, element: Element, inherited: str = "") -> Element:
+        """A copy of the element with the attributes of its default class where it has none of its own.
+
+        inherited  class given by a body above it; an own `class` precedes it
+        """
+        name = element.attributes.get("class", inherited) or MAIN
+        if name not in self._of:
+            element.fail(f"there is no default class {name!r}")
+        given = dict(self._of[name].get(_shared_tag(element.tag), {}))
+        if any(key in element.attributes for key in ORIENTATIONS):  # an orientation replaces that of the class
+            given = {key: value for key, value in given.items() if key not in ORIENTATIONS}
+        return dataclasses.replace(element, attributes={**given, **element.attributes})
+
+
+def _shared_tag(tag: str) -> str:
+    """All kinds of actuators share one set of defaults."""
+    return "general" if tag in ACTUATORS else tag
+
+
+class Angles:
+    """How a file writes angles and orientations: <compiler angle, eulerseq>."""
+
+    def __init__(self, compiler: dict[str, str], where: Element) -> None:
+        unit = compiler.get("angle", "degree")
+        if unit not in ("degree", "radian"):
+            where.fail(f"compiler angle is {unit!r}; it is degree or radian")
+        self.unit = math.pi / 180.0 if unit == "degree" else 1.0
+        self._sequence = compiler.get("eulerseq", "xyz")
+        if len(self._sequence) != 3 or {*self._sequence.lower()} - {*"xyz"}:
+            where.fail(f"compiler eulerseq is {self._sequence!r}; it is three of the letters xyzXYZ")
+
+    def rotation_of(self, element: Element) -> Array:
+        """R of an element's orientation attribute; the identity without one."""
+        given = [key for key in ORIENTATIONS if key in element.attributes]
+        if len(given) > 1:
+            element.fail(f"it has two orientations, {given[0]!r} and {given[1]!r}")
+        return getattr(self, f"_{given[0]}")(element) if given else np.eye(3)
+
+    def _quat(self, element: Element) -> Array:
+        quat = np.array(element.numbers("quat", 4))
+        if not quat.any():
+            element.fail("quat is 0 0 0 0; a quaternion has a norm above 0")
+        return np.asarray(rotation_from_quaternion(quat / np.linalg.norm(quat)))
+
+    def _axisangle(self, element: Element) -> Array:
+        x, y, z, angle = element.numbers("axisangle", 4)
+        a, b, c = unit(element, "axisangle", (x, y, z)).tolist()
+        return np.asarray(rotation_about((a, b, c), angle * self.unit))
+
+    def _xyaxes(self, element: Element) -> Array:
+        numbers = element.numbers("xyaxes", 6)
+        x = unit(element, "xyaxes", numbers[:3])
+        y = np.array(numbers[3:])
+        y = unit(element, "xyaxes", y - (x @ y) * x)
+        return np.column_stack([x, y, np.cross(x, y)])
+
+    def _zaxis(self, element: Element) -> Array:
+        return rotation_of_z(unit(element, "zaxis", element.numbers("zaxis", 3)))
+
+    def _euler(self, element: Element) -> Array:
+        R = np.eye(3)
+        for letter, angle in zip(self._sequence, element.numbers("euler", 3), strict=True):
+            x, y, z = (float(letter.lower() == other) for other in "xyz")
+            turn = np.asarray(rotation_about((x, y, z), angle * self.unit))
+            R = R @ turn if letter.islower() else turn @ R
+        return R
+
+
+def unit(element: Element, name: str, values: Any) -> Array:
+    """A vector of length 1. Fails for zero."""
+    vector = np.array(values, dtype=float)
+    length = float(np.linalg.norm(vector))
+    if length < 1e-12:
+        element.fail(f"{name} gives a direction of length 0")
+    return vector / length
+
+
+def rotation_of_z(direction: Array) -> Array:
+    """The shortest rotation that turns z into a unit vector."""
+    axis = np.array([-direction[1], direction[0], 0.0])
+    sine = float(np.linalg.norm(axis))
+    if sine < 1e-10:
+        axis, sine = np.array([1.0, 0.0, 0.0]), 0.0
+    else:
+        axis = axis / sine
+    x, y, z = axis.tolist()
+    return np.asarray(rotation_about((x, y, z), math.atan2(sine, float(direction[2]))))

@@ -1,0 +1,401 @@
+"""Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, geoms' inertia, motors, keyframes.
+
+A body with several joints becomes a chain: a massless body `BODY.JOINT` for every joint but the last. Joint positions
+are those of MuJoCo: at the position `ref` a body is where the file has it. So are the velocities, also those of free
+and ball joints: along the world's axes, and the angular velocity in the body's own axes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from robots.importing.mjcf.actuators import actuators_of
+from robots.importing.mjcf.document import Angles, Defaults, read_document
+from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
+from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
+from robots.importing.notes import Notes
+from robots.importing.rotations import rows, turned_axis, vector
+from robots.importing.visuals import hex_color
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, JointSpring, Mechanism, Shape, Z
+from sim_core.mechanism.joints import JointKind, Quaternion
+from sim_core.spatial import quaternions_from_rotations, rotation_about
+
+Friction = Literal["regularized", "ignore"]
+Array = np.ndarray[Any, np.dtype[np.float64]]
+KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
+SINGLE = ("armature", "stiffness", "frictionloss")  # attributes read for joints of one coordinate
+GROUPS = (0.0, 5.0)  # groups of geoms that have inertia
+
+
+def read_mjcf(
+    path: Path, owner: str, friction: Friction = "regularized", ignore: str = "", keyframe: str = ""
+) -> Mechanism:
+    """The mechanism of an MJCF file, in joint coordinates, at the file's start or a keyframe.
+
+    owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
+    friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": left out
+    ignore    names among IGNORABLE, separated by spaces: parts that are left out, with a warning, and not refused
+    keyframe  name of the keyframe that gives the start
+    Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
+    """
+    return Reader(read_document(path, owner), friction, frozenset(ignore.split())).mechanism(path.stem, keyframe)
+
+
+class Reader:
+    """Reads one file: bodies and joints are collected depth first, in MuJoCo's order."""
+
+    def __init__(self, root: Element, friction: Friction, ignored: frozenset[str]) -> None:
+        self._root, self._friction = root, friction
+        self.notes = Notes(root.owner)
+        for name in sorted(ignored - {*IGNORABLE}):
+            root.fail(f"ignore is {name!r}; it takes {', '.join(IGNORABLE)}")
+        check_root(root, ignored, self.notes)
+        self._defaults = Defaults(root)
+        self._compiler = _merged(root, "compiler")
+        where = (root.all("compiler") or [root])[0]
+        self._angles = Angles(self._compiler, where)
+        self._colors = {
+            each.attributes["name"]: each.attributes["rgba"]
+            for asset in root.all("asset")
+            for each in asset.all("material")
+            if {"name", "rgba"} <= each.attributes.keys()
+        }
+        self._bodies: list[Body] = []
+        self._joints: list[Joint] = []
+        self._refs: list[tuple[float, ...]] = []  # start of each moving joint's coordinates
+        self._names: set[str] = {GROUND}
+        self._lines: dict[str, Element] = {}
+
+    def mechanism(self, name: str, keyframe: str) -> Mechanism:
+        """The mechanism, and the warnings about what was not read."""
+        ground: list[Shape] = []
+        for world in self._root.all("worldbody"):
+            check_body(world, self.notes)
+            ground += [shape for geom in self._geoms(world, "") for shape in geom.shapes(self._color(geom))]
+            for element in world.all("body"):
+                self._read_body(element, GROUND, "")
+        self._scale()
+        self._check_massless()
+        if not self._refs:
+            self._root.fail("none of its bodies has a joint: nothing can move")
+        q, v = self._start(keyframe)
+        actuators = actuators_of(self._root, self._defaults, self._compiler, self._joints, self.notes)
+        self.notes.warn()
+        return Mechanism(
+            name=self._root.attributes.get("model") or name,
+            coordinates="joint",
+            bodies=tuple(self._bodies),
+            joints=tuple(self._joints),
+            actuators=actuators,
+            gravity=self._gravity(),
+            initial_q=q,
+            initial_v=v,
+            ground=tuple(ground),
+        )
+
+    def _gravity(self) -> tuple[float, float, float]:
+        gravity = (0.0, 0.0, -9.81)
+        for option in self._root.all("option"):
+            x, y, z = option.numbers("gravity", 3, gravity)
+            gravity = (x, y, z)
+        return (0.0, 0.0, 0.0) if is_disabled(self._root, "gravity") else gravity
+
+    def _read_body(self, element: Element, parent: str, inherited: str) -> None:
+        name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
+        check_body(element, self.notes)
+        inherited = element.attributes.get("childclass", inherited)
+        geoms = self._geoms(element, inherited)
+        lump = self._lump(element, geoms)
+        p, R = np.array(element.numbers("pos", 3, ORIGIN)), self._angles.rotation_of(element)
+        joints = [self._defaults.applied(child, inherited) for child in element.all("joint")]
+        joints = [*element.all("freejoint"), *joints]
+        self._check_free(joints, name, parent)
+        carrier = parent
+        for index, joint in enumerate(joints):
+            label = self._joint_name(joint, name, index)
+            child = name if index == len(joints) - 1 else self._name(f"{name}.{label}", name, element, "body")
+            self._read_joint(joint, label, carrier, child, p, R)
+            if child != name:
+                self._bodies.append(Body(name=child, mass=0.0, inertia=(0.0,) * 6))
+            carrier, p, R = child, np.zeros(3), np.eye(3)
+        if not joints:
+            fixing = f"{name}.fixed"
+            self._joints.append(
+                Joint(name=fixing, kind="fixed", parent=parent, child=name, parent_point=vector(p), rotation=rows(R))
+            )
+        xx, yy, zz, xy, xz, yz = (
+            float(lump.inertia[i, j]) + 0.0 for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+        )
+        shapes = tuple(shape for geom in geoms for shape in geom.shapes(self._color(geom)))
+        self._lines[name] = element
+        self._bodies.append(
+            Body(
+                name=name,
+                mass=lump.mass,
+                inertia=(xx, yy, zz, xy, xz, yz),
+                center_of_mass=vector(lump.center),
+                shapes=shapes,
+            )
+        )
+        for child_element in element.all("body"):
+            self._read_body(child_element, name, inherited)
+
+    def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
+        """A body's name: the file's, or one made from its parent's; no other body has it."""
+        element.label = f"{kind} {given!r}" if given else f"<{kind}>"
+        if given == GROUND:
+            self.notes.add(element, f"the body is named '{GROUND}_body', as {GROUND!r} is the name of the world")
+            given = f"{GROUND}_body"
+        if given in self._names:
+            element.fail(f"two bodies are named {given!r}; names must be unique")
+        number = 1
+        name = given
+        while not name or name in self._names:
+            name, number = f"{otherwise}{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def _joint_name(self, joint: Element, body: str, index: int) -> str:
+        name = joint.attributes.get("name") or f"{body}.joint{index + 1}"
+        joint.label = f"joint {name!r}"
+        if name in [each.name for each in self._joints]:
+            joint.fail(f"two joints are named {name!r}; names must be unique")
+        return name
+
+    def _read_joint(self, joint: Element, name: str, parent: str, child: str, p: Array, R: Array) -> None:
+        """Append one joint; p and R are the pose of the child in the parent at the position `ref`."""
+        kind = _kind_of(joint)
+        if kind not in KINDS:
+            joint.fail(f"type is {kind!r}; it is one of {', '.join(KINDS)}")
+        check_joint(joint, self.notes)
+        if kind in ("ball", "free"):
+            self._read_oriented_joint(joint, Joint(name=name, kind=KINDS[kind], parent=parent, child=child), p, R)
+            return
+        unit = self._angles.unit if kind == "hinge" else 1.0
+        along = joint.numbers("axis", 3, Z)
+        if math.hypot(*along) < 1e-12:
+            joint.fail("axis is 0 0 0; an axis has a direction")
+        axis, ref = turned_axis(R, along), joint.number("ref", 0.0) * unit
+        point = np.array(joint.numbers("pos", 3, ORIGIN)) if kind == "hinge" else np.zeros(3)
+        at = p + R @ point
+        if ref != 0.0 and kind == "hinge":
+            R = np.asarray(rotation_about(axis, -ref)) @ R
+        elif ref != 0.0:
+            at = at - ref * np.array(axis)
+        lower, upper = self._limits(joint, unit)
+        self._refs.append((ref,))
+        self._joints.append(
+            Joint(
+                name=name,
+                kind=KINDS[kind],
+                parent=parent,
+                child=child,
+                parent_point=vector(at),
+                child_point=vector(point),
+                axis=axis,
+                rotation=rows(R),
+                damping=self._not_negative(joint, "damping"),
+                armature=self._not_negative(joint, "armature"),
+                spring=self._spring(joint, unit),
+                friction=self._friction_of(joint),
+                lower=lower,
+                upper=upper,
+            )
+        )
+
+    def _check_free(self, joints: list[Element], body: str, parent: str) -> None:
+        """Fail for a free joint that is not the only joint of a body of the world, or that moves the body's frame."""
+        free = [joint for joint in joints if _kind_of(joint) == "free"]
+        if not free:
+            return
+        if parent != GROUND:
+            free[0].fail(f"body {body!r} has a free joint, but is not a child of the world")
+        if len(joints) > 1:
+            free[0].fail(f"body {body!r} has a free joint and {len(joints) - 1} more; a free joint is the only one")
+        align = free[0].attributes.get("align", "auto")
+        if align == "true" or (align == "auto" and self._compiler.get("alignfree") == "true"):
+            free[0].fail("align is true, which moves the body's frame and is not supported")
+
+    def _read_oriented_joint(self, element: Element, joint: Joint, p: Array, R: Array) -> None:
+        """Append a ball joint about its point, or a free joint, whose position and orientation are the body's."""
+        for name in SINGLE if joint.kind == "spherical" else ("damping", *SINGLE):
+            if self._not_negative(element, name) > 0.0:
+                element.fail(f"{name} of a {_kind_of(element)} joint is not supported")
+        if joint.kind == "free":
+            self._joints.append(replace(joint, quaternion=_quaternion(R)))
+            self._refs.append((*vector(p), 0.0, 0.0, 0.0))
+            return
+        if "range" in element.attributes:
+            self.notes.add(element, "the range of a ball joint is not read")
+        point = np.array(element.numbers("pos", 3, ORIGIN))
+        self._joints.append(
+            replace(
+                joint,
+                parent_point=vector(p + R @ point),
+                child_point=vector(point),
+                rotation=rows(R),
+                damping=self._not_negative(element, "damping"),
+            )
+        )
+        self._refs.append((0.0, 0.0, 0.0))
+
+    def _not_negative(self, joint: Element, name: str) -> float:
+        value = joint.number(name, 0.0)
+        if value < 0.0:
+            joint.fail(f"{name} is {value:g}; it must not be negative")
+        return value
+
+    def _spring(self, joint: Element, unit: float) -> JointSpring | None:
+        stiffness = self._not_negative(joint, "stiffness")
+        rest = joint.number("springref", 0.0) * unit
+        return JointSpring(stiffness=stiffness, rest=rest) if stiffness > 0.0 else None
+
+    def _friction_of(self, joint: Element) -> JointFriction | None:
+        loss = self._not_negative(joint, "frictionloss")
+        if loss > 0.0 and self._friction == "ignore":
+            self.notes.add(joint, "frictionloss is left out, as friction=ignore asks")
+        return JointFriction(coulomb=loss) if loss > 0.0 and self._friction != "ignore" else None
+
+    def _limits(self, joint: Element, unit: float) -> tuple[float | None, float | None]:
+        limited = joint.attributes.get("limited", "auto")
+        automatic = self._compiler.get("autolimits", "true") == "true"
+        if limited == "false" or (limited == "auto" and not (automatic and "range" in joint.attributes)):
+            return None, None
+        lower, upper = (bound * unit for bound in joint.numbers("range", 2))
+        if not lower < upper:
+            joint.fail(f"range is {joint.attributes['range']!r}; its first number must be below the second")
+        self.notes.add(joint, "the limits of the joint are read, and stop nothing")
+        return lower, upper
+
+    def _geoms(self, element: Element, inherited: str) -> list[Geom]:
+        found = []
+        for child in element.all("geom"):
+            child.label = f"geom {child.attributes['name']!r}" if "name" in child.attributes else "<geom>"
+            found.append(geom_of(self._defaults.applied(child, inherited), self._angles))
+        return found
+
+    def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
+        """Mass and inertia of a body: its <inertial>, or the sum of its geoms."""
+        inertial, choice = element.optional("inertial"), self._compiler.get("inertiafromgeom", "auto")
+        if choice == "true" or (inertial is None and choice != "false"):
+            least, most = self._groups()
+            return together([geom.lump() for geom in geoms if least <= geom.element.number("group", 0.0) <= most])
+        return Lump(0.0, np.zeros(3), np.zeros((3, 3))) if inertial is None else self._inertial(inertial, element.label)
+
+    def _groups(self) -> tuple[float, ...]:
+        holder = next((each for each in self._root.all("compiler") if "inertiagrouprange" in each.attributes), None)
+        return GROUPS if holder is None else holder.numbers("inertiagrouprange", 2)
+
+    def _inertial(self, inertial: Element, label: str) -> Lump:
+        inertial.label = f"{label}: <inertial>"
+        mass, center = inertial.number("mass"), np.array(inertial.numbers("pos", 3))
+        if mass < 0.0:
+            inertial.fail(f"mass is {mass:g} kg; it must not be negative")
+        if "fullinertia" in inertial.attributes:
+            xx, yy, zz, xy, xz, yz = inertial.numbers("fullinertia", 6)
+            tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        else:
+            R = self._angles.rotation_of(inertial)
+            tensor = R @ np.diag(inertial.numbers("diaginertia", 3, (0.0, 0.0, 0.0))) @ R.T
+        low, middle, high = np.linalg.eigvalsh(tensor).tolist()
+        printed = f"({low:.4g}, {middle:.4g}, {high:.4g}) kg m2"
+        if low < -1e-9 * max(abs(low), abs(high)):
+            inertial.fail(f"inertia has principal moments {printed}; none may be negative")
+        if high - low - middle > 1e-9 * high and self._compiler.get("balanceinertia", "false") != "true":
+            inertial.fail(f"inertia has principal moments {printed}; the largest never exceeds the sum of the others")
+        return Lump(mass, center, tensor)
+
+    def _scale(self) -> None:
+        """Scale masses and inertias to <compiler settotalmass>."""
+        holder = next((each for each in self._root.all("compiler") if "settotalmass" in each.attributes), None)
+        total = -1.0 if holder is None else holder.number("settotalmass")
+        mass = sum(float(body.mass) for body in self._bodies if isinstance(body.mass, float))
+        if total <= 0.0 or mass == 0.0:
+            return
+        factor = total / mass
+        self._bodies = [_scaled(body, factor) for body in self._bodies]
+
+    def _check_massless(self) -> None:
+        """Fail for a joint without armature that moves no mass: its acceleration would be undetermined."""
+        mass = {body.name: float(body.mass) if isinstance(body.mass, float) else 0.0 for body in self._bodies}
+        for joint in reversed(self._joints):  # children before parents
+            if joint.kind != "fixed" and mass[joint.child] == 0.0 and joint.armature == 0.0:
+                name = joint.child.partition(f".{joint.name}")[0]
+                self._lines.get(name, self._root).fail(
+                    f"its mass is 0, and so is that of all bodies on it, but joint {joint.name!r} moves it"
+                )
+            if joint.parent != GROUND:
+                mass[joint.parent] += mass[joint.child]
+
+    def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """q and v of a keyframe; without one, the positions in which the file has the bodies, at rest."""
+        start = tuple(number for ref in self._refs for number in ref)
+        if not keyframe:
+            return start, (0.0,) * len(start)
+        keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
+        named = {key.attributes.get("name", ""): key for key in keys}
+        if keyframe not in named:
+            known = ", ".join(filter(None, named)) or "(none)"
+            self._root.fail(f"there is no keyframe {keyframe!r}; its keyframes are {known}")
+        key = named[keyframe]
+        key.label = f"keyframe {keyframe!r}"
+        return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
+
+    def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:
+        """q of a keyframe, whose quaternions become those of the ball and free joints."""
+        moving = [index for index, joint in enumerate(self._joints) if joint.coordinates]
+        if "qpos" not in key.attributes:
+            return start
+        size = sum(
+            len(ref) + bool(self._joints[index].orientation_names)
+            for index, ref in zip(moving, self._refs, strict=True)
+        )
+        given, q = [*key.numbers("qpos", size)], []
+        for index, ref in zip(moving, self._refs, strict=True):
+            if not self._joints[index].orientation_names:
+                q.append(given.pop(0))
+                continue
+            place, given = given[: len(ref) - 3], given[len(ref) - 3 :]
+            quaternion, given = np.array(given[:4]), given[4:]
+            norm = float(np.linalg.norm(quaternion))
+            if norm < 1e-12:
+                key.fail(f"qpos: the quaternion of joint {self._joints[index].name!r} is 0 0 0 0")
+            w, x, y, z = (quaternion / norm).tolist()
+            self._joints[index] = replace(self._joints[index], quaternion=(w, x, y, z))
+            q += [*place, 0.0, 0.0, 0.0]
+        return tuple(q)
+
+    def _color(self, geom: Geom) -> str:
+        given = geom.element.attributes
+        rgba = given.get("rgba") or self._colors.get(given.get("material", ""), "")
+        return hex_color([float(word) for word in rgba.split()[:3]]) if rgba else ""
+
+
+def _kind_of(joint: Element) -> str:
+    return "free" if joint.tag == "freejoint" else joint.attributes.get("type", "hinge")
+
+
+def _quaternion(R: Array) -> Quaternion:
+    """The unit quaternion, w x y z, of a rotation matrix."""
+    w, x, y, z = quaternions_from_rotations(R[None])[0].tolist()
+    return w, x, y, z
+
+
+def _merged(root: Element, tag: str) -> dict[str, str]:
+    """Attributes of all elements with this tag; later ones replace earlier ones."""
+    found: dict[str, str] = {}
+    for element in root.all(tag):
+        found |= element.attributes
+    return found
+
+
+def _scaled(body: Body, factor: float) -> Body:
+    assert isinstance(body.mass, float)
+    a, b, c, d, e, f = (float(number) * factor if isinstance(number, float) else number for number in body.inertia)
+    return replace(body, mass=body.mass * factor, inertia=(a, b, c, d, e, f))

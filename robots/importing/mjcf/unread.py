@@ -1,0 +1,112 @@
+"""Parts of an MJCF file that the import does not read: those that change the motion fail, the others are noted."""
+
+from __future__ import annotations
+
+from robots.importing.notes import Notes
+from robots.importing.xml_reader import Element
+
+# parts that change the motion and can be left out on request: {name: what they are}
+IGNORABLE = {
+    "tendon": "tendons with stiffness, damping, friction or limits",
+    "equality": "equality constraints",
+    "fluid": "the forces of a fluid (density, viscosity and wind)",
+}
+ROOT = {"compiler", "option", "size", "visual", "statistic", "default", "asset", "worldbody", "actuator", "keyframe"}
+ROOT |= {"custom", "tendon", "equality"}
+NOTED = {
+    "sensor": "<sensor> is not read: the robot has no such sensor",
+    "contact": "<contact> is not read: bodies do not touch one another or the ground",
+}
+BODY = {"inertial", "joint", "freejoint", "geom", "body"}
+SEEN = {
+    "site": "<site> is not read",
+    "camera": "<camera> is not read",
+    "light": "<light> is not read",
+}
+ACTING = ("stiffness", "damping", "frictionloss", "armature", "springlength")
+FLUID = {"density": 1, "viscosity": 1, "wind": 3}
+FLAGS = ("passive", "spring", "damper", "gravity", "actuation")  # flags of <option> that change the passive motion
+BOUNDS = ("boundmass", "boundinertia")
+
+
+def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
+    """Fail for, or note, everything beside the bodies that is not read."""
+    for child in root.children:
+        if child.tag in NOTED:
+            notes.add(child, NOTED[child.tag])
+        elif child.tag not in ROOT:
+            child.fail("it is not supported")
+    for compiler in root.all("compiler"):
+        for name in BOUNDS:
+            if compiler.number(name, 0.0) > 0.0:
+                compiler.fail(f"{name} is not supported; write the masses and inertias of the bodies")
+        if compiler.attributes.get("coordinate", "local") != "local":
+            compiler.fail("coordinate is not local; MuJoCo reads no other since version 2.3.4")
+    _check_options(root, ignored, notes)
+    for holder in root.all("equality"):
+        for child in holder.children:
+            _refuse(child, "equality", f"<{child.tag}> of <equality> is not supported", ignored, notes)
+    for holder in root.all("tendon"):
+        for child in holder.children:
+            _check_tendon(child, ignored, notes)
+
+
+def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None:
+    for option in root.all("option"):
+        for name, count in FLUID.items():
+            if any(option.numbers(name, count, (0.0,) * count)):
+                _refuse(option, "fluid", f"{name} is not 0, and forces of a fluid are not supported", ignored, notes)
+        if "timestep" in option.attributes:
+            notes.add(option, "timestep and integrator are not read: the launch file gives them")
+    for name in FLAGS[:3]:
+        if is_disabled(root, name):
+            root.fail(f"the option flag {name} is disabled, which is not supported")
+
+
+def is_disabled(root: Element, name: str) -> bool:
+    """Whether <option><flag> disables a part of MuJoCo's dynamics."""
+    flags = [flag for option in root.all("option") for flag in option.all("flag")]
+    return any(flag.attributes.get(name) == "disable" for flag in flags)
+
+
+def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> None:
+    """A tendon without forces of its own only carries those of actuators."""
+    limited = tendon.attributes.get("limited", "auto")
+    forces = [name for name in ACTING if name in tendon.attributes]
+    if limited == "true" or (limited == "auto" and "range" in tendon.attributes):
+        forces.append("limits")
+    name = f"tendon {tendon.attributes['name']!r}" if "name" in tendon.attributes else f"<{tendon.tag}>"
+    tendon.label = name
+    if forces:
+        _refuse(tendon, "tendon", f"it has {', '.join(forces)}, and tendons are not supported", ignored, notes)
+    else:
+        notes.add(tendon, "the tendon is not read: it only carries the forces of actuators")
+
+
+def _refuse(element: Element, kind: str, message: str, ignored: frozenset[str], notes: Notes) -> None:
+    if kind not in ignored:
+        element.fail(f"{message}; ignore={kind} leaves out {IGNORABLE[kind]}")
+    notes.add(element, f"{IGNORABLE[kind]} are left out, as ignore={kind} asks")
+
+
+def check_body(body: Element, notes: Notes) -> None:
+    """Fail for children of a body that are not supported, and note those that are not read."""
+    for child in body.children:
+        if child.tag in SEEN:
+            notes.add(child, SEEN[child.tag])
+        elif child.tag not in BODY:
+            child.fail(f"<{child.tag}> in a body is not supported")
+        if child.tag == "geom":
+            notes.add(child, "geoms have inertia and are drawn; they do not touch one another")
+    if body.number("gravcomp", 0.0) != 0.0:
+        body.fail("gravcomp is not supported")
+    if body.attributes.get("mocap") == "true":
+        notes.add(body, "the mocap body stays where it is")
+
+
+def check_joint(joint: Element, notes: Notes) -> None:
+    """Fail for attributes of a joint that change its motion and are not supported."""
+    if any(joint.numbers("springdamper", 2, (0.0, 0.0))):
+        joint.fail("springdamper is not supported; write stiffness and damping")
+    if "actuatorfrcrange" in joint.attributes:
+        notes.add(joint, "actuatorfrcrange is not read")

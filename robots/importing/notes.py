@@ -1,0 +1,37 @@
+"""Warnings about parts of a model file that are not read: one line for each kind, with the lines of the file."""
+
+from __future__ import annotations
+
+import warnings
+
+from robots.importing.xml_reader import Element
+from sim_core.errors import DescriptionWarning
+
+SHOWN = 4  # line numbers in one warning
+
+
+class Notes:
+    """Collects the items of a file that the robot leaves out, and issues one DescriptionWarning for each kind."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, element: Element, message: str) -> None:
+        """Note `message` for one element by its line and name."""
+        name = f" ({element.label})" if element.label else ""
+        self._lines.setdefault(message, []).append(f"{element.line}{name}")
+
+    @property
+    def texts(self) -> list[str]:
+        """One line for each kind, in the order of the first element."""
+        found = []
+        for message, lines in self._lines.items():
+            more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+            found.append(f"{self._owner}: line{'s' * (len(lines) > 1)} {', '.join(lines[:SHOWN])}{more}: {message}")
+        return found
+
+    def warn(self) -> None:
+        """Issue the warnings."""
+        for text in self.texts:
+            warnings.warn(text, DescriptionWarning, stacklevel=3)

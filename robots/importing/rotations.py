@@ -1,0 +1,61 @@
+"""Rotations as model files write them: roll, pitch and yaw; axes in a turned frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim_core.mechanism import Matrix3, Vector3
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+TINY = 1e-15
+
+
+def rotation_rpy(rpy: Sequence[float]) -> Array:
+    """R = Rz(yaw) Ry(pitch) Rx(roll) of angles in rad; exact for right angles written to 15 digits or more."""
+    (cr, sr), (cp, sp), (cy, sy) = map(_cos_sin, rpy)
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def _cos_sin(angle: float) -> tuple[float, float]:
+    """Cosine and sine; the multiples of pi/2 nearest to a double give exact zeros and ones."""
+    turns = round(angle / (math.pi / 2))
+    if abs(turns) < 16 and abs(angle - turns * (math.pi / 2)) <= 4e-16 * max(1.0, abs(angle)):
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[turns % 4]
+    return math.cos(angle), math.sin(angle)
+
+
+def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
+    """R `axis` / |`axis`|: unit vector in the parent's frame of an axis in the child's frame, of any length but 0.
+
+    Components below TINY of a unit vector are rounding errors, and become 0.
+    """
+    return vector(_direction(R @ _direction(np.array(axis, dtype=float))))
+
+
+def _direction(along: Array) -> Array:
+    length = float(np.linalg.norm(along))
+    along = along if abs(length - 1.0) < TINY else along / length
+    return np.asarray(np.where(np.abs(along) < TINY, 0.0, along))
+
+
+def rows(R: Array) -> Matrix3:
+    """A rotation matrix as rows of plain numbers, without negative zeros."""
+    a, b, c = (R + 0.0).tolist()
+    return tuple(a), tuple(b), tuple(c)
+
+
+def vector(v: Array) -> Vector3:
+    """A vector as three plain numbers, without negative zeros."""
+    x, y, z = (np.asarray(v) + 0.0).tolist()
+    return x, y, z

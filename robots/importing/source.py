@@ -1,0 +1,65 @@
+"""A mechanism as the source of a Python file: a function that returns it, which can then be edited."""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+from typing import Any
+
+from sim_core.mechanism import Mechanism
+
+WIDTH = 110
+FUNCTION = '''"""{about}"""
+
+from __future__ import annotations
+
+from sim_core.mechanism import {classes}
+
+
+def {name}() -> Mechanism:
+    """{about}"""
+    return {mechanism}
+'''
+
+
+def python_source(mechanism: Mechanism, name: str, about: str) -> str:
+    """Source of a Python file with a function `name` that returns an equal mechanism; fields at their defaults are left
+    out.
+
+    about  docstring of the file and of the function
+    """
+    classes: set[str] = set()
+    about = about.replace("\\", "/").replace('"', "'")
+    name = f"{name}_" if keyword.iskeyword(name) else name
+    text = _written(mechanism, 1, classes)
+    return FUNCTION.format(about=about, name=name, classes=", ".join(sorted(classes)), mechanism=text)
+
+
+def _written(value: Any, depth: int, classes: set[str]) -> str:
+    """The value as a Python expression, over several lines where it is long."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        classes.add(type(value).__name__)
+        parts = [
+            f"{field.name}={_written(getattr(value, field.name), depth + 1, classes)}"
+            for field in dataclasses.fields(value)
+            if not _is_default(field, getattr(value, field.name))
+        ]
+        return _listed(f"{type(value).__name__}(", parts, ")", depth)
+    if isinstance(value, tuple):
+        parts = [_written(item, depth + 1, classes) for item in value]
+        return _listed("(", parts, ",)" if len(parts) == 1 else ")", depth)
+    return repr(value)
+
+
+def _listed(start: str, parts: list[str], end: str, depth: int) -> str:
+    line = f"{start}{', '.join(parts)}{end}"
+    if len(line) + 4 * depth <= WIDTH and "\n" not in line:
+        return line
+    indent = "    " * (depth + 1)
+    return "\n".join([start, *[f"{indent}{part}," for part in parts], "    " * depth + end.removeprefix(",")])
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if field.default is not dataclasses.MISSING:
+        return type(value) is type(field.default) and bool(value == field.default)
+    return field.default_factory is not dataclasses.MISSING and bool(value == field.default_factory())

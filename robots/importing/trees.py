@@ -1,0 +1,97 @@
+"""Tree of links and joints of a model file: one root, every link reached once, joints in tree order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from robots.importing.xml_reader import Element
+from sim_core.support.suggestion import did_you_mean
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A joint element with the names that it connects."""
+
+    name: str
+    parent: str
+    child: str
+    element: Element
+
+    def with_link(self, name: str, other: str) -> Edge:
+        """The edge with the link `name` called `other`."""
+        parent, child = (other if end == name else end for end in (self.parent, self.child))
+        return replace(self, parent=parent, child=child)
+
+
+def named(elements: Sequence[Element], kind: str) -> dict[str, Element]:
+    """{name: element} in the order of the file, with `label` set. Fails for a name that is used twice."""
+    found: dict[str, Element] = {}
+    for element in elements:
+        element.label = f"{kind} {element.name()!r}"
+        name = element.name()
+        if name in found:
+            element.fail(f"the {kind} at line {found[name].line} has the same name; names must be unique")
+        found[name] = element
+    return found
+
+
+def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge]:
+    """The joints with parent and child. Fails for a link that does not exist and for a link with two parents."""
+    edges: list[Edge] = []
+    moved_by: dict[str, Edge] = {}
+    for name, element in joints.items():
+        ends = []
+        for end in ("parent", "child"):
+            holder = element.child(end)
+            holder.label = f"{element.label}: <{end}>"
+            link = holder.name("link")
+            if link not in links:
+                holder.fail(f"there is no link {link!r}{did_you_mean(link, links)}")
+            ends.append(link)
+        edge = Edge(name, ends[0], ends[1], element)
+        if edge.parent == edge.child:
+            element.fail(f"parent and child are both {edge.child!r}")
+        if other := moved_by.get(edge.child):
+            element.fail(
+                f"it moves link {edge.child!r}, which joint {other.name!r} at line {other.element.line} moves already; "
+                "a link has one parent, and a URDF file has no closed loops"
+            )
+        moved_by[edge.child] = edge
+        edges.append(edge)
+    return edges
+
+
+def root_of(links: dict[str, Element], edges: Sequence[Edge]) -> str:
+    """The link that no joint moves. Fails if there is none or several."""
+    moved = {edge.child for edge in edges}
+    roots = [name for name in links if name not in moved]
+    if not roots:
+        edge = edges[0]
+        edge.element.fail("the joints form a circle: every link is moved by a joint; one link must be the root")
+    if len(roots) > 1:
+        first = links[roots[0]]
+        links[roots[1]].fail(
+            f"no joint moves it, and none moves {first.label} at line {first.line}; a robot has one root link"
+        )
+    return roots[0]
+
+
+def in_tree_order(root: str, edges: Sequence[Edge]) -> list[Edge]:
+    """The joints in the order of the file, each after the joint that moves its parent. Fails for a circle."""
+    reached, ordered, waiting = {root}, [], list(edges)
+    while waiting:
+        later = []
+        for edge in waiting:
+            if edge.parent in reached:
+                reached.add(edge.child)
+                ordered.append(edge)
+            else:
+                later.append(edge)
+        if len(later) == len(waiting):
+            later[0].element.fail(
+                f"the joints {', '.join(repr(edge.name) for edge in later)} form a circle that the root link {root!r} "
+                "does not carry"
+            )
+        waiting = later
+    return ordered

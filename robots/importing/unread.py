@@ -1,0 +1,71 @@
+"""Elements and attributes of a URDF file that the import does not read: misspelt ones fail, the others are noted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from robots.importing.notes import Notes
+from robots.importing.xml_reader import Element
+
+# names that shape the motion, by the tag of the element that has them
+CHILDREN = {
+    "robot": {"link", "joint", "material"},
+    "link": {"inertial", "visual", "collision"},
+    "inertial": {"origin", "mass", "inertia"},
+    "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "safety_controller", "calibration"},
+}
+ATTRIBUTES = {
+    "origin": {"xyz", "rpy"},
+    "axis": {"xyz"},
+    "dynamics": {"damping", "friction"},
+    "limit": {"lower", "upper", "effort", "velocity"},
+    "mimic": {"joint", "multiplier", "offset"},
+    "mass": {"value"},
+}
+ALIKE = 0.75  # similarity of two names of which one is taken for a misspelt other
+UNREAD = {
+    "collision": "<collision> is not read: bodies do not touch one another or the ground",
+    "transmission": "<transmission> is not read: commands are efforts at the joint",
+    "gazebo": "<gazebo> is not read: it concerns another program",
+    "ros2_control": "<ros2_control> is not read: it concerns another program",
+    "sensor": "<sensor> is not read: the robot has no such sensor",
+    "safety_controller": "<safety_controller> is not read: its soft limits are a controller's",
+    "calibration": "<calibration> is not read: the model knows its joint positions",
+}
+
+
+def note_unread(robot: Element, notes: Notes) -> None:
+    """Note the elements and attributes that are not read. Fails for a misspelt one, as its default would be read."""
+    owners = [robot, *robot.all("link"), *robot.all("joint")]
+    owners += [inertial for link in robot.all("link") for inertial in link.all("inertial")]
+    for owner in owners:
+        _check_children(owner, notes)
+        for child in owner.children:
+            if child.tag in ATTRIBUTES and owner is not robot:
+                _check_attributes(owner, child, notes)
+
+
+def _check_children(owner: Element, notes: Notes) -> None:
+    present = [child.tag for child in owner.children]
+    for child in owner.children:
+        if child.tag in UNREAD:
+            notes.add(child, UNREAD[child.tag])
+        elif child.tag not in CHILDREN[owner.tag]:
+            for meant in _misspelt(child.tag, CHILDREN[owner.tag], present):
+                child.fail(f"{owner.label or f'<{owner.tag}>'} has no element of this name; did you mean <{meant}>?")
+            notes.add(child, f"<{child.tag}> in <{owner.tag}> is not read")
+
+
+def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
+    known = ATTRIBUTES[child.tag]
+    for name in sorted(child.attributes.keys() - known):
+        for meant in _misspelt(name, known, child.attributes):
+            child.label = f"{owner.label or f'<{owner.tag}>'}: <{child.tag}>"
+            child.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
+        notes.add(child, f"attribute {name!r} of <{child.tag}> is not read")
+
+
+def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> list[str]:
+    """The known name that `name` probably stands for, if that name is not present itself."""
+    return difflib.get_close_matches(name, sorted({*known} - {*present}), n=1, cutoff=ALIKE)

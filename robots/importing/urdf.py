@@ -1,0 +1,253 @@
+"""Import of URDF: links become bodies, joints become joints, both under the names of the file.
+
+A link's frame is its body's frame, and fixed joints stay joints: the derivation adds the inertia of bodies on them to
+the body that carries them, without rounding. The root link is fixed to the ground, or free. A joint of one
+coordinate with an effort limit above 0 gets an actuator of its name.
+
+An element that a Mechanism cannot represent is an error if it affects the motion, otherwise a warning; each
+names the line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from robots.importing.inertials import inertial_of, origin_of
+from robots.importing.mimics import mimics_of, satisfied
+from robots.importing.notes import Notes
+from robots.importing.rotations import rows, turned_axis, vector
+from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
+from robots.importing.unread import note_unread
+from robots.importing.visuals import Visuals
+from robots.importing.xml_reader import Element, read_xml
+from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
+from sim_core.mechanism.joints import JointKind
+from sim_core.mechanism.quantities import value_of
+from sim_core.support.suggestion import did_you_mean
+
+Friction = Literal["regularized", "ignore"]
+Mimicking = Literal["coupled", "free"]
+Base = Literal["fixed", "free"]
+
+NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
+UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
+KINDS: dict[str, JointKind] = {
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+    "planar": "planar",
+    "floating": "free",
+    "fixed": "fixed",
+}
+
+
+def read_urdf(
+    path: Path, owner: str, friction: Friction = "regularized", mimic: Mimicking = "coupled", base: Base = "fixed"
+) -> Mechanism:
+    """The mechanism of a URDF file, in joint coordinates, at rest at joint positions 0 or at the nearest limits.
+
+    owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
+    friction  "regularized": Coulomb friction of joints, with the smoothing of JointFriction; "ignore": it is left out,
+              with a warning
+    mimic     "coupled": joints that mimic another follow it, by a JointRelation; "free": they move freely, with a
+              warning
+    base      "fixed": the root link is fixed to the ground; "free": it moves by a free joint `ground_to_ROOT`
+    Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
+    """
+    return Reader(read_xml(path, owner), friction, mimic, base).mechanism(path.stem)
+
+
+class Reader:
+    """Reads the elements of one file; elements that it ignores are collected in `notes`."""
+
+    def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base) -> None:
+        self._robot, self._friction, self._mimic, self._base = robot, friction, mimic, base
+        self.notes = Notes(robot.owner)
+        if robot.tag != "robot":
+            robot.fail("the root element of a URDF file is <robot>")
+        for element in robot.walk():
+            if element.tag.startswith("xacro:"):
+                element.fail("this file is a xacro macro file; expand it first: xacro FILE > robot.urdf")
+
+    def mechanism(self, name: str) -> Mechanism:
+        """The mechanism. Warns of the elements that were ignored.
+
+        name  name of the mechanism if <robot> has none
+        """
+        links = named(self._robot.all("link"), "link")
+        joints = named(self._robot.all("joint"), "joint")
+        if not links:
+            self._robot.fail("it has no <link>")
+        note_unread(self._robot, self.notes)
+        edges = edges_of(joints, links)
+        root = root_of(links, edges)
+        edges = in_tree_order(root, edges)
+        if GROUND in links and root != GROUND:  # the world has this name
+            renamed = _free_name(f"{GROUND}_link", links)
+            self.notes.add(links[GROUND], f"the body is named {renamed!r}, as {GROUND!r} is the name of the world")
+            links = {renamed if link == GROUND else link: element for link, element in links.items()}
+            edges = [edge.with_link(GROUND, renamed) for edge in edges]
+        visuals = Visuals(self._robot, self.notes)
+        bodies = [self._body(link, links[link], visuals) for link in (root, *(edge.child for edge in edges))]
+        self._check_massless(bodies, edges, links)
+        read = [self._joint(edge) for edge in edges]
+        actuators = [
+            actuator for edge, joint in zip(edges, read, strict=True) for actuator in self._driven(edge, joint)
+        ]
+        ground = bodies.pop(0) if root == GROUND else None
+        if ground is None:
+            fixing = _free_name(f"{GROUND}_to_{root}", joints)
+            read.insert(0, Joint(name=fixing, kind=self._base, parent=GROUND, child=root))
+        elif self._base == "free":
+            links[GROUND].fail("base is 'free', but the root link is the ground; rename it")
+        elif value_of(ground.mass) > 0.0:
+            self.notes.add(links[GROUND], "the root link's mass has no effect: it is the ground")
+        if all(joint.kind == "fixed" for joint in read):
+            self._robot.fail(
+                "none of its joints moves, and its root link is fixed to the ground: nothing can move; base=free "
+                "frees it"
+            )
+        if read[0].kind == "free" and ground is None and not sum(value_of(body.mass) for body in bodies) > 0.0:
+            self._robot.fail("base is 'free', but none of its links has a mass")
+        mimics = mimics_of(edges, self._mimic == "free", self.notes)
+        positions = satisfied({joint.name: _start(joint) for joint in read}, mimics)
+        start = [positions[joint.name] for joint in read for _ in joint.coordinates]
+        self.notes.warn()
+        return Mechanism(
+            name=self._robot.attributes.get("name") or name,
+            coordinates="joint",
+            bodies=tuple(bodies),
+            joints=tuple(read),
+            constraints=tuple(mimic.relation for mimic in mimics),
+            actuators=tuple(actuators),
+            initial_q=tuple(start),
+            initial_v=(0.0,) * len(start),
+            ground=() if ground is None else ground.shapes,
+        )
+
+    def _body(self, name: str, link: Element, visuals: Visuals) -> Body:
+        mass, center, inertia = inertial = inertial_of(link, self.notes)
+        shapes = visuals.shapes_of(link, inertial)
+        return Body(name=name, mass=mass, inertia=inertia, center_of_mass=center, shapes=shapes)
+
+    def _check_massless(self, bodies: Sequence[Body], edges: Sequence[Edge], links: dict[str, Element]) -> None:
+        """Fail for a moving joint that moves no mass: its acceleration would be undetermined."""
+        mass = {body.name: value_of(body.mass) for body in bodies}
+        for edge in reversed(edges):  # children before parents
+            if edge.element.attributes.get("type") != "fixed" and mass[edge.child] == 0.0:
+                links[edge.child].fail(
+                    f"its mass is 0, and so is that of all links on it, but joint {edge.name!r} at line "
+                    f"{edge.element.line} moves it; give it a mass, or make the joint fixed"
+                )
+            mass[edge.parent] += mass[edge.child]
+
+    def _joint(self, edge: Edge) -> Joint:
+        element = edge.element
+        kind = element.text("type")
+        if kind not in KINDS:
+            element.fail(f"type is {kind!r}; it is one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+        p, R = origin_of(element)
+        common: dict[str, Any] = {
+            "name": edge.name,
+            "parent": edge.parent,
+            "child": edge.child,
+            "parent_point": vector(p),
+            "rotation": rows(R),
+        }
+        if kind in ("fixed", "floating"):
+            return Joint(kind=KINDS[kind], **common)
+        axis = turned_axis(R, self._axis(element))
+        lower, upper = self._limits(element, kind)
+        damping, friction = self._dynamics(element)
+        return Joint(
+            kind=KINDS[kind],
+            axis=axis,
+            damping=damping,
+            friction=friction,
+            lower=lower,
+            upper=upper,
+            **common,
+        )
+
+    def _axis(self, joint: Element) -> tuple[float, ...]:
+        """The joint's axis in the child's frame, of any length but 0."""
+        element = joint.optional("axis")
+        if element is None:
+            self.notes.add(joint, "it has no <axis>, and turns about or slides along x, as URDF says")
+            return X
+        element.label = f"{joint.label}: <axis>"
+        axis = element.numbers("xyz", 3)
+        length = math.hypot(*axis)
+        if length == 0.0:
+            element.fail("xyz is 0 0 0; an axis has a direction")
+        if abs(length - 1.0) > UNIT:
+            self.notes.add(element, f"the axis has length {length:g}, and is read as a direction of length 1")
+        return axis
+
+    def _limits(self, joint: Element, kind: str) -> tuple[float | None, float | None]:
+        limit = joint.optional("limit")
+        if kind not in ("revolute", "prismatic"):
+            return None, None
+        if limit is None:
+            joint.fail(f"a {kind} joint has a <limit>, and this one has none; a joint without limits is continuous")
+        limit.label = f"{joint.label}: <limit>"
+        lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
+        if lower > upper:
+            limit.fail(f"lower is {lower:g} and upper is {upper:g}; lower must not exceed upper")
+        if lower == upper:
+            self.notes.add(limit, f"lower and upper are both {lower:g}")
+        return None if lower <= -NO_LIMIT else lower, None if upper >= NO_LIMIT else upper
+
+    def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
+        """Viscous damping and dry friction."""
+        dynamics = joint.optional("dynamics")
+        if dynamics is None:
+            return 0.0, None
+        dynamics.label = f"{joint.label}: <dynamics>"
+        damping, friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
+        for name, value in (("damping", damping), ("friction", friction)):
+            if value < 0.0:
+                dynamics.fail(f"{name} is {value:g}; it must not be negative")
+        if friction > 0.0 and self._friction == "ignore":
+            self.notes.add(dynamics, "Coulomb friction is left out, as friction=ignore asks")
+        return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
+
+    def _driven(self, edge: Edge, joint: Joint) -> list[Actuator]:
+        """The joint's actuator; none for a joint without a single coordinate and for an effort limit of 0."""
+        if joint.coordinates != (joint.name,) or edge.element.optional("mimic") is not None:
+            return []
+        limit = edge.element.optional("limit")
+        effort = NO_LIMIT if limit is None else limit.number("effort", NO_LIMIT)
+        velocity = NO_LIMIT if limit is None else limit.number("velocity", NO_LIMIT)
+        for name, value in (("effort", effort), ("velocity", velocity)):
+            if limit is not None and value < 0.0:
+                limit.fail(f"{name} is {value:g}; it must not be negative")
+        if limit is not None and effort == 0.0:
+            self.notes.add(limit, "the effort limit is 0: the joint has no actuator")
+            return []
+        if limit is not None and velocity == 0.0:
+            self.notes.add(limit, "the velocity limit is 0 and is not read: the actuator has none")
+        return [
+            Actuator(
+                name=joint.name,
+                joint=joint.name,
+                unit="N" if joint.kind == "prismatic" else "N m",
+                effort_limit=None if effort >= NO_LIMIT else effort,
+                velocity_limit=None if velocity >= NO_LIMIT or velocity == 0.0 else velocity,
+            )
+        ]
+
+
+def _start(joint: Joint) -> float:
+    """The position within the joint's limits that is nearest to 0."""
+    above = 0.0 if joint.lower is None else max(0.0, joint.lower)
+    return above if joint.upper is None else min(above, joint.upper)
+
+
+def _free_name(name: str, taken: dict[str, Element]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,84 @@
+"""Shapes of a URDF link: boxes, cylinders and spheres; a box in place of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from robots.importing.inertials import Inertia, box_of, origin_of
+from robots.importing.notes import Notes
+from robots.importing.rotations import Array, vector
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import Shape, Vector3
+from sim_core.spatial import quaternions_from_rotations
+
+KINDS = ("box", "cylinder", "sphere")
+BOX_FOR_MESH = "a box of the link's mass and inertia is drawn in place of its mesh"
+
+
+class Visuals:
+    """Reads the shapes of links; colours of named materials may be defined anywhere in the file."""
+
+    def __init__(self, robot: Element, notes: Notes) -> None:
+        self._notes = notes
+        self._colors: dict[str, str] = {}
+        for material in robot.walk():
+            color = material.optional("color") if material.tag == "material" else None
+            if color is not None:
+                self._colors[material.attributes.get("name", "")] = _color(color)
+
+    def shapes_of(self, link: Element, inertial: tuple[float, Vector3, Inertia]) -> tuple[Shape, ...]:
+        """The drawable shapes of a link; one box of its mass and inertia if it has meshes and no other shape."""
+        shapes: list[Shape] = []
+        meshes: list[Element] = []
+        for visual in link.all("visual"):
+            visual.label = f"{link.label}: <visual>"
+            geometry = visual.child("geometry")
+            geometry.label = f"{link.label}: <geometry>"
+            found = [child for child in geometry.children if child.tag in (*KINDS, "mesh")]
+            if len(found) != 1 or len(geometry.children) != 1:
+                kinds = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
+                self._notes.add(geometry, f"the geometry is {kinds}, which is not drawn")
+            elif found[0].tag == "mesh":
+                meshes.append(found[0])
+            else:
+                found[0].label = f"{link.label}: <{found[0].tag}>"
+                p, R = origin_of(visual)
+                shapes.append(_shape(found[0], vector(p), R, self._color_of(visual)))
+        box = box_of(*inertial) if meshes and not shapes else None
+        if box is not None:
+            center, axes, size = box
+            self._notes.add(meshes[0], BOX_FOR_MESH)
+            color = self._color_of(link.all("visual")[0])
+            shapes.append(Shape(kind="box", size=size, position=center, quaternion=_quaternion(axes), color=color))
+        elif meshes and not shapes:
+            self._notes.add(meshes[0], "the mesh is not drawn, and neither is a box, as the link has no inertia")
+        return tuple(shapes)
+
+    def _color_of(self, visual: Element) -> str:
+        material = visual.optional("material")
+        return "" if material is None else self._colors.get(material.attributes.get("name", ""), "")
+
+
+def _shape(geometry: Element, p: Vector3, R: Array, color: str) -> Shape:
+    if geometry.tag == "box":
+        size = geometry.numbers("size", 3)
+    else:
+        size = tuple(geometry.number(name) for name in ("radius", "length")[: 2 if geometry.tag == "cylinder" else 1])
+    if not all(length > 0.0 for length in size):
+        geometry.fail(f"its size is {' '.join(f'{length:g}' for length in size)} m; sizes must be above 0")
+    return Shape(kind=geometry.tag, size=size, position=p, quaternion=_quaternion(R), color=color)
+
+
+def _quaternion(R: Array) -> tuple[float, float, float, float]:
+    w, x, y, z = (quaternions_from_rotations(R[None])[0] + 0.0).tolist()
+    return w, x, y, z
+
+
+def _color(element: Element) -> str:
+    """ "#rrggbb" of a <color rgba>, whose alpha is not drawn."""
+    return hex_color(element.numbers("rgba", 4)[:3])
+
+
+def hex_color(channels: Sequence[float]) -> str:
+    """ "#rrggbb" of red, green and blue from 0 to 1."""
+    return "#" + "".join(f"{round(255 * min(max(channel, 0.0), 1.0)):02x}" for channel in channels)

@@ -1,0 +1,154 @@
+"""XML files as elements that know their line, and reading of their attributes; each error is one line.
+
+A document type declaration is refused, so that no entity is ever expanded and no other file is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+
+from sim_core.errors import InvalidMechanism
+from sim_core.support.suggestion import did_you_mean
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+DEEPEST = 200  # nesting of elements
+WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers", 6: "six numbers"}
+
+
+@dataclass
+class Element:
+    """An XML element: tag, attributes, child elements in order, and the line on which it begins.
+
+    owner  beginning of every error message, such as "robot 'panda.urdf'"
+    label  kind and name for messages, such as "joint 'elbow'"; set by `named`
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    owner: str
+    label: str = ""
+    children: list[Element] = field(default_factory=list)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise InvalidMechanism with the robot, this element's line and its name before the message."""
+        raise InvalidMechanism(f"{self.where}: {message}")
+
+    @property
+    def where(self) -> str:
+        """Robot, line and name of this element, for messages."""
+        return f"{self.owner}: line {self.line}: {self.label or f'<{self.tag}>'}"
+
+    def walk(self) -> Iterator[Element]:
+        """This element and all elements below it, in the order of the file."""
+        waiting = [self]
+        while waiting:
+            element = waiting.pop()
+            yield element
+            waiting += reversed(element.children)
+
+    def all(self, tag: str) -> list[Element]:
+        """Child elements with this tag."""
+        return [child for child in self.children if child.tag == tag]
+
+    def optional(self, tag: str) -> Element | None:
+        """The child element with this tag; None if there is none. Fails for two of them."""
+        found = self.all(tag)
+        if len(found) > 1:
+            found[1].fail(f"{self.label or f'<{self.tag}>'} has a second <{tag}>; the first is at line {found[0].line}")
+        return found[0] if found else None
+
+    def child(self, tag: str) -> Element:
+        """The child element with this tag. Fails if there is not exactly one."""
+        found = self.optional(tag)
+        if found is None:
+            self.fail(f"it has no <{tag}>, which it needs")
+        return found
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """An attribute as text. Fails if it is missing or empty and there is no default."""
+        value = self.attributes.get(name, default)
+        if value is None:
+            self.fail(f"attribute {name!r} is missing{did_you_mean(name, self.attributes)}")
+        if not value.strip() and default is None:
+            self.fail(f"attribute {name!r} is empty")
+        return value
+
+    def name(self, attribute: str = "name") -> str:
+        """The element's name. Fails if it is missing, empty or not printable."""
+        value = self.text(attribute)
+        if not value.isprintable():
+            self.fail(f"attribute {attribute!r} is {value!r}; it must be printable text")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """An attribute as one finite number. Fails if it is missing and there is no default."""
+        return self.numbers(name, 1, None if default is None else (default,))[0]
+
+    def numbers(self, name: str, count: int, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        """An attribute as `count` finite numbers. Fails if it is missing and there is no default."""
+        if name not in self.attributes and default is not None:
+            return default
+        words = self.text(name).split()
+        if len(words) != count:
+            self.fail(f"{name} is {_short(self.attributes[name])}; it must be {WORDS.get(count, f'{count} numbers')}")
+        for word in words:
+            if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
+                self.fail(f"{name} is {_short(self.attributes[name])}; {word!r} is no finite number")
+        return tuple(float(word) + 0.0 for word in words)  # + 0.0 turns -0.0 into 0.0
+
+
+def read_xml(path: Path, owner: str) -> Element:
+    """The root element of an XML file; InvalidMechanism, one line, if it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidMechanism(f"{owner}: {path} cannot be read: {error.strerror}") from error
+    return parse_xml(content, owner)
+
+
+def parse_xml(content: bytes, owner: str) -> Element:
+    """The root element of an XML document; InvalidMechanism, one line with the number of the line, if it is broken."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    roots: list[Element] = []
+    opened: list[Element] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        element = Element(tag, attributes, parser.CurrentLineNumber, owner)
+        if len(opened) >= DEEPEST:
+            element.fail(f"elements are nested more than {DEEPEST} deep")
+        (opened[-1].children if opened else roots).append(element)
+        opened.append(element)
+
+    def end(tag: str) -> None:
+        opened.pop()
+
+    def doctype(*_: object) -> None:
+        raise InvalidMechanism(
+            f"{owner}: line {parser.CurrentLineNumber}: it has a document type declaration (DOCTYPE), which is not "
+            "read; remove it"
+        )
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, doctype
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise InvalidMechanism(f"{owner}: line {error.lineno}: the XML is broken: {what}") from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, InvalidMechanism):
+            raise
+        raise InvalidMechanism(f"{owner}: the XML is broken: {error}") from None
+    return roots[0]
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

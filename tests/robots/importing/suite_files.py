@@ -1,0 +1,86 @@
+"""The MJCF files of dm_control.suite, and the page of the documentation that lists which are read.
+
+.venv/bin/pip install --no-deps dm-control
+.venv/bin/python tests/robots/importing/suite_files.py    # writes docs/guides/mjcf_files.md
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
+
+from robots import build  # noqa: E402
+from robots.importing.mjcf.unread import IGNORABLE  # noqa: E402
+from sim_core.errors import InvalidRequest  # noqa: E402
+
+PACKAGE = "dm-control"
+FOLDER = "dm_control/suite/"
+EVERYTHING = {"ignore": " ".join(IGNORABLE)}
+PAGE = ROOT / "docs/guides/mjcf_files.md"
+HEAD = """# MJCF files that are read
+
+The {count} MJCF files of dm_control.suite {version}: {read} are read, {with_ignore} of them with `ignore`,
+which leaves out what would be refused; {refused} are refused. `make soak` compares mass matrix, and bias less
+passive forces, of each one that is read with its tendons and equality constraints with MuJoCo, in 100 random
+states, to 1e-9 relative, where dm-control is installed and the robot has at most 50 coordinates.
+`tests/robots/importing/suite_files.py` writes this page.
+
+| file | moving joints | result |
+| --- | --- | --- |
+"""
+
+
+@cache
+def suite_files() -> dict[str, Path]:
+    """{name: file}, sorted; empty if the package is not installed."""
+    try:
+        listed = importlib.metadata.files(PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    found = {str(each).removeprefix(FOLDER): Path(str(each.locate())) for each in listed if FOLDER in str(each)}
+    return {name: path for name, path in sorted(found.items()) if re.fullmatch(r"\w+\.xml", name)}
+
+
+def choices_for(path: Path) -> dict[str, str] | str:
+    """The parameters with which a file is read, as few as possible; the line of the refusal if there are none."""
+    line = ""
+    for parameters in ({}, *({"ignore": name} for name in IGNORABLE), EVERYTHING):
+        try:
+            build(str(path), **parameters)
+        except InvalidRequest as error:
+            line = line or str(error).replace(f"robot {str(path)!r}: ", "")
+        else:
+            return parameters
+    return line
+
+
+def page() -> str:
+    """Text of the page."""
+    rows, read, with_ignore = [], 0, 0
+    for name, path in suite_files().items():
+        choices = choices_for(path)
+        if isinstance(choices, str):
+            escaped = re.sub(r"[|_*<>]", r"\\\g<0>", choices)
+            rows.append(f"| `{name}` |  | refused: {escaped} |\n")
+            continue
+        given = "".join(f', with `{key} = "{value}"`' for key, value in choices.items())
+        rows.append(f"| `{name}` | {len(build(str(path), **choices).moving_joints)} | read{given} |\n")
+        read, with_ignore = read + 1, with_ignore + bool(choices)
+    version = importlib.metadata.version(PACKAGE)
+    counts = {"count": len(rows), "read": read, "with_ignore": with_ignore, "refused": len(rows) - read}
+    return HEAD.format(version=version, **counts) + "".join(rows)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    if not suite_files():
+        sys.exit(f"{PACKAGE} is not installed: .venv/bin/pip install --no-deps {PACKAGE}")
+    PAGE.write_text(page())
+    print(f"wrote {PAGE.relative_to(ROOT)}")

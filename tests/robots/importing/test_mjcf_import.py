@@ -1,0 +1,333 @@
+"""An MJCF file gives the mechanism that it describes; MuJoCo computes the same from it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from robots import build
+from robots.export import export
+from sim_core.errors import InvalidRequest
+from sim_core.inverse import forward_kinematics, inverse_dynamics, mass_matrix
+from sim_core.mechanism import Joint
+from sim_core.system import assemble
+from tests.robots.importing.suite_files import PAGE, choices_for, page, suite_files
+
+CART_ARM = str(Path(__file__).resolve().parents[3] / "launch/examples/cart_arm.xml")
+Write = Callable[..., str]
+RELATIVE = 1e-9
+
+pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings into a file of the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def write_mjcf(tmp_path: Path) -> Write:
+    """Writes a <mujoco> of this content to a file, and returns its path."""
+
+    def written(content: str, name: str = "robot.xml") -> str:
+        path = tmp_path / name
+        path.write_text(f'<mujoco model="made">\n{content}\n</mujoco>\n')
+        return str(path)
+
+    return written
+
+
+def worst_miss(path: str, states: int, **parameters: str) -> float:
+    """Largest relative difference from MuJoCo, in random states: mass matrix, bias less passive forces, positions."""
+    mechanism = build(path, **parameters)
+    system, model = assemble(mechanism), mujoco.MjModel.from_xml_path(path)
+    model.opt.density = model.opt.viscosity = 0.0
+    data = mujoco.MjData(model)
+    n = system.n_q
+    moving = [joint for joint in mechanism.joints if joint.coordinates]
+    assert [model.joint(k).name for k in range(model.njnt)] == [joint.name for joint in moving]
+    start, p_start = np.array(mechanism.initial_q), np.array(mechanism.orientations)
+    np.testing.assert_allclose(qpos_of(moving, start, p_start), model.qpos0, atol=1e-15)
+    turning = [name.rpartition(".")[2] in ("rx", "ry", "rz") for name in system.coordinate_names]
+    random = np.random.default_rng(5)
+    pairs: list[list[tuple[np.ndarray, np.ndarray]]] = [[], [], []]
+    for q, v in random.normal(scale=2.0, size=(states, 2, n)):
+        q[turning] = 0.0
+        e = random.normal(size=(len(mechanism.oriented_joints), 4))
+        p = (e / np.linalg.norm(e, axis=1, keepdims=True)).ravel()
+        data.qpos[:], data.qvel[:] = qpos_of(moving, q, p), v
+        mujoco.mj_forward(model, data)
+        M = np.zeros((n, n))
+        mujoco.mj_fullM(model, data, M)
+        poses = forward_kinematics(system, q, p)
+        named = [k for k in range(1, model.nbody) if model.body(k).name in poses]
+        pairs[0].append((mass_matrix(system, q, p), M))
+        pairs[1].append((inverse_dynamics(system, q, v, 0 * q, p), data.qfrc_bias - data.qfrc_passive))
+        pairs[2].append((np.array([poses[model.body(k).name][0] for k in named]), data.xpos[named].copy()))
+    return max(_miss(ours_and_theirs) for ours_and_theirs in pairs)
+
+
+def qpos_of(joints: list[Joint], q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """MuJoCo's qpos: the quaternions p of ball and free joints in place of their rotation coordinates in q."""
+    found: list[float] = []
+    for joint in joints:
+        names = [name for name in joint.coordinates if not name.endswith((".rx", ".ry", ".rz"))]
+        found += q[: len(names)].tolist()
+        q = q[len(joint.coordinates) :]
+        if joint.orientation_names:
+            found += p[:4].tolist()
+            p = p[4:]
+    return np.array(found)
+
+
+def _miss(pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Largest difference in a state, relative to the largest value in it; values below 1e-6 of all states are zero."""
+    largest = max(float(np.abs(theirs).max()) for _, theirs in pairs) or 1.0
+    return max(float(np.abs(a - b).max() / max(1e-6 * largest, np.abs(b).max())) for a, b in pairs)
+
+
+def test_the_arm_of_the_documentation_moves_as_in_mujoco() -> None:
+    assert worst_miss(CART_ARM, 100) < RELATIVE
+
+
+FLOATING = """
+<worldbody>
+  <body name="trunk" pos="0.1 0.2 0.9" euler="20 30 -40">
+    <freejoint name="root"/>
+    <geom type="box" size="0.1 0.2 0.05" pos="0.05 0 0.02"/>
+    <body name="arm" pos="0.1 0.2 0.3" euler="0 50 10">
+      <joint name="shoulder" type="ball" pos="0.02 -0.03 0.05" damping="0.4"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0.1 0 -0.3"/>
+      <body name="hand" pos="0.1 0 -0.3">
+        <joint name="wrist" axis="0 1 0" damping="0.3"/>
+        <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.2"/>
+      </body>
+    </body>
+  </body>
+</worldbody>
+<keyframe>
+  <key name="turned" qpos="1 2 3 0 0 2 0 0.6 0 0 0.8 0.5" qvel="1 2 3 4 5 6 7 8 9 10"/>
+</keyframe>
+"""
+
+
+def test_free_and_ball_joints_move_as_in_mujoco(write_mjcf: Write) -> None:
+    assert worst_miss(write_mjcf(FLOATING), 100) < RELATIVE
+
+
+def test_a_keyframe_gives_the_quaternions_of_free_and_ball_joints(write_mjcf: Write) -> None:
+    path = write_mjcf(FLOATING)
+    mechanism, model = build(path, keyframe="turned"), mujoco.MjModel.from_xml_path(path)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    assert mechanism.initial_q == (1.0, 2.0, 3.0, *[0.0] * 6, 0.5)
+    assert mechanism.initial_v == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
+    poses = forward_kinematics(assemble(mechanism), mechanism.initial_q)
+    for body in ("trunk", "arm", "hand"):
+        p, R = poses[body]
+        np.testing.assert_allclose(p, data.body(body).xpos, atol=1e-14)
+        np.testing.assert_allclose(R.ravel(), data.body(body).xmat, atol=1e-14)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not suite_files(), reason="dm-control is not installed: pip install --no-deps dm-control")
+@pytest.mark.parametrize("name", suite_files())
+def test_the_files_of_the_suite_move_as_in_mujoco(name: str) -> None:
+    path = suite_files()[name]
+    choices = choices_for(path)
+    if isinstance(choices, str) or {"tendon", "equality"} & {*choices.get("ignore", "").split()}:
+        pytest.skip("this file is refused, or read without its tendons")
+    if build(str(path), **choices).coordinate_count > 50:
+        pytest.skip("compiling its kernels takes minutes")
+    assert worst_miss(str(path), 100, friction="ignore", **choices) < RELATIVE
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not suite_files(), reason="dm-control is not installed: pip install --no-deps dm-control")
+def test_the_page_of_the_documentation_lists_the_files_of_the_suite() -> None:
+    assert PAGE.read_text() == page(), "tests/robots/importing/suite_files.py writes it"
+
+
+# every geom with inertia, orientations of each kind, classes, refs, several joints of a body, an inertial, a fixed body
+EVERYTHING = """
+<compiler angle="{angle}" eulerseq="zYx" settotalmass="7"/>
+<option gravity="1 -2 -9"/>
+<default>
+  <geom density="800"/>
+  <default class="stiff">
+    <joint stiffness="3" damping="0.4" armature="0.05" type="hinge" axis="0.3 1 -0.2"/>
+    <default class="loose"><joint stiffness="0"/></default>
+  </default>
+</default>
+<worldbody>
+  <body name="trunk" pos="0.1 0.2 0.9" euler="{turns}" childclass="stiff">
+    <joint name="along" type="slide" axis="1 0.2 0" ref="0.3" damping="0.1"/>
+    <joint name="about" pos="0.1 -0.1 0.2" ref="{ref}" springref="{rest}" range="{range}"/>
+    <joint name="across" type="slide" axis="0 1 0.5" class="loose"/>
+    <geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0" quat="1 0.2 -0.3 0.5"/>
+    <geom type="capsule" fromto="0 0 0 0.3 0.2 0.4" size="0.05"/>
+    <body name="arm" pos="0 0.3 0.4" axisangle="1 2 0.5 {ref}">
+      <joint name="shoulder" pos="0 0 -0.1"/>
+      <geom type="ellipsoid" size="0.1 0.15 0.2" xyaxes="1 1 0 -1 1 0.5"/>
+      <geom type="cylinder" size="0.05 0.2" pos="0 0.1 0" zaxis="1 0.5 0.2" mass="0.7"/>
+      <geom type="sphere" size="0.1" pos="-0.1 0 0.1"/>
+      <body name="plate" pos="0.2 0 0" zaxis="0 1 1">
+        <geom type="box" size="0.04 0.06" fromto="0 0 0 0.1 0.3 0"/>
+        <body name="hand" pos="0.1 0 0.3">
+          <joint name="wrist" class="loose" axis="1 0 0"/>
+          <inertial pos="0.02 0.01 0" mass="0.6" fullinertia="0.01 0.012 0.013 0.001 -0.002 0.0005"/>
+          <geom type="mesh" mesh="none"/>
+        </body>
+      </body>
+    </body>
+  </body>
+</worldbody>
+"""
+DEGREES = {"angle": "degree", "turns": "20 -50 70", "ref": "40", "rest": "-25", "range": "-100 120"}
+RADIANS = {"angle": "radian", "turns": "0.3 -1 1.2", "ref": "0.7", "rest": "-0.4", "range": "-2 2.1"}
+
+
+@pytest.mark.parametrize("unit", [DEGREES, RADIANS], ids=["degrees", "radians"])
+def test_geoms_orientations_classes_and_references_are_those_of_mujoco(write_mjcf: Write, unit: dict[str, str]) -> None:
+    file = write_mjcf(EVERYTHING.format(**unit).replace('<geom type="mesh" mesh="none"/>', ""))
+    assert worst_miss(file, 100) < RELATIVE
+
+
+def test_a_file_that_is_read_written_and_read_again_moves_the_same(write_mjcf: Write, tmp_path: Path) -> None:
+    first = build(write_mjcf(EVERYTHING.format(**DEGREES).replace('<geom type="mesh" mesh="none"/>', "")))
+    file = tmp_path / "again.xml"
+    file.write_text(export(first, "mjcf").text)
+    again = build(str(file))
+    names = [[each.name for each in part] for made in (first, again) for part in (made.moving_joints, made.bodies)]
+    assert names[0] == names[2]
+    assert {*names[1]} == {*names[3]}
+    ours, theirs = assemble(first), assemble(again)
+    for q, v in np.random.default_rng(1).normal(size=(20, 2, ours.n_q)):
+        np.testing.assert_allclose(mass_matrix(theirs, q), mass_matrix(ours, q), rtol=0, atol=1e-12)
+        expected = inverse_dynamics(ours, q, v, v)
+        np.testing.assert_allclose(inverse_dynamics(theirs, q, v, v), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_actuators_limits_and_keyframes_are_those_of_the_file() -> None:
+    arm = build(CART_ARM, keyframe="hanging")
+    assert [(each.name, each.joint, each.effort_limit, each.unit) for each in arm.actuators] == [
+        ("slide", "slide", 40.0, "N"),
+        ("shoulder", "shoulder", 8.0, "N m"),
+    ]
+    assert arm.initial_q == (0.0, 3.0, 0.2)
+    assert arm.joint("elbow").upper == pytest.approx(np.radians(150))
+    assert build(CART_ARM).initial_q == (0.0, 0.0, 0.0)
+    with pytest.raises(InvalidRequest, match=r"there is no keyframe 'standing'; its keyframes are hanging"):
+        build(CART_ARM, keyframe="standing")
+
+
+BODY = '<body name="b">{joint}<geom size="0.1"/>{more}</body>'
+HINGE = '<joint name="hinge"/>'
+
+
+def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") -> str:
+    """Content of a file with one body."""
+    return f"{before}<worldbody>{BODY.format(joint=joint, more=more)}</worldbody>{after}"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (made(joint=f"<freejoint/>{HINGE}"), r"<freejoint>: body 'b' has a free joint and 1 more; a free joint is the"),
+        (made(joint='<freejoint align="true"/>'), r"<freejoint>: align is true, which moves the body's frame"),
+        (
+            made(joint=HINGE, more='<body name="c"><freejoint/><geom size="1"/></body>'),
+            r"<freejoint>: body 'c' has a free joint, but is not a child of the world",
+        ),
+        (
+            made(joint='<joint name="x" type="ball" stiffness="1"/>'),
+            r"joint 'x': stiffness of a ball joint is not supported",
+        ),
+        (made(joint='<joint name="x" type="hing"/>'), r"joint 'x': type is 'hing'; it is one of hinge, slide, ball"),
+        (made(joint='<joint name="x" axis="0 0 0"/>'), r"joint 'x': axis is 0 0 0; an axis has a direction"),
+        (made(joint='<joint name="x" damping="-1"/>'), r"joint 'x': damping is -1; it must not be negative"),
+        (made(joint='<joint name="x" range="2 1"/>'), r"joint 'x': range is '2 1'; its first number must be below"),
+        (made(joint='<joint name="x" class="no"/>'), r"there is no default class 'no'"),
+        (made(joint='<joint name="x" springdamper="1 1"/>'), r"joint 'x': springdamper is not supported"),
+        (made(joint=""), r"line 1: <mujoco>: none of its bodies has a joint"),
+        (made(more="<flexcomp/>"), r"<flexcomp>: <flexcomp> in a body is not supported"),
+        (
+            made(more='<body name="b"><geom size="1"/></body>'),
+            r"body 'b': two bodies are named 'b'; names must",
+        ),
+        (made(more=f'<body name="c">{HINGE}<geom size="1"/></body>'), r"two joints are named 'hinge'; names must be"),
+        (made(more='<geom name="g" type="box" size="1 1"/>'), r"geom 'g': size has 2 numbers; it needs 3"),
+        (made(more='<geom name="g" size="-1"/>'), r"geom 'g': size is '-1'; sizes must be above 0"),
+        (made(more='<geom name="g" size="1" mass="-1"/>'), r"geom 'g': mass is -1 kg; it must not be negative"),
+        (
+            made(more='<geom name="g" type="mesh" mesh="m"/>'),
+            r"geom 'g': its mass is that of a mesh, which",
+        ),
+        (made(more='<geom name="g" size="1" quat="0 0 0 0"/>'), r"geom 'g': quat is 0 0 0 0"),
+        (
+            made(more='<body name="c"><joint name="x"/><geom size="1" mass="0"/></body>'),
+            r"body 'c': its mass is 0, and so is that of all bodies on it, but joint 'x' moves it",
+        ),
+        (
+            made(more='<inertial pos="0 0 0" mass="1" diaginertia="1 1 3"/>'),
+            r"body 'b': <inertial>: inertia has principal moments \(1, 1, 3\) kg m2; the largest never exceeds",
+        ),
+        (
+            made(more='<inertial pos="0 0 0" mass="1" diaginertia="1 1 -1"/>'),
+            r"body 'b': <inertial>: inertia has principal moments .*; none may be negative",
+        ),
+        (
+            made(after='<equality><weld body1="b"/></equality>'),
+            r"<weld>: <weld> of <equality> is not supported; ignore=equality leaves out equality constraints",
+        ),
+        (
+            made(after='<tendon><fixed name="t" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
+            r"tendon 't': it has stiffness, and tendons are not supported; ignore=tendon leaves out",
+        ),
+        (
+            made(before='<option density="1.2"/>'),
+            r"<option>: density is not 0, and forces of a fluid are not supported; ignore=fluid leaves out",
+        ),
+        (made(after="<extension/>"), r"<extension>: it is not supported"),
+        (made(before='<include file="none.xml"/>'), r"<include>: there is no file 'none.xml'; tried .*/none.xml"),
+        (made(before='<compiler boundmass="1"/>'), r"<compiler>: boundmass is not supported"),
+        (made(after='<actuator><motor joint="hing"/></actuator>'), r"actuator 'hing': there is no joint 'hing'"),
+        (made(after='<actuator><motor name="m" joint="hinge" gear="0"/></actuator>'), r"actuator 'm': gear is 0"),
+    ],
+)
+def test_a_wrong_or_unsupported_file_is_refused_with_line_and_name(write_mjcf: Write, content: str, line: str) -> None:
+    file = write_mjcf(content)
+    with pytest.raises(InvalidRequest) as refused:
+        build(file)
+    said = str(refused.value)
+    assert said.startswith(f"robot {file!r}: ")
+    assert "\n" not in said
+    assert re.search(line, said), said
+
+
+def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
+    after = '<equality><weld body1="b"/></equality><actuator><general name="g" joint="hinge"/></actuator>'
+    file = write_mjcf(made(joint='<joint name="hinge" frictionloss="0.1" range="-10 10"/>', after=after))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mechanism = build(file, ignore="equality", friction="ignore")
+    said = "\n".join(str(each.message) for each in caught)
+    assert mechanism.joint("hinge").friction is None
+    for line in (
+        r"line 2: equality constraints are left out, as ignore=equality asks",
+        r"line 2 \(joint 'hinge'\): frictionloss is left out, as friction=ignore asks",
+        r"line 2 \(joint 'hinge'\): the limits of the joint are read, and stop nothing",
+        r"line 2 \(actuator 'g'\): <general> is not read: the robot lacks this actuator",
+        r"geoms have inertia and are drawn; they do not touch one another",
+    ):
+        assert re.search(line, said), line
+    with pytest.raises(InvalidRequest, match=r"ignore is 'gravity'; it takes tendon, equality, fluid"):
+        build(file, ignore="gravity")

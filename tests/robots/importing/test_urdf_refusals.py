@@ -1,0 +1,234 @@
+"""A URDF file that is wrong is refused in one line, which names the line of the file and the element."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robots import build
+from sim_core.errors import DescriptionWarning, InvalidRequest
+from tests.robots.importing.parts import joint, link
+
+Write = Callable[..., str]
+TWO = (link("a"), link("b"))
+HINGE = joint("hinge", "a", "b")
+
+
+def mimic(leader: str) -> str:
+    """A <mimic> of a joint."""
+    return f'<mimic joint="{leader}"/>'
+
+
+MASS = '<mass value="1.0"/>'
+INERTIA = 'ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001" ixz="0" iyz="0"'
+
+
+def refusal(file: str, **parameters: str) -> str:
+    """The refusal after "robot '...': "; it is one line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(InvalidRequest) as refused:
+            build(file, **parameters)
+    line = str(refused.value)
+    assert "\n" not in line
+    assert line.startswith(f"robot {file!r}: ")
+    return line.removeprefix(f"robot {file!r}: ")
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ((link("a"), link("b", mass=-1), HINGE), r"line \d+: link 'b': mass is -1 kg; it must not be negative"),
+        (
+            (link("a"), link("b").replace('ixx="0.02"', 'ixx="-0.02"'), HINGE),
+            r"line \d+: link 'b': inertia has principal moments .*; none may be negative",
+        ),
+        (
+            (link("a"), link("b").replace('value="1.0"', 'value="1,0"'), HINGE),
+            r"link 'b': value is '1,0'; .* no finite",
+        ),
+        (
+            (link("a"), link("b").replace('value="1.0"', 'value="nan"'), HINGE),
+            r"link 'b': value is 'nan'; .* no finite",
+        ),
+        ((link("a"), link("b").replace('value="1.0"', 'value="1e999"'), HINGE), r"'1e999' is no finite number"),
+        ((link("a"), link("b").replace('value="1.0"', 'value="1_0"'), HINGE), r"'1_0' is no finite number"),
+        ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: it has no <mass>, which it needs"),
+        ((link("a"), link("b").replace('iyz="0"', ""), HINGE), r"link 'b': attribute 'iyz' is missing"),
+        (
+            (link("a"), link("b").replace('"0.1 0 0.05"', '"0.1 0"'), HINGE),
+            r"<origin>: xyz is '0.1 0'; .* three numbers",
+        ),
+        (
+            (link("a"), "<link name='b'/>", HINGE),
+            r"line 9: link 'b': its mass is 0, .* joint 'hinge' at line 10 moves it",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", axis="0 0 0")),
+            r"joint 'hinge': <axis>: xyz is 0 0 0; an axis has a direction",
+        ),
+        ((*TWO, joint("hinge", "a", "b", kind="hinge")), r"joint 'hinge': type is 'hinge'; it is one of revolute, "),
+        ((*TWO, HINGE.replace('lower="-1"', 'lower="3"')), r"joint 'hinge': <limit>: lower is 3 and upper is 2"),
+        ((*TWO, HINGE.replace('effort="5"', 'effort="-5"')), r"<limit>: effort is -5; it must not be negative"),
+        (
+            (*TWO, re.sub("<limit.*/>", "", HINGE)),
+            r"joint 'hinge': a revolute joint has a <limit>, and this one has none",
+        ),
+        ((*TWO, HINGE.replace('<child link="b"/>', "")), r"joint 'hinge': it has no <child>, which it needs"),
+        ((*TWO, joint("hinge", "a", "bb")), r"joint 'hinge': <child>: there is no link 'bb'; did you mean 'b'\?"),
+        ((*TWO, joint("hinge", "a", "a")), r"joint 'hinge': parent and child are both 'a'"),
+        ((*TWO, link("b"), HINGE), r"link 'b': the link at line 10 has the same name"),
+        ((*TWO, link("c"), HINGE, joint("hinge", "b", "c")), r"joint 'hinge': the joint at line \d+ has the same name"),
+        ((link("a"), link("b"), link("c"), HINGE), r"link 'c': no joint moves it, and none moves link 'a' at line 3"),
+        ((*TWO, HINGE, joint("back", "b", "a")), r"joint 'hinge': the joints form a circle"),
+        (
+            (*TWO, link("c"), link("d"), HINGE, joint("one", "c", "d"), joint("two", "d", "c")),
+            r"joint 'one': the joints 'one', 'two' form a circle that the root link 'a' does not carry",
+        ),
+        (
+            (*TWO, link("c"), HINGE, joint("two", "a", "c"), joint("three", "b", "c")),
+            r"joint 'three': it moves link 'c', which joint 'two' at line \d+ moves already",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", more='<dynamics friction="-1"/>')),
+            r"friction is -1; it must not be negative",
+        ),
+        ((*TWO, joint("hinge", "a", "b", more='<dynamics damping="-1"/>')), r"damping is -1; it must not be negative"),
+        (
+            (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hinge" multiplier="0"/>')),
+            r"joint 'copy': <mimic>: multiplier is 0; it must not be",
+        ),
+        (
+            (
+                *TWO,
+                link("c"),
+                joint("hinge", "a", "b", more=mimic("copy")),
+                joint("copy", "b", "c", more=mimic("hinge")),
+            ),
+            r"'copy' mimics 'hinge' mimics 'copy'; joints must not mimic in a circle",
+        ),
+        (
+            (
+                *TWO,
+                link("c"),
+                joint("hinge", "a", "b", "fixed"),
+                joint("copy", "b", "c", more='<mimic joint="hinge"/>'),
+            ),
+            r"joint 'copy': <mimic>: joint 'hinge' has no position of its own",
+        ),
+        (
+            (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hing"/>')),
+            r"joint 'copy': <mimic>: there is no joint 'hing'; did you mean 'hinge'\?",
+        ),
+        ((*TWO, HINGE, HINGE.replace("joint", "joint2", 1)), r"the XML is broken: mismatched tag"),
+        (
+            (*TWO, HINGE.replace("<axis", "<axes")),
+            r"line \d+: <axes>: joint 'hinge' has no element of this name; did you mean <axis>\?",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", more='<dynamics dampng="1"/>')),
+            r"joint 'hinge': <dynamics>: there is no attribute 'dampng'; did you mean 'damping'\?",
+        ),
+        ((*TWO, joint("hinge", "a", "b", kind="fixed")), r"line 2: <robot>: none of its joints moves"),
+        (("",), r"line 2: <robot>: it has no <link>"),
+        (('<xacro:include filename="x"/>', *TWO, HINGE), r"this file is a xacro macro file; expand it first"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_line_and_name(write: Write, parts: tuple[str, ...], line: str) -> None:
+    assert re.search(line, refusal(write(*parts)))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"", "line 1: the XML is broken: no element found"),
+        (b"<robot name='a'>\n<link name='b'>\n</robot>", "line 3: the XML is broken: mismatched tag"),
+        (
+            b"<sdf/>",
+            "line 1: <sdf>: this is no model file: the root element of a URDF file is <robot>, of an MJCF",
+        ),
+        (b"\xff\xfe\x00garbage", "line 1: the XML is broken: "),
+        (
+            b'<!DOCTYPE robot [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>\n<robot name="&b;"/>',
+            "line 1: it has a document type declaration (DOCTYPE), which is not read; remove it",
+        ),
+        (
+            b'<!DOCTYPE robot [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<robot name="&a;"/>',
+            "line 1: it has a document type declaration (DOCTYPE), which is not read; remove it",
+        ),
+        (b"<robot>" * 1000, "line 1: <robot>: elements are nested more than 200 deep"),
+        (b'<?xml version="1.0" encoding="klingon"?><robot/>', "the XML is broken: "),
+    ],
+)
+def test_a_file_that_is_no_urdf_is_refused(tmp_path: Path, content: bytes, line: str) -> None:
+    path = tmp_path / "robot.urdf"
+    path.write_bytes(content)
+    assert refusal(str(path)).startswith(line)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match=r"^robot '.*none.urdf': no such file; tried .*none.urdf$"):
+        build(str(tmp_path / "none.urdf"))
+
+
+def told(file: str, **parameters: str) -> list[str]:
+    """The warnings about a file, without "robot '...': "."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build(file, **parameters)
+    assert all(issubclass(each.category, DescriptionWarning) for each in caught)
+    return [str(each.message).removeprefix(f"robot {file!r}: ") for each in caught]
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ((*TWO, HINGE, "\n<gazebo/>\n<gazebo/>"), r"lines \d+, \d+: <gazebo> is not read"),
+        (
+            (*TWO, joint("hinge", "a", "b", axis="0 0 2")),
+            r"'hinge': <axis>\): the axis has length 2, and is read as a dir",
+        ),
+        ((*TWO, re.sub("<axis.*/>", "", HINGE)), r"'hinge'\): it has no <axis>, and turns about or slides along x"),
+        ((*TWO, HINGE.replace('effort="5"', 'effort="0"')), r"the effort limit is 0: the joint has no actuator"),
+        ((*TWO, HINGE.replace('velocity="3"', 'velocity="0"')), r"the velocity limit is 0 and is not read"),
+        (
+            (*TWO, HINGE.replace('velocity="3"', 'velocity="3" speed="3"')),
+            r"attribute 'speed' of <limit> is not read",
+        ),
+        ((*TWO, HINGE.replace("<axis", "<friction/><axis")), r"<friction> in <joint> is not read"),
+        (
+            (link("a"), link("b").replace("0.03", "0.3"), HINGE),
+            r"\(link 'b'\): inertia has principal moments \(.*\) kg m2; the largest never exceeds the sum",
+        ),
+        (
+            (link("a"), link("b").replace('"1.0"', '"0"'), HINGE, link("c"), joint("two", "b", "c")),
+            r"\(link 'b'\): mass is 0 and inertia has principal moments",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", more='<safety_controller k_velocity="1"/>')),
+            r"<safety_controller> is not read: its soft limits are a controller's",
+        ),
+    ],
+)
+def test_what_does_not_change_the_motion_is_a_warning_with_its_line(
+    write: Write, parts: tuple[str, ...], line: str
+) -> None:
+    [said] = told(write(*parts))
+    assert re.search(line, said), said
+
+
+def test_a_parameter_leaves_out_what_is_refused_without_it(write: Write) -> None:
+    more = '<dynamics friction="0.1" damping="0.2"/><mimic joint="hinge"/>'
+    file = write(*TWO, link("c"), HINGE, joint("copy", "b", "c", more=more))
+    friction, mimic = sorted(told(file, friction="ignore", mimic="free"))[::-1][:2][::-1]
+    assert "Coulomb friction is left out" in friction + mimic
+    assert "mimics no other" in friction + mimic
+    made = build(file, friction="ignore", mimic="free")
+    assert made.joint("copy").damping == 0.2
+    assert [actuator.name for actuator in made.actuators] == ["hinge"]
+    with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it is one of regularized, ignore"):
+        build(file, friction="keep")

@@ -1,0 +1,80 @@
+"""Stops of CHARMIE's arms: they hold joints at their limits, leave the motion between them as it is, and are opt-in."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+from robots.registry import build
+from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
+from sim_core.mechanism import JointStops
+from sim_core.monitoring.impacts import impact_rate
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+
+def test_an_arm_that_falls_stays_between_its_stops_and_one_without_does_not() -> None:
+    furthest = {}
+    for limits in ("none", "compliant"):
+        mechanism = build("arm_2dof", limits=limits)
+        start = dataclasses.replace(mechanism, initial_q=(0.3, 0.2))
+        sim = Simulation(assemble(start), step_s=1e-3)
+        lower, upper = (np.array([getattr(j, end) for j in mechanism.moving_joints]) for end in ("lower", "upper"))
+        beyond = 0.0
+        for _ in range(500):
+            sim.step(10)
+            beyond = max(beyond, float(np.max([lower - sim.state.q, sim.state.q - upper])))
+        furthest[limits] = beyond
+        assert sim.energy_ledger.largest < 0.01
+    assert furthest["none"] > 0.5
+    assert furthest["compliant"] < 0.15
+
+
+def test_between_its_stops_an_arm_moves_as_without_them() -> None:
+    sims = [Simulation(assemble(build("arm_6dof", limits=limits)), step_s=1e-3) for limits in ("none", "compliant")]
+    for sim in sims:
+        sim.reset([0.1, -0.2, 0.3, 0.4, -0.5, 0.6], [0.5] * 6)
+        sim.advance(0.1)
+    np.testing.assert_allclose(sims[0].state.q, sims[1].state.q, rtol=0, atol=1e-12)
+
+
+def test_impacts_on_the_stops_of_charmie_suit_a_step_of_a_millisecond() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        Simulation(assemble(build("arm_6dof", limits="compliant")), step_s=1e-3)
+
+
+def test_a_stop_too_stiff_for_the_step_is_named_with_a_step_that_would_do() -> None:
+    mechanism = build("arm_2dof", limits="compliant")
+    stiff = dataclasses.replace(mechanism.joints[1], stops=JointStops(stiffness=1e9))
+    system = assemble(dataclasses.replace(mechanism, joints=(mechanism.joints[0], stiff)))
+    with pytest.warns(StepTooLargeWarning, match=r"1 rad/s on the stop of joint 'joint_4' .* a step of .* ms would do"):
+        Simulation(system, step_s=1e-3)
+
+
+def test_the_rate_of_an_impact_is_that_of_a_spring_for_an_exponent_of_one() -> None:
+    assert impact_rate(2e4, 1.0, 0.5) == pytest.approx((2e4 / 0.5) ** 0.5, rel=1e-12)
+
+
+def test_a_start_beyond_a_stop_is_named() -> None:
+    mechanism = dataclasses.replace(build("arm_2dof", limits="compliant"), initial_q=(2.2, 0.0))
+    with pytest.warns(DescriptionWarning, match=r"starts at 2\.2 rad, beyond its limits .*whose stop pushes it back"):
+        assemble(mechanism)
+
+
+def test_another_limit_is_another_mechanism_only_with_stops() -> None:
+    def moved(limits: str) -> bool:
+        mechanism = build("arm_2dof", limits=limits)
+        joints = (dataclasses.replace(mechanism.joints[0], upper=1.0), *mechanism.joints[1:])
+        return dataclasses.replace(mechanism, joints=joints).canonical_hash != mechanism.canonical_hash
+
+    assert not moved("none")
+    assert moved("compliant")
+
+
+def test_an_unknown_kind_of_limits_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="limits is 'hard'; it is one of none, compliant"):
+        build("arm_2dof", limits="hard")
