@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sim_core.errors import with_install_hint
+from sim_core.support.extras import with_install_hint
 
 if TYPE_CHECKING:
     from robots.registry import build as build

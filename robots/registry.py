@@ -1,4 +1,4 @@
-"""Registry of robots by name: built-in ones, those of other packages, and references to a user's Python file.
+"""Registry of robots by name: built-in ones, those of other packages, and references to a user's files.
 
 Other packages add robots by entry points in the group `armswing.robots`. An entry point refers to a function that takes
 keyword parameters and returns a Mechanism.
@@ -24,6 +24,7 @@ from robots.benchmarks import (
     iftomm,
     lipinski,
     rotary_pendulum,
+    schiehlen,
     squeezer,
     triple_pendulum,
 )
@@ -35,7 +36,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.mechanism.validation import validate
 
 Builder = Callable[..., Mechanism]
-OWN_FILE = f"; one of your own is {files.FORM!r}"
+OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
 FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
@@ -45,6 +46,7 @@ BUILTIN: dict[str, Builder] = {
     "arm_6dof": chain.arm_6dof,
     "charmie": charmie.charmie,
     "crank_slider": crank_slider.crank_slider,
+    "double_pendulum": schiehlen.double_pendulum,
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,
     "four_bar_chain": iftomm.four_bar_chain,
@@ -53,6 +55,7 @@ BUILTIN: dict[str, Builder] = {
     "parallelogram_four_bar": four_bar.parallelogram_four_bar,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,
     "simple_pendulum": iftomm.simple_pendulum,
+    "single_pendulum": schiehlen.single_pendulum,
     "triple_pendulum": triple_pendulum.triple_pendulum,
 }
 
@@ -162,7 +165,7 @@ def build(name: str, **parameters: Any) -> Mechanism:
     except Exception as error:
         if not files.is_reference(name) or isinstance(error, ValueError):
             raise
-        path = Path(files.located(name).rpartition(":")[0])
+        path = Path(files.split(files.located(name))[0])
         raise InvalidRequest(f"robot {name!r}: {files.failure(error, path, 'building it from')}") from error
     if not isinstance(mechanism, Mechanism):
         raise InvalidRequest(f"robot {name!r}: its builder gave a {type(mechanism).__name__}, not a Mechanism")

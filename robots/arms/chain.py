@@ -1,4 +1,5 @@
-"""Arms on a fixed base: CHARMIE's arm with two, four or six moving joints, the paper's three smaller models.
+"""Arms on a fixed base: CHARMIE's arm with two, four or six moving joints, the three smaller models of the CHARMIE
+paper.
 
 Links without a moving joint between them are welded into one body, so that there are as many bodies as joints.
 [GoncalvesEtAl2024, sec. 6]; the numbers are those of `robots/charmie/charmie.toml`.
@@ -8,21 +9,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from robots.arms.welding import plus, welded
 from robots.charmie.links import actuator, arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
-from robots.parameters import ParameterInfo
+from robots.parameters import ParameterInfo, require_choice
+from robots.stops import with_stops
 from sim_core.mechanism import Joint, Mechanism, PointOutput
 
+Limits = Annotated[
+    Literal["none", "compliant"],
+    ParameterInfo("whether joints stop at their limits: not at all, or at compliant stops"),
+]
 File = Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")]
 
 # {degrees of freedom: numbers of the moving joints}: shoulder and elbow; also rotation about the links; also the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
 
 
-def _arm(n: int, file: str) -> Mechanism:
+def _arm(n: int, file: str, limits: str) -> Mechanism:
+    require_choice(f"arm_{n}dof", "limits", limits, ("none", "compliant"))
     p = read_parameters(file)
     names = [f"joint_{number}" for number in range(1, 8)]
     joints: Sequence[Joint] = [
@@ -32,7 +39,7 @@ def _arm(n: int, file: str) -> Mechanism:
     bodies, joints, places = welded(arm_bodies(p.arm, ""), joints)
     moving = [joint.name for joint in joints]
     hand, at = places["link_12"]
-    return Mechanism(
+    arm = Mechanism(
         name=f"arm_{n}dof",
         coordinates="joint",
         bodies=bodies,
@@ -48,27 +55,31 @@ def _arm(n: int, file: str) -> Mechanism:
         initial_v=(0.0,) * n,
         parameters=numbers_of(p, "gravity", "arm"),
     )
+    return with_stops(arm) if limits == "compliant" else arm
 
 
-def arm_2dof(file: File = "") -> Mechanism:
+def arm_2dof(file: File = "", limits: Limits = "none") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 2 (shoulder) and 4 (elbow) moving, both about x.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that file
+    file    a parameter file like robots/charmie/charmie.toml; empty: that file
+    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
     """
-    return _arm(2, file)
+    return _arm(2, file, limits)
 
 
-def arm_4dof(file: File = "") -> Mechanism:
+def arm_4dof(file: File = "", limits: Limits = "none") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 4 moving.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that file
+    file    a parameter file like robots/charmie/charmie.toml; empty: that file
+    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
     """
-    return _arm(4, file)
+    return _arm(4, file, limits)
 
 
-def arm_6dof(file: File = "") -> Mechanism:
+def arm_6dof(file: File = "", limits: Limits = "none") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 6 moving.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that file
+    file    a parameter file like robots/charmie/charmie.toml; empty: that file
+    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
     """
-    return _arm(6, file)
+    return _arm(6, file, limits)

@@ -40,7 +40,7 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
 
 
 def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
-    """One body in the axes of the first part: total mass, centre of mass, inertia about it, all shapes."""
+    """One body in the axes of the first part: total mass, common centre of mass, inertia about it, all shapes."""
     first = parts[0][0]
     if len(parts) == 1:
         return first

@@ -98,7 +98,7 @@ def _crank_slider(
 def _consistent_start(
     crank: float, rod: float, angle: float, rate: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Coordinates and velocities for an angle and rate of the crank, the slider on the positive x side."""
+    """Coordinates and velocities for an angle and rate of the crank, with the slider on the positive x side."""
     half = rod / 2
     rod_angle = -math.asin(crank * math.sin(angle) / rod)
     rod_rate = -crank * math.cos(angle) * rate / (rod * math.cos(rod_angle))

@@ -13,7 +13,7 @@ from sim_core.mechanism import ORIGIN, Body, Distance, Joint, Mechanism, PointOu
 
 
 def simple_pendulum() -> Mechanism:
-    """A01: a point mass of 1 kg at 1 m from the pivot; from x = -1 m at rest, gravity along -y.
+    """Mechanism A01: a point mass of 1 kg, 1 m from the pivot; it starts at x = -1 m at rest, gravity along -y.
 
     In Cartesian coordinates with one distance constraint.
     """
@@ -39,7 +39,7 @@ def simple_pendulum() -> Mechanism:
 
 
 def four_bar_chain(loops: Annotated[int, ParameterInfo("number of square four-bars in a row")] = 2) -> Mechanism:
-    """A02: N = `loops` square four-bars in a row; rockers upright, tips at 1 m/s along x, gravity along -y.
+    """Mechanism A02: N = `loops` square four-bars in a row; rockers upright, tips at 1 m/s along x, gravity along -y.
 
     2 N + 1 bars of 1 kg and 1 m. It passes positions where all bars are collinear and the rows lose rank. Exact
     solution: theta'' = ((N + 1) / 2 + N) / ((N + 1) / 3 + N) g sin(theta), theta measured from upright.

@@ -102,7 +102,7 @@ def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> t
 
 
 def _qnet(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
-    """QNET-class hardware: pendulum's centre of mass at 0.153 m.
+    """Arm and pendulum of a QNET-class rotary pendulum, with the pendulum's centre of mass 0.153 m from its pivot.
 
     Inertias about the pivots 1.23e-4 and 6.98e-4 kg m2 (unconfirmed).
     """

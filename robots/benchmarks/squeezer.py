@@ -112,7 +112,7 @@ def _body(name: str, mass: float, inertia: float) -> Body:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A body at the start: position of the origin of its points, m, and its angle, rad."""
+    """Pose of a body at the start: position of the origin of its points, m, and its angle, rad."""
 
     x: float
     y: float

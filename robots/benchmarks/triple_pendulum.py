@@ -20,7 +20,7 @@ def triple_pendulum(
     shift: Annotated[float, ParameterInfo("displacement of the last body along x at the start (absolute)", "m")] = 0.0,
     links: Annotated[int, ParameterInfo("number of bars")] = 3,
 ) -> Mechanism:
-    """Equal bars in a row, horizontal along +x and at rest, gravity along -y.
+    """Triple pendulum of equal bars in a row, horizontal along +x and at rest, gravity along -y.
 
     variant  "nada": length l 0.3 m, mass m 0.25 kg, J m l^2 / 12; "man": l 2 m, m 1 kg, J 0.001 kg m2
     shift    displacement of the last body along x at the start, m: a start that violates the constraints (absolute

@@ -64,7 +64,7 @@ def mirrored(point: Point, side: float) -> Point:
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """{name: point} of F3, B4sla, B4slb, B4slc and the spring's anchor of one half, in link 3's axes.
+    """Points {name: position} of one balancing half in link 3's axes: F3, B4sla, B4slb, B4slc, and the spring's anchor.
 
     [eqs. 22 to 27]
     """
@@ -102,7 +102,7 @@ def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str
 
 
 def _box(width: float, low: Point, high: Point) -> np.ndarray:
-    """Corners (8, 3) of a box between two points on an axis, `width` wide in the other directions."""
+    """Corners (8, 3) of a box along the axis between two points; `width` is its width in the other directions."""
     ends = np.array([low, high])
     across = np.ptp(ends, axis=0) == 0.0
     ends += width / 2 * across * [[-1.0], [1.0]]

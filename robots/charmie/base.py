@@ -37,7 +37,7 @@ def wheel_rates(wheels: Wheels, twist: ArrayLike) -> Array:
 
 
 def twist_of(wheels: Wheels, rates: ArrayLike) -> Array:
-    """The twist for wheel rates (n,): exact if no wheel slips, otherwise least squares."""
+    """The base's twist for wheel rates (n,): exact if no wheel slips, otherwise the least-squares solution."""
     return np.asarray(np.linalg.pinv(rolling_matrix(wheels)) @ np.asarray(rates, dtype=float))
 
 

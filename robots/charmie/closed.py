@@ -44,7 +44,7 @@ LOOP_JOINTS = (
 
 
 def own_masses(p: Parameters) -> Parameters:
-    """The parameters with the masses of links 3 to 5 reduced by the loop bodies that belong to them.
+    """The parameters with the masses of the loop bodies subtracted from those of links 3 to 5, which include them.
 
     The file's masses of these links include the loop bodies, so that the robot weighs the same with open and closed
     loops. Raises InvalidRequest if a link would have no mass left.
@@ -69,7 +69,9 @@ def own_masses(p: Parameters) -> Parameters:
 
 
 def loop_bodies(p: Parameters) -> tuple[Body, ...]:
-    """Cylinder and rod of 4d and 5d, bar and slider of both halves: uniform bodies with the masses in [auxiliary]."""
+    """Bodies of the loops, uniform, with the masses in [auxiliary]: cylinder and rod of 4d and 5d, bar and slider of
+    both halves.
+    """
     found: list[Body] = []
     wide = p.auxiliary.width
     for name, (link, _, _) in DRIVEN.items():
@@ -139,7 +141,9 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
 
 
 def closures(p: Parameters) -> tuple[Slider, ...]:
-    """Eight rows: each rod's tip on the driven link, in its y and z axes; each bar's end on its slider, in x and z."""
+    """Constraints of the loops, eight rows: each rod's tip on the driven link, in its y and z axes; each bar's end on
+    its slider, in x and z.
+    """
     found: list[Slider] = []
     for name, (link, _, driven) in DRIVEN.items():
         found += [
@@ -213,7 +217,7 @@ def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
-    """Motions of LOOP_JOINTS for given motions of lift and tilt, with the loops closed."""
+    """Motions of the joints LOOP_JOINTS that close the loops, for given motions of lift and tilt."""
     lines: list[PlanarMotion] = [lift_actuator(p, lift), tilt_actuator(p, tilt)]
     bar, slider = balance_motion(p, lift)
     return [part for line in lines for part in (line.turn, line.length)] + [bar, slider, bar, slider]

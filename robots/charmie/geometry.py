@@ -24,7 +24,9 @@ class Motion(NamedTuple):
 
 
 class PlanarMotion(NamedTuple):
-    """Vector from an actuator's base to its end, in the yz plane of the carrying body, with rate and acceleration."""
+    """Vector from an actuator's base to its end, in the yz plane of the body that carries the base, with rate and
+    acceleration.
+    """
 
     y: Motion
     z: Motion

@@ -26,7 +26,7 @@ TRUNK = ("link_1", "link_2", "link_3", "link_4", "link_5")
 
 @dataclass(frozen=True)
 class CharmieLoads:
-    """Loads of all main joints with closed loops, and of the actuators and springs in the loops.
+    """Loads of all main joints of CHARMIE with closed loops, and of the actuators and springs in the loops.
 
     joints     by body: load of the preceding body in the main chain on it at A, in the body's axes
     actuators  lift (4d) and tilt (5d): force along the actuator, N, positive in compression (it pushes its ends apart)
@@ -159,7 +159,7 @@ class _Driven:
 
     @property
     def direction(self) -> np.ndarray:
-        """Unit vector from base to end, in the axes of the driven link."""
+        """Unit vector from the actuator's base point to its point on the driven link, in the link's axes."""
         return np.asarray(rotation_about(X, -self.turned) @ self.reach / np.linalg.norm(self.reach))
 
 
@@ -204,7 +204,7 @@ def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _through_actuator(drive: _Driven, on_end: Acting) -> Acting:
-    """Load of an actuator on the preceding link, in that link's axes, if it exerts `on_end` on the driven link."""
+    """Load of an actuator on the preceding link, in that link's axes, where its load on the driven link is `on_end`."""
     R = rotation_about(X, drive.turned)
     force, torque = R @ on_end.force, R @ on_end.torque
     return Acting(drive.base, -force, -torque - cross(drive.reach, force))

@@ -13,6 +13,7 @@ from robots.charmie.geometry import Motion, balance_motion, lift_of_length, tilt
 from robots.charmie.links import actuator
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
 from robots.parameters import ParameterInfo, require_choice
+from robots.stops import with_stops
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 
@@ -21,6 +22,10 @@ def charmie(
         Literal["open", "closed"], ParameterInfo("the open tree, or also rods, bars and springs in closed loops")
     ] = "open",
     file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
+    limits: Annotated[
+        Literal["none", "compliant"],
+        ParameterInfo("whether joints stop at their limits: not at all, or at compliant stops"),
+    ] = "none",
 ) -> Mechanism:
     """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
@@ -29,8 +34,10 @@ def charmie(
            balancing bars are bodies, springs act, constraints close the loops. There are eight more joints; lift and
            tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
     file   a parameter file like robots/charmie/charmie.toml; empty: that file
+    limits "none": joint limits stop nothing; "compliant": compliant stops at those of the tree, see robots.stops
     """
     require_choice("charmie", "loops", loops, ("open", "closed"))
+    require_choice("charmie", "limits", limits, ("none", "compliant"))
     p = read_parameters(file)
     mounts = {branch: links.mount(p, branch) for branch in "abc"}
     bodies = [*links.trunk_bodies(p)]
@@ -61,6 +68,7 @@ def charmie(
         initial_v=(0.0,) * len(moving),
         parameters=numbers_of(p),
     )
+    tree = with_stops(tree) if limits == "compliant" else tree
     return tree if loops == "open" else with_loops(tree, p)
 
 

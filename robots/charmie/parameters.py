@@ -181,7 +181,7 @@ class ExtensionSpring(_Table, frozen=True):
 
 
 class TiltSpring(ExtensionSpring, frozen=True):
-    """Spring 5s, with its points on links 4 and 5."""
+    """Tension spring 5s, between a point on link 4 and a point on link 5."""
 
     base_point: Point
     body_point: Point
@@ -242,8 +242,6 @@ def read_parameters(file: str | Path = "") -> Parameters:
         raise InvalidRequest(f"{where}: {wrong}")
     numbers = _flattened("", document)
     for key, number in numbers.items():
-        if not math.isfinite(number):
-            raise InvalidRequest(f"{where}: {key} is {number}; it must be finite")
         owner = key.removesuffix(".lower")
         if owner != key and number > numbers[f"{owner}.upper"]:
             raise InvalidRequest(f"{where}: {key} is {number}, above {owner}.upper, {numbers[f'{owner}.upper']}")

@@ -1,6 +1,7 @@
 """Serial frames of CHARMIE's low-level board: encoding and decoding. docs/serial_board.md defines the layout.
 
-Lengths are transmitted in tenths of a millimetre or of the torso's unit; speeds are 0 .. 200, with 100 for standstill.
+Lengths are transmitted in tenths of a millimetre, the torso's in tenths of its own unit (SOURCES.md); speeds are
+0 .. 200, with 100 for standstill.
 """
 
 from __future__ import annotations

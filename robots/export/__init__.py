@@ -18,7 +18,7 @@ FOLDERS = ("c", "object")
 
 
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
-    """The mechanism as text in one of FORMATS, with notes on what the format cannot express.
+    """The mechanism as text in one of FORMATS, with notes on the parts that the format cannot express.
 
     open_tree  leave out the constraints that close loops if the format cannot express them, and note it
     Raises InvalidRequest for absolute coordinates, loops, and bodies that readers of the format refuse.

@@ -76,7 +76,7 @@ def line_radius(mechanism: Mechanism) -> float:
 
 
 def title(mechanism: Mechanism) -> str:
-    """First comment of an exported file: robot, program and units."""
+    """First comment of an exported file: robot, this program, and units."""
     return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
 
 

@@ -8,8 +8,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from robots.export.tree import Array, Branch, poses_at
-from sim_core.mechanism import Coincidence, Constraint, Distance, Mechanism, Slider, Vector3
+from robots.export.tree import Array, Branch, poses_at, value
+from sim_core.mechanism import Coincidence, Constraint, Distance, JointRelation, Mechanism, Slider, Vector3
 
 SAMPLES = 8  # random joint positions at which the joints alone must keep a direction closed
 NOTHING = 1e-9  # share of the characteristic length: a smaller gap is rounding
@@ -86,3 +86,24 @@ def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, 
 def constraints_of(found: Sequence[PointClosure]) -> list[Constraint]:
     """All constraints that these point closures consist of."""
     return [part for meeting in found for part in meeting.parts]
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A relation of two joints: position of `follower` = multiplier * position of `leader` + offset."""
+
+    relation: JointRelation
+    follower: str
+    leader: str
+    multiplier: float
+    offset: float
+
+
+def mimics_of(mechanism: Mechanism) -> list[Mimic]:
+    """The relations of two joints; the first joint of each follows the second."""
+    found = []
+    for relation in mechanism.constraints:
+        if isinstance(relation, JointRelation) and len(relation.terms) == 2:
+            (follower, a), (leader, b) = relation.terms
+            found.append(Mimic(relation, follower, leader, -b / a + 0.0, value(relation.offset) / a))
+    return found

@@ -25,7 +25,8 @@ from robots.export.attributes import (
     rotation_of,
     title,
 )
-from robots.export.closures import PointClosure, constraints_of, gap_of, point_closures
+from robots.export.closures import Mimic, PointClosure, constraints_of, gap_of, mimics_of, point_closures
+from robots.export.joint_parts import left_out
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -75,10 +76,14 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     whole = branches_of(mechanism)
     met = [] if open_tree else point_closures(mechanism, whole)
     held = [] if open_tree else [c for c in mechanism.constraints if isinstance(c, Distance)]
-    notes = closing(mechanism, [*constraints_of(met), *held], open_tree, "MJCF")
-    if met or held:
-        closed = ", ".join(repr(name) for name in [*(meeting.name for meeting in met), *(rod.name for rod in held)])
+    mimics = [] if open_tree else mimics_of(mechanism)
+    relations = [mimic.relation for mimic in mimics]
+    notes = closing(mechanism, [*constraints_of(met), *held, *relations], open_tree, "MJCF")
+    if met or held or mimics:
+        names = [*[meeting.name for meeting in met], *[rod.name for rod in held], *[each.name for each in relations]]
+        closed = ", ".join(map(repr, names))
         notes.append(f"MuJoCo closes loops softly, they may open a little: {closed}")
+    notes += left_out(mechanism, {"armature", "spring", "Coulomb friction"}, "MJCF")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", its shapes left out" if mechanism.body(name).shapes else ""
@@ -94,6 +99,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
     _add_springs(root, elements, mechanism)
     _add_equalities(root, elements, met, held, poses_at(whole, {}))
+    _add_relations(root, mimics)
     _add_actuators(root, mechanism)
     _add_start(root, branches, elements[GROUND], mechanism)
     for kind in ("body", "joint", "site", "spatial"):
@@ -129,7 +135,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _joined(first: Branch, second: Branch) -> Branch:
-    """Two consecutive branches as one, with the body of the second and the motions of both."""
+    """Two consecutive branches merged into one, with the body of the second and the motions of both."""
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -177,11 +183,29 @@ def _write_motion(body: Element, motion: Motion) -> None:
     joint = motion.joint
     if joint is not None and value(joint.damping) != 0.0:
         element.set("damping", numbers([value(joint.damping)]))
-    if joint is not None and (joint.lower is not None or joint.upper is not None):
+    if joint is not None:
+        _write_parts(element, joint)
+    if joint is not None and _is_limited(joint):
         lower = -NO_LIMIT if joint.lower is None else joint.lower
         upper = NO_LIMIT if joint.upper is None else joint.upper
         element.set("limited", "true")
         element.set("range", numbers([lower, upper]))
+
+
+def _is_limited(joint: Joint) -> bool:
+    return joint.lower is not None or joint.upper is not None
+
+
+def _write_parts(element: Element, joint: Joint) -> None:
+    """Write armature, spring and Coulomb friction; a preload moves the position at which the spring exerts nothing."""
+    if value(joint.armature) != 0.0:
+        element.set("armature", numbers([value(joint.armature)]))
+    if joint.friction is not None:
+        element.set("frictionloss", numbers([value(joint.friction.coulomb)]))
+    if joint.spring is not None and value(joint.spring.stiffness) != 0.0:
+        stiffness = value(joint.spring.stiffness)
+        element.set("stiffness", numbers([stiffness]))
+        element.set("springref", numbers([value(joint.spring.rest) + value(joint.spring.preload) / stiffness]))
 
 
 def _write_inertia(element: Element, body: Body) -> None:
@@ -280,10 +304,20 @@ def _add_equalities(
     root.append(equality)
 
 
+def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
+    """Add relations of two joints as equalities of joints."""
+    section = root.find("equality")
+    for mimic in mimics:
+        section = SubElement(root, "equality") if section is None else section
+        polynomial = numbers([mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0])
+        names = {"name": mimic.relation.name, "joint1": mimic.follower, "joint2": mimic.leader}
+        SubElement(section, "joint", {**names, "polycoef": polynomial})
+
+
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
     """Add motors with their limits; a constant load or pull becomes an actuator without a control input."""
     pulls = [spring for spring in mechanism.springs if _zero_length(spring) is None]
-    loads = [joint for joint in mechanism.joints if value(joint.load) != 0.0]
+    loads = [joint for joint in mechanism.joints if _constant_effort(joint) != 0.0]
     motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
     if not motors and not loads and not pulls:
         return
@@ -294,12 +328,18 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
             motor.set("ctrllimited", "true")
             motor.set("ctrlrange", numbers([-actuator.effort_limit, actuator.effort_limit]))
     constant: list[tuple[str, dict[str, str], float]]
-    constant = [(f"{joint.name}.load", {"joint": _acted_on(joint)}, value(joint.load)) for joint in loads]
+    constant = [(f"{joint.name}.load", {"joint": _acted_on(joint)}, _constant_effort(joint)) for joint in loads]
     constant += [(f"{spring.name}.pull", {"tendon": spring.name}, -value(spring.pretension)) for spring in pulls]
     for name, on, effort in constant:
         general = SubElement(section, "general", {"name": name, **on, "gainprm": "0.0"})
         general.set("biastype", "affine")
         general.set("biasprm", numbers([effort, 0.0, 0.0]))
+
+
+def _constant_effort(joint: Joint) -> float:
+    """Load of a joint, and the preload of a spring without stiffness, which MuJoCo's spring cannot express."""
+    alone = joint.spring is not None and value(joint.spring.stiffness) == 0.0
+    return value(joint.load) + (value(joint.spring.preload) if alone and joint.spring is not None else 0.0)
 
 
 def _acted_on(joint: Joint) -> str:

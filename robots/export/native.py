@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism import Mechanism, PrescribedMotion
 
 if TYPE_CHECKING:
     import casadi as ca
@@ -56,8 +56,8 @@ class Interface:
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
     """{file name: content}: header, example, and the sources ("c") or the object file for a target ("object").
 
-    Raises UnknownName for a target that is not in TARGETS, InvalidRequest for beams, switched constraints or several
-    constraint modes.
+    Raises UnknownName for a target that is not in TARGETS, InvalidRequest for beams, spherical and free joints,
+    first-order states, switched constraints or several constraint modes.
     """
     if target not in TARGETS:
         raise UnknownName("robot export", "target", target, TARGETS)
@@ -86,9 +86,23 @@ def interface_of(mechanism: Mechanism) -> Interface:
     if mechanism.switched:
         named = ", ".join(map(repr, mechanism.switched))
         raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; C takes constraints that always hold")
+    if mechanism.oriented_joints:
+        joint = mechanism.oriented_joints[0]
+        raise InvalidRequest(
+            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; C takes no {joint.kind} joints"
+        )
     if mechanism.beams:
         named = ", ".join(repr(beam.name) for beam in mechanism.beams)
         raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files take rigid bodies alone")
+    if mechanism.first_order_states:
+        named = ", ".join(repr(state.name) for state in mechanism.first_order_states)
+        raise InvalidRequest(f"{mechanism.name!r} has first-order states {named}; C and object files take none")
+    if driven := [c.name for c in mechanism.constraints if isinstance(c, PrescribedMotion)]:
+        named = ", ".join(map(repr, driven))
+        raise InvalidRequest(f"{mechanism.name!r} has prescribed motions {named}; C takes constraints without time")
+    if mechanism.forces:
+        named = ", ".join(repr(force.name) for force in mechanism.forces)
+        raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files take none")
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.constraint_modes[0].name

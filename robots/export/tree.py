@@ -20,7 +20,7 @@ ROUNDING = 1e-12  # relative violation of the triangle inequality of principal m
 
 @dataclass(frozen=True)
 class Export:
-    """Text of an exported file, and one note for each thing of the mechanism that the file lacks."""
+    """Text of an exported file, and one note for each part of the mechanism that the format cannot represent."""
 
     text: str
     notes: tuple[str, ...]
@@ -58,6 +58,9 @@ class Branch:
     motions: tuple[Motion, ...]
 
 
+FAMILIES = {"absolute": "absolute coordinates", "absolute_angle": "absolute angles"}
+
+
 def branches_of(mechanism: Mechanism) -> list[Branch]:
     """The branches in the order of the joints, each after its parent.
 
@@ -65,7 +68,12 @@ def branches_of(mechanism: Mechanism) -> list[Branch]:
     """
     owner = f"robot {mechanism.name!r}"
     if mechanism.coordinates != "joint":
-        raise InvalidRequest(f"{owner} is in absolute coordinates; a tree can be exported from joint coordinates alone")
+        raise InvalidRequest(
+            f"{owner} is in {FAMILIES[mechanism.coordinates]}; a tree can be exported from joint coordinates alone"
+        )
+    if mechanism.oriented_joints:
+        joint = mechanism.oriented_joints[0]
+        raise InvalidRequest(f"{owner}: joint {joint.name!r} is {joint.kind}; no export writes {joint.kind} joints yet")
     reached = {GROUND}
     found: list[Branch] = []
     for joint in mechanism.joints:
@@ -119,7 +127,7 @@ def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict
 
 
 def value(number: Any) -> float:
-    """Value of a number of the description; of a tunable its start value."""
+    """Value of a number of the description: the constant, or the start value of a tunable."""
     return float(number.value if isinstance(number, Tunable) else number)
 
 
@@ -159,7 +167,7 @@ def triangle_excess(moments: Array) -> float:
 
 
 def impossible_inertia(body: Body) -> str | None:
-    """A line about a body whose inertia no mass distribution can have; None for a possible one."""
+    """One-line note about a body whose inertia no mass distribution can have; None for a possible inertia."""
     moments = principal_moments(body)[0]
     printed = ", ".join(f"{moment:.6g}" for moment in moments)
     what = f"body {body.name!r} has the principal moments of inertia {printed} kg m2"
@@ -171,14 +179,15 @@ def impossible_inertia(body: Body) -> str | None:
 
 
 def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
-    """A note about the constraints and beams left out of an open tree.
+    """Note about the constraints, beams, contacts and custom forces that an exported open tree leaves out.
 
     expressible  constraints that the format can express
     language     name of the format
     Raises InvalidRequest if something would be left out but `open_tree` is False.
     """
     closures = [constraint for constraint in mechanism.constraints if constraint not in expressible]
-    left_out = {"constraints": closures, "beams": mechanism.beams}
+    left_out: dict[str, Sequence[Any]] = {"constraints": closures, "beams": mechanism.beams}
+    left_out |= {"contacts": mechanism.contacts, "forces": mechanism.forces}
     lines = [
         f"{kind} {', '.join(f'{item.name!r} ({type(item).__name__})' for item in items)}"
         for kind, items in left_out.items()

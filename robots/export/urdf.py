@@ -21,9 +21,11 @@ from robots.export.attributes import (
     rgba_of,
     rotation_of,
     rotation_to,
-    rpy_of,
     title,
 )
+from robots.export.closures import Mimic, mimics_of
+from robots.export.exact import exact_axis, exact_rpy
+from robots.export.joint_parts import left_out
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -49,7 +51,9 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     Moving links without mass are noted too: the format allows them, but not every reader does.
     """
     branches = branches_of(mechanism)
-    notes = [*closing(mechanism, (), open_tree, "URDF"), *_inexpressible(mechanism)]
+    mimics = _first_of_each(mimics_of(mechanism))
+    relations = [mimic.relation for mimic in mimics.values()]
+    notes = [*closing(mechanism, relations, open_tree, "URDF"), *_inexpressible(mechanism)]
     notes += [line for branch in branches if (line := impossible_inertia(branch.body))]
     notes += _without_mass(branches)
     robot = Element("robot", name=mechanism.name)
@@ -65,10 +69,22 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for branch in branches:
         shifts[branch.body.name] = branch.motions[-1].point if branch.motions else np.zeros(3)
         _write(robot, branch, shifts, mechanism)
+    for joint in robot.iter("joint"):
+        if (mimic := mimics.get(joint.attrib["name"])) is not None:
+            law = {"multiplier": numbers([mimic.multiplier]), "offset": numbers([mimic.offset])}
+            SubElement(joint, "mimic", {"joint": mimic.leader, **law})
     owner = f"robot {mechanism.name!r}"
     for kind in ("link", "joint"):
         require_unique(owner, kind, [element.attrib["name"] for element in robot.iter(kind)])
     return Export(document(robot), tuple(notes))
+
+
+def _first_of_each(mimics: Sequence[Mimic]) -> dict[str, Mimic]:
+    """{follower: the first relation in which it follows}: a URDF joint follows one other."""
+    found: dict[str, Mimic] = {}
+    for mimic in mimics:
+        found.setdefault(mimic.follower, mimic)
+    return found
 
 
 def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
@@ -88,6 +104,7 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
         yield f"URDF has no constant loads; left out are those of the joints {', '.join(map(repr, loads))}"
     if mechanism.springs:
         yield f"URDF has no springs; left out are {', '.join(repr(spring.name) for spring in mechanism.springs)}"
+    yield from left_out(mechanism, {"Coulomb friction"}, "URDF")
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:
@@ -101,7 +118,7 @@ def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: 
             _fill(link, body, shift, line_radius(mechanism))
         at = p if motion is None else p + R @ motion.point
         joint = _joint(robot, branch.joint.name if motion is None else motion.name, parent, name, at, R)
-        _move(joint, motion, mechanism)
+        _move(joint, motion, R, mechanism)
         # the next motion of this branch starts at the end of this one
         parent, p, R = name, np.zeros(3) if motion is None else -motion.point, np.eye(3)
     if shift.any():
@@ -119,27 +136,35 @@ def _joint(robot: Element, name: str, parent: str, child: str, p: Array, R: Arra
 
 
 def _origin(owner: Element, p: Array, R: Array) -> None:
-    SubElement(owner, "origin", xyz=numbers(p), rpy=numbers(rpy_of(R)))
+    SubElement(owner, "origin", xyz=numbers(p), rpy=numbers(exact_rpy(R)))
 
 
-def _move(element: Element, motion: Motion | None, mechanism: Mechanism) -> None:
-    """Write type, axis, limits and damping of one joint element."""
+def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanism) -> None:
+    """Write type, axis, limits and damping of one joint element; R is the rotation of its origin.
+
+    A joint without actuator gets the effort limit 0.
+    """
     if motion is None:
         element.set("type", "fixed")
         return
     joint = motion.joint
-    SubElement(element, "axis", xyz=numbers(motion.axis))
+    along = motion.axis if joint is None or joint.kind == "planar" else exact_axis(R, joint.axis)
+    SubElement(element, "axis", xyz=numbers(along))
     limited = joint is not None and (joint.lower is not None or joint.upper is not None)
     element.set("type", "continuous" if motion.kind == "revolute" and not limited else motion.kind)
     limit = SubElement(element, "limit")
+    driven = joint is not None and any(actuator.joint == joint.name for actuator in mechanism.actuators)
     for name, limit_of in (("effort", effort_limit_of), ("velocity", velocity_limit_of)):
         largest = None if joint is None else limit_of(mechanism, joint)
-        limit.set(name, numbers([NO_LIMIT if largest is None else largest]))
+        unlimited = 0.0 if name == "effort" and not driven else NO_LIMIT
+        limit.set(name, numbers([unlimited if largest is None else largest]))
     if element.get("type") != "continuous":
         for name, bound in _bounds(joint).items():
             limit.set(name, numbers([bound]))
-    if joint is not None and value(joint.damping) != 0.0:
-        SubElement(element, "dynamics", damping=numbers([value(joint.damping)]), friction="0.0")
+    friction = 0.0 if joint is None or joint.friction is None else value(joint.friction.coulomb)
+    damping = 0.0 if joint is None else value(joint.damping)
+    if damping != 0.0 or friction != 0.0:
+        SubElement(element, "dynamics", damping=numbers([damping]), friction=numbers([friction]))
 
 
 def _bounds(joint: Joint | None) -> dict[str, float]:

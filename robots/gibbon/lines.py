@@ -23,10 +23,11 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 @dataclass(frozen=True)
 class LineSetup:
-    """A line together with the constraints, aims and start of the robot that hangs on it.
+    """A line (cable or bars), and what a robot needs to hang on it: constraints, permitted captured values, initial
+    state.
 
     constraints  constraints of each hand
-    aims         permitted captured numbers of each hand's constraints
+    aims         permitted captured values of each hand's constraints
     beams        the cable, if the line is one
     start        start of the robot on the line
     sag          largest sag of the line below its ends, m

@@ -1,0 +1,297 @@
+"""Readable equations of motion: M a + J' lam = f and J a = gamma in the names of the description.
+
+SymPy expressions from the derivation's own graph, so that they are those of the kernels. Small systems are simplified;
+in larger ones, values that occur several times have names of their own. [Schiehlen1993, sec. 2.4]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.str import StrPrinter
+
+from robots.export.native import identifier
+from sim_core.derivation.equations import derive
+from sim_core.kernels.c_source import Signature, c_function
+from sim_core.kernels.program import Program, program_of
+from sim_core.mechanism import Mechanism
+
+FORMATS = ("text", "latex", "sympy", "c")
+READABLE = 6  # coordinates up to which equations are written out
+SIMPLIFIED = 100  # values of the graph up to which the equations are simplified
+DIGITS = 10  # significant digits of text and LaTeX; SymPy and C have all
+PARTS = ("M", "f", "J", "gamma")
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions.
+
+    q, v, u, p   symbols of coordinates, velocities, actuator efforts and tunables
+    coordinates  their names in the description; `rows`: those of the constraint rows
+    named        (symbol, expression) of values that occur several times, in order; empty for simplified equations
+    """
+
+    robot: str
+    coordinates: tuple[str, ...]
+    rows: tuple[str, ...]
+    inputs: dict[str, tuple[sympy.Symbol, ...]]
+    named: tuple[tuple[sympy.Symbol, sympy.Expr], ...]
+    M: sympy.Matrix
+    f: sympy.Matrix
+    J: sympy.Matrix
+    gamma: sympy.Matrix
+    program: Program
+
+    @property
+    def arguments(self) -> list[sympy.Symbol]:
+        """All symbols of the given quantities: t, q, v, u, p."""
+        return [symbol for symbols in self.inputs.values() for symbol in symbols]
+
+    def function(self) -> Any:
+        """Numerical function of the arguments that returns M, f, J, gamma."""
+
+        def shared(_: Any) -> Any:
+            return list(self.named), [self.M, self.f, self.J, self.gamma]
+
+        return sympy.lambdify(self.arguments, [self.M, self.f, self.J, self.gamma], "numpy", cse=shared)
+
+
+def equations(mechanism: Mechanism) -> Equations:
+    """The equations of a mechanism with all constraints on, in its own coordinates."""
+    derivation = derive(mechanism)
+    first = mechanism.constraint_modes[0].name
+    program = program_of(derivation.functions[f"{first}.terms"])
+    coordinates = tuple(map(str, derivation.facts["coordinate_names"]))  # type: ignore[call-overload]
+    rows = tuple(map(str, derivation.facts["row_names"]))  # type: ignore[call-overload]
+    names = [identifier(name) for name in coordinates]
+    inputs = {
+        "t": ("t",),
+        "q": tuple(names),
+        "v": tuple(f"{name}_dot" for name in names),
+        "u": tuple(f"{identifier(actuator.name)}_effort" for actuator in mechanism.actuators),
+        "p": tuple(identifier(name) for name in mechanism.parameter_names),
+    }
+    symbols = {key: tuple(sympy.Symbol(name, real=True) for name in each) for key, each in inputs.items()}
+    simple = len(program.nodes) <= SIMPLIFIED
+    values, named = _values(program, symbols, not simple)
+    n, n_rows = len(coordinates), len(rows)
+    shapes = {"M": (n, n), "f": (n, 1), "J": (n_rows, n), "gamma": (n_rows, 1)}
+    parts = {}
+    for result, (name, (height, width)) in enumerate(shapes.items()):
+        cells = [values[program.results[result, i + height * k]] for i in range(height) for k in range(width)]
+        parts[name] = sympy.Matrix(height, width, [_decimal(_simplified(cell) if simple else cell) for cell in cells])
+    shared = tuple((symbol, _decimal(value)) for symbol, value in named)
+    return Equations(mechanism.name, coordinates, rows, symbols, shared, **parts, program=program)
+
+
+def _values(
+    program: Program, inputs: dict[str, tuple[sympy.Symbol, ...]], naming: bool
+) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
+    """Expression of every node; if `naming`, a symbol for those that occur several times, and the list of these."""
+    uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
+    values: list[sympy.Expr] = []
+    named: list[tuple[sympy.Symbol, sympy.Expr]] = []
+    for index, node in enumerate(program.nodes):
+        if node.op == "const":
+            value = _number(node.value)
+        elif node.op == "input":
+            value = inputs[program.input_names[node.place[0]]][node.place[1]]
+        else:
+            value = _operation(node.op, [values[arg] for arg in node.args])
+            if naming and uses[index] > 1 and not value.is_Atom and not (-value).is_Atom:
+                symbol = sympy.Symbol(f"x{len(named)}", real=True)
+                named.append((symbol, value))
+                value = symbol
+        values.append(value)
+    return values, named
+
+
+def _number(value: float) -> sympy.Expr:
+    """The floating-point number as an exact fraction, so that terms cancel."""
+    return sympy.Integer(int(value)) if value == int(value) else sympy.Rational(value)
+
+
+def _decimal(cell: sympy.Expr) -> sympy.Expr:
+    """The expression with fractions, other than small ones, as the nearest float64."""
+    plain = {x: sympy.Float(float(x)) for x in cell.atoms(sympy.Rational) if x.q >= 10 or abs(x.p) >= 10_000}
+    return cell.xreplace({x: value for x, value in plain.items() if not x.is_Integer})
+
+
+def _operation(op: str, args: list[sympy.Expr]) -> sympy.Expr:
+    calls: dict[str, Any] = {
+        "fadd": lambda a, b: a + b,
+        "fsub": lambda a, b: a - b,
+        "fmul": lambda a, b: a * b,
+        "fdiv": lambda a, b: a / b,
+        "fneg": lambda a: -a,
+        "lift": lambda a: a,
+        "sign": sympy.sign,
+        "if": lambda test, value: sympy.Piecewise((value, sympy.Ne(test, 0)), (0, True)),
+        "olt": lambda a, b: sympy.Piecewise((1, a < b), (0, True)),
+        "ole": lambda a, b: sympy.Piecewise((1, a <= b), (0, True)),
+        "oeq": lambda a, b: sympy.Piecewise((1, sympy.Eq(a, b)), (0, True)),
+        "une": lambda a, b: sympy.Piecewise((1, sympy.Ne(a, b)), (0, True)),
+        "llvm.sqrt": sympy.sqrt,
+        "llvm.fabs": sympy.Abs,
+        "llvm.floor": sympy.floor,
+        "llvm.minnum": sympy.Min,
+        "llvm.maxnum": sympy.Max,
+        "llvm.copysign": lambda a, b: sympy.Abs(a) * sympy.Piecewise((1, b >= 0), (-1, True)),
+        "pow": sympy.Pow,
+    }
+    return calls[op](*args) if op in calls else getattr(sympy, op)(*args)
+
+
+def _simplified(cell: sympy.Expr) -> sympy.Expr:
+    """The form with the fewest operations: as derived, multiplied out, or with sums of angles combined."""
+    plain = sympy.expand(cell)
+    if not plain.has(sympy.sin, sympy.cos):
+        return plain
+    joined = sympy.expand(sympy.trigsimp(plain))
+    reduced = sympy.expand(sympy.fu(plain)) if sympy.count_ops(plain) < 60 else joined
+    return min((joined, reduced, plain), key=sympy.count_ops)
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+class _Exact(StrPrinter):  # type: ignore[misc]
+    """SymPy printer that writes floating-point numbers with the fewest digits that give the same float64."""
+
+    def _print_Float(self, number: Any) -> str:
+        return repr(float(number))
+
+
+class _Text(StrPrinter):  # type: ignore[misc]
+    """SymPy printer for readable equations: floating-point numbers have DIGITS significant digits."""
+
+    def _print_Float(self, number: Any) -> str:
+        return f"{float(number):.{DIGITS}g}"
+
+
+class _Latex(LatexPrinter):  # type: ignore[misc]
+    """SymPy printer for LaTeX with numbers as in _Text, upright names, and dots for velocities."""
+
+    def _print_Float(self, number: Any) -> str:
+        digits, _, power = f"{float(number):.{DIGITS}g}".partition("e")
+        return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
+
+    def _print_Symbol(self, symbol: Any, style: str = "plain") -> str:
+        name, ends = symbol.name, {"_dot": r"\dot{%s}", "_ddot": r"\ddot{%s}"}
+        for end, form in ends.items():
+            if name.endswith(end):
+                return form % self._upright(name.removesuffix(end))
+        return self._upright(name)
+
+    def _upright(self, name: str) -> str:
+        return rf"\mathrm{{{name}}}".replace("_", r"\_") if len(name) > 1 else name
+
+
+def written(mechanism: Mechanism, form: str) -> str:
+    """The equations in one of FORMATS; of a large mechanism, sizes and structure in place of text and LaTeX."""
+    found = equations(mechanism)
+    if form == "c":
+        return _as_c(found)
+    if len(found.coordinates) > READABLE:
+        return _structure(found)
+    return {"text": _as_text, "latex": _as_latex, "sympy": _as_sympy}[form](found)
+
+
+def _accelerations(found: Equations) -> tuple[list[sympy.Symbol], list[sympy.Symbol]]:
+    a = [sympy.Symbol(f"{name}_ddot", real=True) for name in found.inputs["q"]]
+    return a, [sympy.Symbol(f"lam_{index + 1}", real=True) for index in range(len(found.rows))]
+
+
+def _rows_of(found: Equations) -> list[tuple[str, list[sympy.Expr], sympy.Expr]]:
+    """(name, terms of the left side, right side) of every equation of motion and constraint row."""
+    a, lam = _accelerations(found)
+    lines = []
+    for i, name in enumerate(found.coordinates):
+        left = [found.M[i, k] * a[k] for k in range(len(a))] + [found.J[r, i] * lam[r] for r in range(len(lam))]
+        lines.append((name, [term for term in left if term != 0], found.f[i]))
+    for r, name in enumerate(found.rows):
+        left = [found.J[r, k] * a[k] for k in range(len(a))]
+        lines.append((f"constraint {name}", [term for term in left if term != 0], found.gamma[r]))
+    return lines
+
+
+def _as_text(found: Equations) -> str:
+    write = _Text().doprint
+    lines = [_head(found), ""]
+    if found.named:
+        lines += ["values that occur several times", *[f"  {x} = {write(value)}" for x, value in found.named], ""]
+    for name, left, right in _rows_of(found):
+        lines += [name, f"  {' + '.join(map(write, left)) or 0} = {write(right)}".replace("+ -", "- ")]
+    for index, name in enumerate(found.rows):
+        lines += ([""] if index == 0 else []) + [f"lam_{index + 1} is the reaction force of {name}"]
+    return "\n".join(lines)
+
+
+def _head(found: Equations) -> str:
+    n, rows = len(found.coordinates), len(found.rows)
+    head = f"{found.robot}: {n} coordinate{'s' * (n != 1)}, {rows} constraint row{'s' * (rows != 1)}; M a + J' lam = f"
+    given = {key: symbols for key, symbols in found.inputs.items() if key in "up" and symbols}
+    words = {"u": "actuator efforts", "p": "parameters"}
+    return "\n".join([head, *[f"{words[key]}: {', '.join(map(str, each))}" for key, each in given.items()]])
+
+
+def _as_latex(found: Equations) -> str:
+    write = _Latex().doprint
+    lines = [r"\begin{align}"]
+    lines += [rf"  {write(x)} &= {write(value)} \\" for x, value in found.named]
+    for _, left, right in _rows_of(found):
+        total = " + ".join(map(write, left)).replace("+ -", "- ") or "0"
+        lines.append(rf"  {total} &= {write(right)} \\")
+    lines[-1] = lines[-1].removesuffix(r" \\")
+    return "\n".join([*lines, r"\end{align}"])
+
+
+def _as_sympy(found: Equations) -> str:
+    write = _Exact().doprint
+    lines = [f'"""{_head(found).partition(chr(10))[0]}, J a = gamma."""', "", "from sympy import *", ""]
+    for key, symbols in found.inputs.items():
+        listed = ", ".join(map(str, symbols))
+        if symbols:
+            lines.append(f"{key} = {listed}{',' * (len(symbols) == 1)} = symbols('{listed},', real=True)")
+    lines += ["", "named = []"]
+    for x, value in found.named:
+        lines += [f"{x} = Symbol('{x}', real=True)", f"named.append(({x}, {write(value)}))"]
+    for part in PARTS:
+        matrix = getattr(found, part)
+        cells = ", ".join(write(cell) for cell in matrix)
+        lines.append(f"{part} = Matrix({matrix.rows}, {matrix.cols}, [{cells}])")
+    return "\n".join(lines)
+
+
+def _as_c(found: Equations) -> str:
+    name = f"{identifier(found.robot)}_terms"
+    outputs = {index: part for index, part in enumerate(PARTS) if found.program.result_sizes[index]}
+    signature = Signature(name, dict(enumerate(found.program.input_names)), outputs)
+    about = [_head(found).partition("\n")[0], "J a = gamma; matrices column by column"]
+    about += [f"q[{k}], v[{k}]: {coordinate}" for k, coordinate in enumerate(found.coordinates)]
+    about += [f"row {k}: {row}" for k, row in enumerate(found.rows)]
+    about += [f"u[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["u"])]
+    about += [f"p[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["p"])]
+    return "\n".join(
+        ["/*", *[f" * {line}" for line in about], " */", "#include <math.h>", "", c_function(found.program, signature)]
+    )
+
+
+def _structure(found: Equations) -> str:
+    n, ops = len(found.coordinates), Counter(node.op for node in found.program.nodes)
+    lines = [_head(found), "", f"too large to read: {n} coordinates; --format c writes the equations as C source", ""]
+    for part in ("M", "J"):
+        matrix = getattr(found, part)
+        filled = sum(cell != 0 for cell in matrix)
+        lines.append(f"{part}: {matrix.rows} x {matrix.cols}, {filled} entries that are not zero")
+    work = sum(count for op, count in ops.items() if op not in ("const", "input", "lift"))
+    angles = ops["sin"] + ops["cos"]
+    lines += [f"operations of M, f, J and gamma: {work}, of which {angles} sines and cosines", "", "mass matrix"]
+    for i, name in enumerate(found.coordinates):
+        lines.append(f"  {''.join('x' if found.M[i, k] != 0 else '.' for k in range(n))}  {name}")
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""Angles and axes as text from which the importer computes the same rotation and axis, to the last bit.
+
+Of several such texts a short one is chosen, so that a file that is read and written again keeps its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from robots.export.attributes import rpy_of
+from robots.importing.rotations import rotation_rpy, turned_axis
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Angles = tuple[float, ...]
+DIGITS = (*range(1, 9), 17, 16, 15, *range(9, 15))  # significant digits, those that files have first
+NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside the angles
+TURN = 2.0 * math.pi
+NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2: R determines a combination of roll and yaw better than each
+QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
+
+
+def exact_rpy(R: Array) -> Angles:
+    """Roll, pitch, yaw (rad) from which `rotation_rpy` computes exactly R; R up to rounding where none were found."""
+    angles = rpy_of(R)
+    for candidate in (
+        *_shorter(angles),
+        *_beside(angles),
+        *(short for each in _same(angles) for short in _shorter(each)),
+    ):
+        if np.array_equal(rotation_rpy(candidate), R):
+            return candidate
+    return angles
+
+
+def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
+    """Axis in the child's frame that `turned_axis` maps to `axis`: exactly if possible, else up to rounding."""
+    turned = (R.T @ np.array(axis)).tolist()
+    for candidate in (*_shorter(turned), *_beside(turned)):
+        if any(candidate) and turned_axis(R, candidate) == tuple(axis):
+            return candidate
+    return tuple(turned)
+
+
+def _shorter(values: Sequence[float]) -> Iterator[Angles]:
+    """The values rounded to fewer significant digits; values below 1e-15 become 0."""
+    values = [value if abs(value) > 1e-15 else 0.0 for value in values]
+    for digits in DIGITS:
+        yield tuple(float(f"{value:.{digits}g}") for value in values)
+
+
+def _beside(values: Sequence[float]) -> Iterator[Angles]:
+    """Neighbouring values: each value changed by up to two units in the last place."""
+    for steps in product(NEAR, repeat=len(values)):
+        yield tuple(value + step * math.ulp(value) for value, step in zip(values, steps, strict=True))
+
+
+def _same(angles: Angles) -> Iterator[Angles]:
+    """Other roll, pitch and yaw of the same rotation: with the pitch beyond +-pi/2, and each a turn further."""
+    roll, pitch, yaw = angles
+    found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]
+    if abs(math.cos(pitch)) < NEARLY_UPRIGHT:
+        sign = math.copysign(1.0, pitch)
+        found += [(roll + sign * (other - yaw), pitch, other) for other in QUARTERS]
+        found += [(other, pitch, yaw + sign * (other - roll)) for other in QUARTERS]
+    for each in found:
+        each = tuple(math.remainder(angle, TURN) for angle in each)
+        yield from product(*[(angle, angle - math.copysign(TURN, angle)) for angle in each])

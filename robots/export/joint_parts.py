@@ -1,0 +1,27 @@
+"""Notes about parts of joints that a format cannot express: armatures, springs, dry friction, stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from robots.export.tree import value
+from sim_core.mechanism import Joint, Mechanism
+
+# what of a joint a format may or may not be able to express
+PARTS: dict[str, Callable[[Joint], bool]] = {
+    "armature": lambda joint: value(joint.armature) != 0.0,
+    "spring": lambda joint: joint.spring is not None,
+    "cubic stiffness": lambda joint: joint.spring is not None and value(joint.spring.cubic) != 0.0,
+    "Coulomb friction": lambda joint: joint.friction is not None and value(joint.friction.coulomb) != 0.0,
+    "Stribeck friction": lambda joint: joint.friction is not None and joint.friction.static is not None,
+    "friction bristle": lambda joint: bool(joint.bristle),
+    "compliant stops": lambda joint: joint.stops is not None,
+}
+
+
+def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) -> Iterator[str]:
+    """A note for each kind of part that some joint has and that is not in `expressible`; names are those of PARTS."""
+    for part, has in PARTS.items():
+        names = [joint.name for joint in mechanism.joints if has(joint)]
+        if names and part not in expressible and not (part == "cubic stiffness" and "spring" not in expressible):
+            yield f"{language} cannot express {part}; left out is that of the joints {', '.join(map(repr, names))}"
