@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from nodes.messages import JointCommand
-from nodes.simulation.joint_limits import JointLimitMonitor
-from nodes.simulation.watch import Watchdog
+from nodes.simulation.monitoring.joint_limits import JointLimitMonitor
+from nodes.simulation.monitoring.watchdog import Watchdog
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
 from sim_core.servos.kernels import add_loads
@@ -141,6 +141,16 @@ class Actuation:
         self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
         return found
 
+    def make_safe(self, joints: Joints) -> None:
+        """Put all actuators into their safe mode now; their commanding nodes keep them."""
+        names = [actuator.name for actuator in self._simulation.system.mechanism.actuators if actuator.joint]
+        self.servos.rest(names, joints()[0] if self._hold else None)
+        self.safe.update(self._owners.keys() & set(names))
+        self._granted.clear()
+        self._watchdogs.clear()
+        self.heard_at = math.inf
+        self.changed = True
+
     def drive(self, joints: Joints) -> None:
         """Set the simulation's efforts for the next step. Call it once per step."""
         if self.servos.busy and self._turn is not None:
@@ -170,6 +180,32 @@ class Actuation:
         self._granted.clear()
         self._loads.clear(effort)
         self.joints.clear()
+
+    def to_plain(self) -> dict[str, Any]:
+        """Servos, owners, watchdogs and counts as plain data, for a snapshot. The loads are not included."""
+        return {
+            "servos": self.servos.to_plain(),
+            "owners": dict(self._owners),
+            "gone": sorted(self._gone),
+            "safe": sorted(self.safe),
+            "watchdogs": {source: watchdog.heard_at for source, watchdog in self._watchdogs.items()},
+            "trips": self.trips,
+            "commands": self.commands,
+            "taken": dict(self._taken),
+            "refused": {source: list(refused) for source, refused in self._refused.items()},
+            "told_cut": sorted(self._told_cut),
+        }
+
+    def from_plain(self, plain: Mapping[str, Any]) -> None:
+        """Continue from the result of `to_plain`, after `moved`."""
+        self._owners, self._gone, self.safe = dict(plain["owners"]), set(plain["gone"]), set(plain["safe"])
+        if self._watchdog_s is not None:
+            limit = self._watchdog_s
+            self._watchdogs = {source: Watchdog(limit, heard) for source, heard in plain["watchdogs"].items()}
+        self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
+        self.trips, self.commands, self._taken = plain["trips"], plain["commands"], dict(plain["taken"])
+        self._refused = {source: (int(count), str(why)) for source, (count, why) in plain["refused"].items()}
+        self._told_cut = set(plain["told_cut"])
 
     def status(self) -> dict[str, Any]:
         """Counts of commands by node, watchdog trips, actuator loads and joints beyond their limits, as plain data."""

@@ -7,17 +7,25 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import HostedNode, Out
+from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
 from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
+from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import LocalPort, Scheduler
+from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.server import SimServer
+from nodes.simulation.several import SeveralServers
+from sim_core.support.notebook import page
 
 
-def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer:
-    """The simulation server of a plan; wall_clock: whether the wall clock paces it, None: as the plan's mode has it."""
-    return SimServer(plan, wall_clock)
+def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer | SeveralServers:
+    """The simulation server of a plan, of one robot or of several with one clock.
+
+    wall_clock  whether the wall clock paces it; None: as the plan's mode has it
+    """
+    parts = {view.sim.namespace: SimServer(view, wall_clock) for view in plan.views}
+    return SeveralServers(parts) if plan.simulations else next(iter(parts.values()))
 
 
 class Composition:
@@ -25,23 +33,61 @@ class Composition:
 
     carry  called with every (topic, encoded message) of the run, in order
     nodes  {name: class} of node classes that are in no file: they replace the plan's nodes of that name, or are added
+    begin  the point of a recorded run at which this one restarts, of `read_restart`; None: its start
     """
 
-    def __init__(self, plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        carry: Out | None = None,
+        nodes: Mapping[str, type[Node]] | None = None,
+        begin: Restart | None = None,
+    ) -> None:
         classes = dict(nodes or {})
         named = {node_plan.name for node_plan in plan.nodes}
         added = [NodePlan(name=name, run=f"{cls.__module__}:{cls.__name__}") for name, cls in classes.items()]
         added = [node_plan for node_plan in added if node_plan.name not in named]
         self.plan = plan = msgspec.structs.replace(plan, nodes=[*plan.nodes, *added])
         self.server = make_server(plan, wall_clock=False)
+        if begin is not None:
+            require_robot(begin, self.server.code_hash)
         self.nodes: dict[str, HostedNode] = {}
         for node_plan in plan.nodes:
             node = (classes.get(node_plan.name) or load_class(node_plan.run, plan.folder))()
             self.nodes[node_plan.name] = HostedNode(node, plan, node_plan, _silent, wall_clock=False)
-        self._scheduler = Scheduler(self.server, [LocalPort(node) for node in self.nodes.values()], carry)
+        self._scheduler = Scheduler(
+            self.server, [LocalPort(node) for node in self.nodes.values()], carry, links=links_of(plan)
+        )
         for hosted in self.nodes.values():
             hosted.start()
-        self._scheduler.start()
+        if begin is None:
+            self._scheduler.start()
+            return
+        latched: list[EncodedMessage] = []
+        self.server.out = lambda topic, payload: latched.append((topic, payload))
+        self.server.start(restarts=True)
+        if carry is not None:
+            for topic, payload in latched:
+                carry(topic, payload)
+        for _ in self._scheduler.restart(begin, latched):
+            pass
+
+    def _repr_html_(self) -> str:
+        """The run at the end of a notebook cell: time, method and a row per node."""
+        plan, facts = self.plan, []
+        for part in self.server.parts:
+            simulation = part.simulation
+            facts += [
+                part.robot,
+                f"t = {simulation.time:.6g} s",
+                f"{simulation.stepper.name}, {simulation.stabilizer.name}, steps of {plan.sim.step_ms:g} ms",
+                "peak violation |Phi| {:.2g}, |Phidot| {:.2g}".format(*simulation.peak_violation()),
+            ]
+        rows = [
+            (name, type(hosted.node).__name__, hosted.refusals.count, hosted.refusals.last)
+            for name, hosted in self.nodes.items()
+        ]
+        return page(f"Run of {plan.name}", facts, ("node", "class", "refused", "latest refusal"), rows)
 
     def step(self, n: int = 1) -> None:
         """Take n steps, also beyond the plan's duration_s."""
@@ -50,8 +96,10 @@ class Composition:
             step()
 
     def run(self, seconds: float | None = None) -> None:
-        """Run for `seconds` of simulation time, by default the plan's duration_s; then deliver remaining messages."""
-        duration_s = self.plan.duration_s if seconds is None else seconds
+        """Run for `seconds` of simulation time, by default to the plan's duration_s; deliver all messages."""
+        duration_s = seconds
+        if duration_s is None and self.plan.duration_s is not None:
+            duration_s = self.plan.duration_s - self.server.time
         if duration_s is None:
             raise ValueError(f"plan {self.plan.name!r} has no duration_s: give the number of seconds to run")
         self.step(round(duration_s / self.plan.sim.step_s))
@@ -75,9 +123,14 @@ class Composition:
         self.close()
 
 
-def compose(plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> Composition:
-    """The plan in this process, at tick 0, to be stepped or run; parameters as in `Composition`."""
-    return Composition(plan, carry, nodes)
+def compose(
+    plan: Plan,
+    carry: Out | None = None,
+    nodes: Mapping[str, type[Node]] | None = None,
+    begin: Restart | None = None,
+) -> Composition:
+    """The plan in this process, at tick 0 or at a restart, to be stepped or run; parameters as in `Composition`."""
+    return Composition(plan, carry, nodes, begin)
 
 
 def _silent(_topic: str, _payload: bytes) -> None:

@@ -17,14 +17,25 @@ from nodes.messages import (
     Shape,
     SpringDescription,
 )
+from sim_core.mechanism import JointRelation
 from sim_core.mechanism.beams import BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, JointOutput, PointOutput, VelocityOutput, names_of
+from sim_core.mechanism.outputs import (
+    ForceOutput,
+    HoldingOutput,
+    JointOutput,
+    PointOutput,
+    ReactionOutput,
+    SurfaceForceOutput,
+    VelocityOutput,
+    names_of,
+)
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {
     PointOutput: "m",
     VelocityOutput: "m/s",
     ForceOutput: "N",
+    SurfaceForceOutput: "N",
     HoldingOutput: "1",
     DeflectionOutput: "m",
     ContactForceOutput: "N",
@@ -91,6 +102,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         + _contact_forces(mechanism),
         output_units=output_units(mechanism, outputs),
         holds=_holds(mechanism),
+        frames=[joint.name for joint in mechanism.oriented_joints],
     )
 
 
@@ -100,7 +112,7 @@ def output_names(mechanism: Any) -> list[str]:
 
 
 def output_units(mechanism: Any, outputs: Sequence[str]) -> list[str]:
-    """Unit of each of these outputs, "" for one that the mechanism does not have."""
+    """Units of the outputs with these names; "" for a name that the mechanism does not have."""
     units = _output_units(mechanism)
     return [units.get(name, "") for name in outputs]
 
@@ -109,13 +121,24 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     """{output: its unit}."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
+        if isinstance(output, ReactionOutput):
+            units[output.name] = _unit_of_reaction(mechanism, output.constraint)
+            continue
         unit = mechanism.joint(output.joint).unit if isinstance(output, JointOutput) else UNITS[type(output)]
         units |= dict.fromkeys(names_of(output), unit)
     return units
 
 
+def _unit_of_reaction(mechanism: Any, name: str) -> str:
+    """ "N" for the reaction of a constraint on lengths, otherwise "N m"."""
+    constraint = next(each for each in mechanism.constraints if each.name == name)
+    if isinstance(constraint, JointRelation):
+        return "N" if all(mechanism.joint(joint).unit == "m" for joint, _ in constraint.terms) else "N m"
+    return "N" if constraint.body or mechanism.joint(constraint.joint).unit == "m" else "N m"
+
+
 def _holds(mechanism: Any) -> list[GripperDescription]:
-    """The grippers: points of bodies whose constraints have outputs that tell whether they are on."""
+    """The grippers: points of bodies, each with outputs that are 1 while a constraint holds the point, else 0."""
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
     found: dict[tuple[str, tuple[float, ...]], GripperDescription] = {}
     for output in mechanism.outputs:

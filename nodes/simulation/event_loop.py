@@ -11,24 +11,29 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import zmq
 
-from nodes.hosting.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import EncodedMessage
-from nodes.hosting.scheduling import arrange, as_it_is
 from nodes.hosting.session import NodeSession, poller_of
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
+from nodes.hosting.timing.clock import DeadlineMissedError, tighten_timer_slack
+from nodes.hosting.timing.scheduling import arrange, as_it_is
 from nodes.hosting.turns import LockstepError, RemotePort
 from nodes.hosting.wakeup import StopSignals, WakeupPipe
 from nodes.messages import Event, JointCommand
+from nodes.messages.topics import node_topic
 from nodes.plan.launch_plan import Plan
+from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.pacer import StepPacer
 from nodes.simulation.protocol import Simulated
+from nodes.simulation.restart.snapshots import Restart, require_robot
+from nodes.simulation.services import known_names
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.rejections import RejectionLog, last_of
@@ -48,20 +53,25 @@ FAST_BATCH = 32  # steps between two turns of a lossless participant in mode fas
 
 
 class SimHost:
-    """The simulation server with its sockets and loop. `run` returns after a shutdown request."""
+    """The simulation server with its sockets and loop. `run` returns after a shutdown request.
 
-    def __init__(self, plan: Plan, server: Simulated) -> None:
+    begin  point of a recorded run at which this one begins; None: its start
+    """
+
+    def __init__(self, plan: Plan, server: Simulated, begin: Restart | None = None) -> None:
+        self._begin = begin
         self._plan = plan
         self._server = server
         self._context: Context = zmq.Context.instance()
         self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
         self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
         self._session.publisher.prompt = False  # within a step another thread would take Python's lock
-        commands = {f"{plan.sim.robot_name}/command": JointCommand}
+        self._commanded = {f"{part.robot}/command": part for part in server.parts}
+        commands = dict.fromkeys(self._commanded, JointCommand)
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._own_topics = [f"{plan.sim.robot_name}/{name}" for name in server.publishes]
+        self._own_topics = [f"{part.robot}/{name}" for part in server.parts for name in part.publishes]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
@@ -84,9 +94,9 @@ class SimHost:
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
             with StopSignals(self._wake, session.stop):
-                server.start()
+                server.start(restarts=self._begin is not None)
                 services.start()
-                session.open(self._on_change, self._own_topics, [f"{server.robot}/command"])
+                session.open(self._on_change, self._own_topics, list(self._commanded))
                 self._configure_thread()
                 self._loop()
                 self._settle()
@@ -129,6 +139,10 @@ class SimHost:
                 self._paced_steps(begins=not ran)
             elif self._scheduler is not None:
                 self._subscriptions.take_all(self._take_command)
+                if self._begin is not None:
+                    begin, self._begin = self._begin, None
+                    self._restart(self._scheduler, begin, self._first, live=False)
+                    self._first.clear()
                 self._steps_in_a_row(self._scheduler)
             ran = True
 
@@ -139,6 +153,18 @@ class SimHost:
             self._session.publisher.notify()
             if self._calls or not self._server.runs or self._session.stop.is_set():
                 break
+
+    def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
+        """Continue from a snapshot, up to the first step that is published."""
+        session = self._session
+        for topic, payload in latched:
+            self._carry(topic, payload)
+        for _ in scheduler.restart(begin, latched, live):
+            if session.stop.is_set():
+                return
+            if session.status_is_due:
+                self._publish_status()
+        self._server.restart_pace()
 
     def _paced_steps(self, begins: bool) -> None:
         """Wait for each deadline and take its steps, until there is other work."""
@@ -194,8 +220,11 @@ class SimHost:
 
     def _commanders(self) -> set[str]:
         """Names of nodes that subscribe to the state and publish commands."""
-        state, command = (f"{self._plan.sim.robot_name}/{name}" for name in ("state", "command"))
-        return {node.name for node in self._nodes if command in node.publishes and {state, "*"} & set(node.subscribes)}
+        found = set()
+        for part in self._server.parts:
+            state, command = f"{part.robot}/state", f"{part.robot}/command"
+            found |= {n.name for n in self._nodes if command in n.publishes and {state, "*"} & set(n.subscribes)}
+        return found
 
     def _between_steps(self) -> None:
         if self._collector is not None and self._collector.due:
@@ -230,11 +259,11 @@ class SimHost:
         if isinstance(received[2], JointCommand):
             if self._awaited:
                 self._awaited.discard(received[0])
-            self._server.command(received[0], received[2], timed=False)
+            self._commanded[received[1]].command(received[0], received[2], timed=False)
 
     def _take_timed_command(self, received: ReceivedMessage) -> None:
         if isinstance(received[2], JointCommand):
-            self._server.command(received[0], received[2])
+            self._commanded[received[1]].command(received[0], received[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""
@@ -302,12 +331,15 @@ class SimHost:
         self._ports = {}
         for node in there:
             entry = entries[node.name]
+            robot = self._plan.robot_of(node.namespace)
+            plotted = node_topic("plot", robot, node.local_name)  # announced at any time: it must not matter
+            only_listens = entry.lossless and set(entry.publishes) <= {"status", plotted}
             port = RemotePort(
                 self._context,
                 node.name,
                 wanted[node.name],
                 entry.subscribes,
-                publishes=entry.publishes != ["status"],
+                publishes=not only_listens,
                 decimation=node.decimation,
                 lossless=entry.lossless,
                 deadline_s=self._plan.sim.deadline_ms * 1e-3,
@@ -316,9 +348,11 @@ class SimHost:
         ports = [port for _, port in self._ports.values()]
         batch = FAST_BATCH if mode == "fast" else 1
         carry = self._carry_own if mode == "lockstep" else self._carry
-        self._scheduler = Scheduler(self._server, ports, carry, batch)
-        self._scheduler.queue_first(self._first)
-        self._first.clear()
+        links = links_of(self._plan) if mode == "lockstep" else None
+        self._scheduler = Scheduler(self._server, ports, carry, batch, links)
+        if self._begin is None:
+            self._scheduler.queue_first(self._first)
+            self._first.clear()
 
     def _carry_own(self, topic: str, payload: bytes) -> None:
         """Publish the server's own messages; participants publish theirs."""
@@ -361,10 +395,32 @@ class SimHost:
             return None
         if name in ("resume", "step"):
             self._schedule()
+        if name == "restore" and "recording" in args:
+            return self._go_back(args)
         if name in ("reset", "restore") and self._scheduler is not None:
             self._scheduler.finish()
             self._scheduler.forget()
         return server.request(name, args)
+
+    def _go_back(self, args: dict[str, Any]) -> None:
+        """Continue from a point of a recorded run. ValueError, one line, where it cannot be."""
+        known_names(args, ["recording"], "restore")
+        data = args["recording"]
+        begin = Restart.decode(data if isinstance(data, bytes) else b"")
+        if self._plan.sim.mode != "lockstep":
+            raise ValueError(f"restore: mode {self._plan.sim.mode!r} has no snapshots; lockstep has")
+        require_robot(begin, self._server.code_hash)
+        if self._server.state == "stopped":
+            raise ValueError(
+                "restore: the run is over (duration_s); continue it by "
+                "'armswing launch FILE --from RECORDING --at TIME'"
+            )
+        self._begin = None
+        self._schedule()
+        assert self._scheduler is not None
+        self._scheduler.finish()
+        self._scheduler.forget()
+        self._restart(self._scheduler, begin, (), live=True)
 
     # -- called by other threads
 

@@ -7,14 +7,23 @@ both give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Protocol
 
 from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
-from nodes.messages import JointCommand
+from nodes.hosting.turns import QUIET, SNAPSHOT, TURN
+from nodes.messages import Event, JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
+from nodes.simulation.links import Links
 from nodes.simulation.protocol import Stepped
+from nodes.simulation.restart.snapshots import NEVER, Played, Restart
+
+SERVER = "sim"  # name of the server at the ends of links
+ROUNDING_S = 1e-9  # a message that arrives this much after a step's time, s, arrives with it
 
 
 class Port(Protocol):
@@ -22,17 +31,31 @@ class Port(Protocol):
 
     decimation  number n: the participant has a turn on each n-th step
     lossless    whether it receives every message, also with fewer turns
+    publishes   whether the step waits for it: false for a lossless node without topics, which only listens
+    state       its latest state that was requested, b"" for none
     """
 
     name: str
     decimation: int
     lossless: bool
+    publishes: bool
+    state: bytes
 
     def wants(self, topic: str) -> bool:
         """Whether the participant subscribes to a topic."""
 
-    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """One turn at simulation time `now`, s; returns the messages that the participant published."""
+    def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
+        """One turn at simulation time `now`, s; returns the messages that the participant published.
+
+        kind  "quiet": observers do not receive its messages; "snapshot": `state` is its state after the turn
+        """
+
+    def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
+        """Have the participant continue from a state, at simulation time `now`, s.
+
+        latched  messages that it received before and that are not sent again
+        stamps   whether to number messages on from those of the state
+        """
 
     def settle(self) -> list[EncodedMessage]:
         """Wait for a pending reply; returns its messages."""
@@ -45,41 +68,76 @@ class LocalPort:
         self.name = hosted.name
         self.decimation = hosted.decimation
         self.lossless = hosted.lossless
+        self.publishes = bool(hosted.publishes) or not hosted.lossless
+        self.state = b""
         self.wants = hosted.wants
         self._hosted = hosted
         self._outgoing: list[EncodedMessage] = []
+        self._only_listens = hosted.lossless and not hosted.publishes  # its plotted values are late, as a RemotePort's
         hosted.out = self._collect
 
     def _collect(self, topic: str, payload: bytes) -> None:
         self._outgoing.append((topic, payload))
 
-    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Run the node's turn; returns the messages that it published in the turn or since the previous one."""
+        if self._only_listens:
+            late = self.settle()
+            self._hosted.turn(now, incoming)
+            return late
         self._hosted.turn(now, incoming)
+        if kind == SNAPSHOT:
+            self.state = self._hosted.snapshot()
         if not self._outgoing:
             return self._outgoing
         messages, self._outgoing = self._outgoing, []
         return messages
 
+    def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
+        """Have the node continue from a state."""
+        self._outgoing = []
+        self._hosted.restore(state, latched, stamps)
+
     def settle(self) -> list[EncodedMessage]:
-        """Returns no messages, as no reply is ever pending."""
-        return []
+        """Take the values that a node without topics plotted in its latest turn; no messages of other nodes."""
+        if not self._only_listens:
+            return []
+        messages, self._outgoing = self._outgoing, []
+        return messages
 
 
 class ScheduledParticipant:
-    """A participant with the messages waiting for its next turn."""
+    """A participant with the messages waiting for its next turn.
+
+    on_the_way  (arrival time, number, topic, message) of those that its link delays; a heap
+    busy_until  simulation time before which it has no turn, s
+    """
 
     def __init__(self, port: Port, decimation: int) -> None:
         self.port = port
         self.decimation = decimation
         self.waiting: list[EncodedMessage] = []
+        self.on_the_way: list[tuple[float, int, str, bytes]] = []
+        self.busy_until = 0.0
+
+    def receive_until(self, now: float) -> None:
+        """Add the messages that have arrived by `now`, s, to those waiting."""
+        while self.on_the_way and self.on_the_way[0][0] <= now + ROUNDING_S:
+            _, _, topic, payload = heapq.heappop(self.on_the_way)
+            self.waiting.append((topic, payload))
 
     def due(self) -> list[EncodedMessage]:
-        """Take the messages for the turn that begins now; with decimation, only the latest of each sampled topic.
+        """Take the messages for the turn that begins now."""
+        incoming, self.waiting = self.needed, []
+        return incoming
+
+    @property
+    def needed(self) -> list[EncodedMessage]:
+        """The waiting messages; with decimation, only the latest of each sampled topic.
 
         Lossless participants receive all messages.
         """
-        incoming, self.waiting = self.waiting, []
+        incoming = self.waiting
         if self.decimation == 1 or self.port.lossless:
             return incoming
         latest = {topic: index for index, (topic, _) in enumerate(incoming)}
@@ -95,17 +153,30 @@ class Scheduler:
 
     carry  called with every message of the run, of server and participants, in their order
     batch  lossless participants have a turn only on each batch-th step, and receive all messages; 1 in lockstep
+    links  arrival times of messages; None: they arrive at once. A run with links takes no snapshots.
     """
 
-    def __init__(self, server: Stepped, ports: Sequence[Port], carry: Out | None = None, batch: int = 1) -> None:
+    def __init__(
+        self,
+        server: Stepped,
+        ports: Sequence[Port],
+        carry: Out | None = None,
+        batch: int = 1,
+        links: Links | None = None,
+    ) -> None:
         self.server = server
+        self._links = links
+        self._commands: list[tuple[float, int, str, str, bytes]] = []  # on their way: (arrival, number, node, ...)
+        self._numbers = count()
         self._carry = carry
-        self._command = f"{server.robot}/command"
+        self._commanded = {f"{part.robot}/command": part for part in server.parts}
         self._participants = [
             ScheduledParticipant(port, max(port.decimation, batch) if port.lossless else port.decimation)
             for port in ports
         ]
+        self._listening = self._participants  # those that receive messages
         self._routes: dict[str, list[ScheduledParticipant]] = {}
+        self._snapshot_tick = -1  # tick of the next snapshot
         server.out = self._from_server
 
     def start(self) -> None:
@@ -116,53 +187,157 @@ class Scheduler:
         """Queue messages that the server published before the schedule existed, for each participant's first turn."""
         for topic, payload in messages:
             for participant in self._route(topic):
-                participant.waiting.append((topic, payload))
+                self._send(SERVER, participant, topic, payload)
 
     def step(self) -> None:
         """Give every due participant its turn, then take one step."""
+        self._take_turns()
+        if self.server.tick == self._snapshot_tick:
+            self._take_snapshot()
+        self.server.step()
+
+    def _take_turns(self, kind: str = TURN) -> None:
         server = self.server
         tick, now = server.tick, server.time
-        for participant in self._participants:
-            if tick % participant.decimation == 0:
-                for topic, payload in participant.port.turn(now, participant.due()):
-                    self._from_port(participant, topic, payload)
+        if tick > self._snapshot_tick:
+            self._snapshot_tick = server.next_snapshot(tick) if self._links is None else NEVER
+        for participant in self._listening:
+            if tick % participant.decimation:
+                continue
+            port, how = participant.port, kind
+            if self._links is not None:
+                if now + ROUNDING_S < participant.busy_until:
+                    continue
+                participant.receive_until(now)
+                participant.busy_until = now + self._links.compute_s(port.name)
+            if tick + participant.decimation > self._snapshot_tick and port.publishes:
+                how = SNAPSHOT  # its last turn before the snapshot
+            messages = port.turn(now, participant.due(), how) if how else port.turn(now, participant.due())
+            for topic, payload in messages:
+                self._from_port(participant, topic, payload)
+        while self._commands and self._commands[0][0] <= now + ROUNDING_S:
+            _, _, source, topic, payload = heapq.heappop(self._commands)
+            self._command(source, topic, payload, timed=False)
+
+    # -- snapshots
+
+    def _take_snapshot(self) -> None:
+        """Publish the state of the whole run, unless a participant had no turn since a reset."""
+        speaking = [each for each in self._participants if each.port.publishes]
+        if all(each.port.state for each in speaking):
+            nodes = {each.port.name: each.port.state for each in speaking}
+            self.server.publish_snapshot(nodes, {each.port.name: each.needed for each in speaking})
+
+    def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
+        """Continue from a snapshot: yields each tick on the way to the first step that is published, and takes it.
+
+        Until then only participants that publish have turns. In place of those that start fresh, their recorded
+        messages are given.
+
+        latched  messages that the participants received before and that are not sent again
+        live     whether the run had begun: messages are numbered on, and the first one is an event "restore"
+        """
+        server, run = self.server, begin.run
+        server.out = self._from_server
+        server.restart(run.server, stamps=not live, ahead=begin.tick - 1 - run.tick)
+        everyone = self._participants
+        self._listening, self._routes = [each for each in everyone if each.port.publishes], {}
+        fresh = [each for each in everyone if each.port.name in begin.fresh or not each.port.publishes]
+        for participant in everyone:
+            name = participant.port.name
+            participant.waiting = list(run.waiting.get(name, ()))
+            if participant not in fresh:
+                participant.port.state = run.nodes[name]
+                participant.port.restore(server.time, run.nodes[name], latched, not live)
+        present = {each.port.name: each.port for each in fresh}
+        for participant in fresh:
+            name = participant.port.name
+            participant.port = Played(name, participant.decimation, begin.step_s, begin.played.get(name, ()))
+        there = {each.port.name for each in everyone}
+        for name in (name for name in begin.played if name not in there):  # nodes that the plan lacks
+            self._listening.append(ScheduledParticipant(Played(name, 1, begin.step_s, begin.played[name]), 1))
+        carry, self._carry = self._carry, None
+        self._snapshot_tick = -1
+        try:
+            while True:
+                yield server.tick
+                if server.tick >= begin.tick - 1:
+                    break
+                server.step()
+                self._take_turns(QUIET)
+        finally:
+            for participant in fresh:
+                participant.port, participant.waiting = present[participant.port.name], list(latched)
+            self._listening, self._carry, self._routes = everyone, carry, {}
+        if live:
+            server.publish_events([Event(kind="restore")])
         server.step()
 
     def finish(self) -> None:
         """Deliver the remaining messages to lossless participants, and wait for all pending replies."""
         for participant in self._participants:
-            if participant.port.lossless and participant.waiting:
-                participant.port.turn(self.server.time, participant.due())
-            participant.port.settle()
+            port = participant.port
+            if port.lossless:
+                participant.receive_until(math.inf)
+            last = port.turn(self.server.time, participant.due()) if port.lossless and participant.waiting else []
+            for topic, payload in [*last, *port.settle()]:
+                self._from_port(participant, topic, payload)
 
     def forget(self) -> None:
         """Drop queued messages after a reset or restore, except those of lossless participants."""
         for participant in self._participants:
+            participant.port.state = b""
+            participant.receive_until(math.inf)
+            participant.busy_until = 0.0
             if not participant.port.lossless:
                 participant.waiting.clear()
+        self._commands.clear()
+        if self._links is not None:
+            self._links.forget()
+        self._snapshot_tick = -1
 
     def _from_server(self, topic: str, payload: bytes) -> None:
         if self._carry is not None:
             self._carry(topic, payload)
         for participant in self._routes.get(topic) or self._route(topic):
-            participant.waiting.append((topic, payload))
+            self._send(SERVER, participant, topic, payload)
 
     def _from_port(self, speaker: ScheduledParticipant, topic: str, payload: bytes) -> None:
         if self._carry is not None:
             self._carry(topic, payload)
-        if topic == self._command:
-            try:
-                command = decode(topic, payload, JointCommand)
-            except WireError as error:
-                self.server.refuse(topic, error.reason)
+        source = speaker.port.name
+        if topic not in self._commanded:
+            pass
+        elif self._links is None:
+            if not self._command(source, topic, payload):
                 return
-            self.server.command(speaker.port.name, command)
+        elif (at := self._links.arrival(source, SERVER, topic, self.server.time)) is not None:
+            heapq.heappush(self._commands, (at, next(self._numbers), source, topic, payload))
         for participant in self._routes.get(topic) or self._route(topic):
             if participant is not speaker:
-                participant.waiting.append((topic, payload))
+                self._send(source, participant, topic, payload)
+
+    def _command(self, source: str, topic: str, payload: bytes, timed: bool = True) -> bool:
+        """Pass a command to the simulation that it is for; returns whether it is a valid message."""
+        part = self._commanded[topic]
+        try:
+            command = decode(topic, payload, JointCommand)
+        except WireError as error:
+            part.refuse(topic, error.reason)
+            return False
+        part.command(source, command, timed)
+        return True
+
+    def _send(self, source: str, participant: ScheduledParticipant, topic: str, payload: bytes) -> None:
+        """Pass a message to a participant, by its link where it has one."""
+        port = participant.port
+        if self._links is None or (port.lossless and not self._links.has(port.name)):
+            participant.waiting.append((topic, payload))
+        elif (at := self._links.arrival(source, port.name, topic, self.server.time)) is not None:
+            heapq.heappush(participant.on_the_way, (at, next(self._numbers), topic, payload))
 
     def _route(self, topic: str) -> list[ScheduledParticipant]:
-        route = [participant for participant in self._participants if participant.port.wants(topic)]
+        route = [participant for participant in self._listening if participant.port.wants(topic)]
         if len(self._routes) < 1024:
             self._routes[topic] = route
         return route

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nodes.hosting.clock import Deadline, Durations, Pacer
+from nodes.hosting.timing.clock import Deadline, Durations, Pacer
 
 SHORTEST_SLEEP_S = 0.5e-3  # steps with a shorter period are taken in batches
 LONGEST_BATCH = 256
@@ -27,7 +27,7 @@ class StepPacer:
         self._overruns = self._skipped = 0
 
     def at(self, speed: float, begins: bool) -> Pacer:
-        """Pacer for this speed, in simulated seconds per wall second.
+        """A pacer for this speed, in simulated seconds per wall second.
 
         begins  whether to restart the deadlines from now
         """

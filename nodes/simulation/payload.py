@@ -47,7 +47,7 @@ def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> 
 
 @native_function(SIGNATURE)
 def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
-    """Write numbers into bytes: given has [n], the n byte positions, and the n numbers; buffer has the bytes."""
+    """Write numbers into bytes. `given` holds [n, the n byte positions, the n numbers]; `buffer` is the bytes."""
     for k in range(int(given[0][0])):
         _store_swapped(buffer[0], int(given[1][k]), given[2][k])
 
@@ -115,14 +115,21 @@ def signs(buffer: np.ndarray) -> list[float]:
 
 
 def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarray, topic: str) -> Payload:
-    """Payload of a RobotState with these numbers: positions, velocities, efforts, phi, phidot, energy, outputs."""
+    """Payload of a RobotState with the numbers of a buffer.
+
+    These are positions, velocities, efforts, phi, phidot, energy, outputs, frames (7 each) and twists (6 each).
+    """
     n, marks = len(names), signs(buffer)
+    last = 3 * n + 3 + len(outputs)
+    twists = last + 7 * ((len(buffer) - last) // 13)
     state = RobotState(
         name=list(names),
         position=marks[:n],
         velocity=marks[n : 2 * n],
         effort=marks[2 * n : 3 * n],
-        outputs=dict(zip(outputs, marks[3 * n + 3 :], strict=True)),
+        outputs=dict(zip(outputs, marks[3 * n + 3 : last], strict=True)),
+        frames=marks[last:twists],
+        twists=marks[twists:],
     )
     state.phi, state.phidot, state.energy = marks[3 * n : 3 * n + 3]
     return Payload(state, buffer, topic)

@@ -5,9 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from nodes.hosting.hosted import Out
+from nodes.hosting.hosted import EncodedMessage, Out
 from nodes.messages import Event, JointCommand
 from nodes.transport.rejections import RejectionLog
+
+
+class Part(Protocol):
+    """The simulation of one robot, as the receiver of its commands."""
+
+    @property
+    def robot(self) -> str:
+        """First part of the simulation's topics."""
+
+    @property
+    def publishes(self) -> Sequence[str]:
+        """Names of its topics, without the robot."""
+
+    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
+        """Receive a command of the node `source`; it takes effect in the next step.
+
+        timed  whether it arrived just now, so that its round trip can be measured
+        """
+
+    def refuse(self, topic: str, reason: str) -> None:
+        """Count and report an invalid command message."""
 
 
 class Stepped(Protocol):
@@ -19,8 +40,8 @@ class Stepped(Protocol):
     out: Out
 
     @property
-    def robot(self) -> str:
-        """Namespace of the server's topics."""
+    def parts(self) -> Sequence[Part]:
+        """The simulations that are stepped together, each of one robot."""
 
     @property
     def tick(self) -> int:
@@ -30,17 +51,27 @@ class Stepped(Protocol):
     def time(self) -> float:
         """Simulation time, s."""
 
-    def start(self) -> None:
-        """Publish the description and the initial state."""
+    def start(self, restarts: bool = False) -> None:
+        """Publish the description and the initial state; where the run continues from a snapshot, the former only."""
 
     def step(self) -> None:
-        """Apply the commands received, advance one step, publish what is due."""
+        """Apply the commands received, advance one step, publish the messages that are due."""
 
-    def command(self, source: str, command: JointCommand) -> None:
-        """Receive a command of the node `source`; it takes effect in the next step."""
+    def next_snapshot(self, tick: int) -> int:
+        """The first tick from `tick` on at which a snapshot is taken."""
 
-    def refuse(self, topic: str, reason: str) -> None:
-        """Count and report an invalid command message."""
+    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+        """Publish the state of the run: of the server, and of the nodes with the messages that wait for them."""
+
+    def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
+        """Continue from the server's state in a snapshot, without publishing anything.
+
+        stamps  whether to number messages on from those of the snapshot
+        ahead   number of steps before the first published one
+        """
+
+    def publish_events(self, events: Iterable[Event]) -> None:
+        """Publish events with the present simulation time."""
 
 
 class Simulated(Stepped, Protocol):
@@ -52,8 +83,8 @@ class Simulated(Stepped, Protocol):
     refusals: RejectionLog
 
     @property
-    def publishes(self) -> Sequence[str]:
-        """Names of its topics, without the robot."""
+    def code_hash(self) -> str:
+        """Hash of the robot's equations."""
 
     @property
     def speed(self) -> float:
@@ -77,15 +108,6 @@ class Simulated(Stepped, Protocol):
 
     def publish_state(self) -> None:
         """Publish the present state and poses."""
-
-    def publish_events(self, events: Iterable[Event]) -> None:
-        """Publish events with the present simulation time."""
-
-    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command of the node `source`; it takes effect in the next step.
-
-        timed  whether it arrived just now, so that its round trip can be measured
-        """
 
     def forget(self, source: str) -> None:
         """Note that a node left; other nodes may command its actuators. Callable from any thread."""

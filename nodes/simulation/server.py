@@ -5,35 +5,40 @@ A plain object like a node. The scheduler (lockstep, in one process) or the sock
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from nodes.hosting.clock import Durations
-from nodes.hosting.hosted import Out, changes
-from nodes.messages import Event, JointCommand, Message, Polylines
-from nodes.messages.codec import WireError, encode
+from nodes.hosting.hosted import EncodedMessage, Out, changes
+from nodes.hosting.timing.clock import Durations
+from nodes.messages import Event, JointCommand, Message, Polylines, Snapshot
+from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import MessageStamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.actuation import Actuation
-from nodes.simulation.command_events import CommandEvents
 from nodes.simulation.description import describe
+from nodes.simulation.monitoring.command_events import CommandEvents
+from nodes.simulation.monitoring.monitors import MilestoneWatch, RealTimeFactor, RoundTrips
+from nodes.simulation.monitoring.watchdog import fresh_states, too_old
 from nodes.simulation.payload import Payloads
+from nodes.simulation.restart.snapshots import RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
-from nodes.simulation.watch import MilestoneWatch, RealTimeFactor, RoundTrips, fresh_states, too_old
 from nodes.transport.rejections import RejectionLog
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines
+from sim_core.integrators.ahead import loop_compiled_ahead
+from sim_core.monitoring.modes import StepTooLarge
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
 
-SPEAKS = ("description", "state", "body_poses", "lines", "event")
+SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
 DRAWN = 6  # decimals of the points of lines, m
 MOST_WAITING = 1024  # most commands between two steps
 
@@ -54,15 +59,17 @@ class SimServer:
         sim = plan.sim
         self.plan = plan
         self.robot = sim.robot_name
+        self._within = f"{sim.namespace}/" if sim.namespace else ""  # of the nodes' names, which are local in messages
         self.out: Out = _nobody
-        system = assemble(build(sim.robot, **sim.parameters))
-        self.simulation = Simulation(
-            system,
-            step_s=sim.step_s,
-            stepper=sim.make_stepper(),
-            stabilizer=sim.make_stabilizer(),
-            assemble_start=sim.assemble_start,
-        )
+        with loop_compiled_ahead(sim.stepper):
+            system = assemble(build(sim.robot, **sim.parameters))
+            self.simulation = Simulation(
+                system,
+                step_s=sim.step_s,
+                stepper=sim.make_stepper(),
+                stabilizer=sim.make_stabilizer(),
+                assemble_start=sim.assemble_start,
+            )
         self.simulation.warm_up()
         outputs = list(self.simulation.outputs())
         self.description = describe(system.mechanism, sim.step_s, outputs, system.code_hash, self.robot)
@@ -84,6 +91,7 @@ class SimServer:
 
         self.state = "paused"
         self._pause_asked = False
+        self._emergency = ""  # reason of an emergency stop, which refuses commands
         self.steps_left = 0
         self.speed = sim.speed
         self.refusals = RejectionLog(self.name)
@@ -97,14 +105,22 @@ class SimServer:
             "step": self._take_steps,
             "speed": self._set_speed,
             "reset": self._reset,
+            "estop": self._emergency_stop,
+            "release": self._release,
             "snapshot": self._snapshot,
             "restore": self._restore,
             "describe": lambda: msgspec.to_builtins(self.description),
             "get_parameters": lambda: self.simulation.parameters,
+            "describe_parameters": self._parameter_limits,
         }
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._measured: tuple[Any, Any] | None = None
+
+    @property
+    def parts(self) -> list[SimServer]:
+        """The server itself, the simulation of one robot."""
+        return [self]
 
     @property
     def tick(self) -> int:
@@ -117,6 +133,11 @@ class SimServer:
         return self.simulation.time
 
     @property
+    def code_hash(self) -> str:
+        """Hash of the robot's equations."""
+        return self.description.code_hash
+
+    @property
     def runs(self) -> bool:
         """Whether to take a step: time runs, or single steps were requested."""
         return self.state in ("running", "safe") or self.steps_left > 0
@@ -124,13 +145,20 @@ class SimServer:
     @property
     def detail(self) -> str:
         """One line for the user on the reason of the present state."""
+        if self.state == "safe" and self._emergency:
+            return f"{self._emergency}: {self.plan.sim.safe_mode}, until armswing estop --release"
         if self.state == "safe":
             return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
         return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
 
-    def start(self) -> None:
-        """Publish the description and the initial state."""
+    def start(self, restarts: bool = False) -> None:
+        """Publish the description and the initial state.
+
+        restarts  whether the run continues from a snapshot, so that only the description is published
+        """
         self._publish("description", self.description)
+        if restarts:
+            return
         self.publish_state()
         self._publish_notices()
 
@@ -140,7 +168,7 @@ class SimServer:
         self._publish_poses()
 
     def step(self) -> None:
-        """Apply the commands received, advance one step, publish what is due."""
+        """Apply the commands received, advance one step, publish the messages that are due."""
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
@@ -177,6 +205,62 @@ class SimServer:
         if self.runs:
             self.pace.run(self.time)
 
+    # -- snapshots
+
+    def next_snapshot(self, tick: int) -> int:
+        """The first tick from `tick` on at which a snapshot is taken."""
+        return next_snapshot(tick, self.plan.sim.snapshot_s, self._step_s)
+
+    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+        """Publish the state of the run: of the server, and of the nodes with the messages that wait for them."""
+        server = self.run_state()
+        server["stamps"][self._topics["snapshot"]] = self._stamper.last.get(self._topics["snapshot"], 0) + 1
+        run = RunState(tick=self.tick, server=server, nodes=dict(nodes), waiting=waiting_plain(waiting))
+        self._publish("snapshot", Snapshot(tick=self.tick, data=run.encode()))
+
+    def run_state(self) -> dict[str, Any]:
+        """State of the server between the turns and the step, as plain data."""
+        too_large = self.simulation.step_too_large
+        return {
+            "simulation": self.simulation.snapshot().to_plain(),
+            "step_too_large": None if too_large is None else dataclasses.asdict(too_large),
+            "stamps": self._stamper.last,
+            "clock": self._clock,
+            "energy": [self._energy_at_start, self._energy_drift],
+            "actuation": self.actuation.to_plain(),
+            "events": self._command_events.to_plain(),
+            "milestones": self.milestones.to_plain(),
+            "inbox": [(source, encode(command)) for source, command in self._inbox],
+        }
+
+    def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
+        """Continue from a result of `run_state`, without publishing anything. ValueError, one line, for an invalid one.
+
+        Loads, timings and beyond-limit counts begin anew.
+
+        stamps  whether to number messages on from those of the snapshot; false where subscribers saw higher numbers
+        ahead   steps on the way to the first published one, which do not count as steps that were requested
+        """
+        steps_left = self.steps_left
+        self._put({**state["simulation"], "servos": state["actuation"]["servos"]})
+        too_large = state["step_too_large"]
+        self.simulation.step_too_large = None if too_large is None else StepTooLarge(**too_large)
+        self.simulation.take_notices()
+        self._clear(state["actuation"]["servos"])
+        self.steps_left = steps_left + ahead if steps_left else 0
+        if stamps:
+            self._stamper.resume(state["stamps"])
+        self.round_trips.seq = self._stamper.last.get(self._topics["state"], 0)
+        self._clock = state["clock"]
+        self._energy_at_start, self._energy_drift = state["energy"]
+        self.actuation.from_plain(state["actuation"])
+        self._command_events.from_plain(state["events"])
+        self.milestones.from_plain(state["milestones"])
+        topic = f"{self.robot}/command"
+        self._inbox.extend((source, decode(topic, payload, JointCommand)) for source, payload in state["inbox"])
+        if self.state == "running" and self.actuation.safe:
+            self.state = "safe"
+
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
@@ -186,10 +270,11 @@ class SimServer:
         """
         if timed and command.state_seq is not None:
             self.round_trips.answered(command.state_seq)
-        self._inbox.append((source, command))
+        self._inbox.append((source.removeprefix(self._within), command))
 
     def forget(self, source: str) -> None:
         """Note that a node left; other nodes may command its actuators. Callable from any thread."""
+        source = source.removeprefix(self._within)
         self.actuation.forget(source)
         self._command_events.gone.append(source)
 
@@ -202,7 +287,7 @@ class SimServer:
         actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
-            state_seq, objection = command.state_seq, ""
+            state_seq, objection = command.state_seq, self._emergency
             if state_seq and self.round_trips.seq - state_seq > self._fresh:
                 objection = self._too_old(state_seq)
             if reason := actuation.take(source, command, joints, self._clock, objection):
@@ -212,13 +297,12 @@ class SimServer:
                 events.accepted(source)
         if events.gone or events.cut:
             self.publish_events(events.departures(self.time))
-        if self._watchdog_s is not None:
-            # no watchdog can trip earlier; most steps skip this
-            if self._clock - actuation.heard_at > self._watchdog_s:
-                for source in actuation.watch(joints, self._clock):
-                    self.publish_events([events.silent(source, self.time)])
-            if self.state in ("running", "safe"):
-                self.state = "safe" if actuation.safe else "running"
+        # no watchdog can trip earlier; most steps skip this
+        if self._watchdog_s is not None and self._clock - actuation.heard_at > self._watchdog_s:
+            for source in actuation.watch(joints, self._clock):
+                self.publish_events([events.silent(source, self.time)])
+        if self.state in ("running", "safe"):
+            self.state = "safe" if actuation.safe or self._emergency else "running"
         actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
@@ -240,9 +324,14 @@ class SimServer:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
             return self._set(args)
-        takes = {"pause": ["last"], "resume": ["first"], "step": ["n"], "speed": ["x"], "restore": ["state"]}.get(
-            name, []
-        )
+        takes = {
+            "pause": ["last"],
+            "resume": ["first"],
+            "step": ["n"],
+            "speed": ["x"],
+            "restore": ["state"],
+            "estop": ["reason"],
+        }.get(name, [])
         known_names(args, takes, name)
         return self._services[name](**args)
 
@@ -285,6 +374,24 @@ class SimServer:
         self._clock_step = self._step_s / max(self.speed, 1.0)
         self.restart_pace()
 
+    def _emergency_stop(self, reason: Any = "") -> str:
+        """Put all actuators into their safe mode now, and refuse commands until `release`."""
+        if not self._emergency:
+            self._emergency = str(reason)[:200] or "emergency stop"
+            self.actuation.make_safe(self._joints)
+            self._command_events.safe_since = self.time
+            if self.state == "running":
+                self.state = "safe"
+            line = f"{self._emergency}: {self.plan.sim.safe_mode}"
+            self._publish("event", Event(kind="estop", detail=line))
+        return f"safe mode {self.plan.sim.safe_mode}"
+
+    def _release(self) -> None:
+        """End an emergency stop: commands are accepted again."""
+        if self._emergency:
+            self._emergency = ""
+            self._publish("event", Event(kind="estop_released"))
+
     def _reset(self) -> None:
         self.simulation.reset()
         self._moved("reset")
@@ -300,6 +407,11 @@ class SimServer:
             raise ValueError("restore: needs state, the result of snapshot")
         if (robot := state.get("robot", self.robot)) != self.robot:
             raise ValueError(f"restore: a snapshot of robot {robot!r}; this simulation is of {self.robot!r}")
+        self._put(state)
+        self._moved("restore", servos=state.get("servos"))
+
+    def _put(self, state: dict[str, Any]) -> None:
+        """Set simulation and servos to a snapshot's state. ValueError, with nothing changed, for an invalid one."""
         servos = self.actuation.servos
         before = servos.to_plain()
         try:
@@ -309,7 +421,6 @@ class SimServer:
         except (InvalidRequest, TypeError, ValueError, OverflowError) as error:
             servos.from_plain(before)
             raise ValueError(f"restore: {error}") from None
-        self._moved("restore", servos=state.get("servos"))
 
     def _set(self, args: dict[str, Any]) -> dict[str, float]:
         for key, value in args.items():
@@ -322,6 +433,12 @@ class SimServer:
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
         """Reset commands, measurements and sums after a reset or restore, and publish event and state."""
+        self._clear(servos)
+        self._publish("event", Event(kind=kind))
+        self.publish_state()
+
+    def _clear(self, servos: dict[str, Any] | None) -> None:
+        """Reset commands, measurements and sums after the simulation was put to another state."""
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
@@ -335,8 +452,17 @@ class SimServer:
         self.restart_pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
-        self._publish("event", Event(kind=kind))
-        self.publish_state()
+
+    def _parameter_limits(self) -> dict[str, dict[str, Any]]:
+        """Unit, and inclusive limits low and high (None: no limit), of each tunable."""
+        return {
+            each.name: {
+                "unit": each.unit,
+                "low": each.least if math.isfinite(each.least) else None,
+                "high": each.most if math.isfinite(each.most) else None,
+            }
+            for each in self.simulation.system.mechanism.tunables
+        }
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)
@@ -358,6 +484,7 @@ class SimServer:
             "real_time_factor": self.pace.factor(self.time),
             "processor_share": self.pace.processor_share,
             **self.timing(),
+            "step_histogram": self.step_times.histogram(),
             **self.actuation.status(),
             "peak_phi": phi,
             "peak_phidot": phidot,

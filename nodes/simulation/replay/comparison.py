@@ -85,7 +85,7 @@ class Tolerances:
     fields: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """Tolerance of a field; for "outputs.height" that of "outputs.height", else that of "outputs"."""
+        """Tolerance of a field. For "outputs.height": the tolerance of that name, else the one of "outputs"."""
         plain = re.sub(r"\[.*?\]", "", name)
         return self.fields.get(plain, self.fields.get(plain.partition(".")[0], self.default))
 
@@ -187,7 +187,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _apart(old: float, new: float) -> float:
-    """Distance of two numbers; 0 for equal infinities, and for two NaN."""
+    """Absolute difference of two numbers; 0 for equal infinities, and for two NaN."""
     if old == new or (math.isnan(old) and math.isnan(new)):
         return 0.0
     apart = abs(old - new)

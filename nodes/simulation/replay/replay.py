@@ -7,7 +7,7 @@ was not recorded; it receives them in the order of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
-from nodes.messages import Event, JointCommand
+from nodes.messages import Description, Event, JointCommand, Snapshot
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
 from nodes.node import Node
@@ -25,9 +25,11 @@ from nodes.plan.tables import PlanError, convert, suggestion
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
 from nodes.recording.sidecar import folders_of
+from nodes.simulation.links import takes_time
 from nodes.simulation.lockstep import LocalPort, Port, Scheduler
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.simulation.replay.stream import CROSSING_S, Stream
+from nodes.simulation.restart.snapshots import NEVER
 from robots.files import located_if_there
 
 LAST = 64  # number of messages at the end of a recording that may belong to its last tick
@@ -39,14 +41,14 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
     """All messages of known types in the recording, in the file's order, and its metadata.
 
-    RecordingError for a recording with a hole, for which the node would be blamed. Of a truncated recording the last
+    RecordingError where messages are missing: each would count as a difference. Of a truncated recording the last
     instants are left out, since messages at those instants may be missing.
     """
     file = RecordingFile(path)
     lines = []
     for recorded in file:
         message = recorded.message()
-        if message is not None:
+        if message is not None and not isinstance(message, Snapshot):
             lines.append(Line(recorded.topic, message, recorded.time_ns / 1e9))
     file.require_no_hole("replayed")
     if file.cut_off:
@@ -94,10 +96,39 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
 # -- the replay
 
 
-def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: Tolerances) -> Outcome:
-    """Feed the recorded run to the node and compare. PlanError where it cannot be replayed."""
+@dataclass(frozen=True)
+class ReplayStart:
+    """Point of a lockstep recording at which a replay begins, in its last run.
+
+    tick     first tick at which the node has a turn
+    compare_s  time of the first messages that are compared, s
+    state    state of the node before, see `HostedNode.snapshot`; b"" for a node that starts fresh
+    waiting  messages for its first turn
+    """
+
+    tick: int
+    compare_s: float
+    state: bytes = b""
+    waiting: Sequence[EncodedMessage] = ()
+
+
+def replay(
+    lines: Sequence[Line],
+    plan: Plan,
+    node_plan: NodePlan,
+    tolerances: Tolerances,
+    start: ReplayStart | None = None,
+) -> Outcome:
+    """Feed the recorded run to the node and compare. PlanError where it cannot be replayed.
+
+    start  point of a lockstep recording at which to begin; None for the beginning
+    """
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
+    if (timed := next(filter(takes_time, plan.nodes), None)) is not None:
+        raise PlanError(
+            f"messages of node {timed.name!r} took time in the recorded run, and when they arrived is not recorded"
+        )
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
         raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
@@ -113,7 +144,12 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     if len(own) > len({topic for topic, _ in own}):  # other nodes command too: a first run shows which are this node's
         own = {_source(line) for line in _replayed(lines, own, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
     hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
-    replayed = _replayed(lines, own, plan, hosted, tolerances, outcome)
+    if start is not None:
+        replayed = _in_lockstep(_from(lines, start.tick, plan), own, plan, hosted, start)
+        lines, replayed = ([line for line in each if line.time >= start.compare_s] for each in (lines, replayed))
+        lines = _from(lines, start.tick, plan)
+    else:
+        replayed = _replayed(lines, own, plan, hosted, tolerances, outcome)
     outcome.heard = sum(hosted.wants(line.topic) and _source(line) not in own for line in lines)
     outcome.refused = hosted.refusals.count
     compare([line for line in lines if _source(line) in own], replayed, outcome, tolerances, strict=mode == "lockstep")
@@ -180,6 +216,7 @@ class _Recorded:
 
     def __init__(self, robot: str, step_s: float) -> None:
         self.robot = robot
+        self.parts, self.publishes = [self], ()
         self.out: Out = _nobody
         self.tick = 0
         self._step_s = step_s
@@ -190,15 +227,28 @@ class _Recorded:
         """Simulation time, s."""
         return self.tick * self._step_s
 
-    def start(self) -> None:
+    def start(self, restarts: bool = False) -> None:
         """Does nothing: `step` publishes all messages."""
+
+    def next_snapshot(self, tick: int) -> int:
+        """Never: a replay takes no snapshots."""
+        return NEVER
+
+    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+        """Does nothing."""
+
+    def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
+        """Does nothing: the recording is the state."""
+
+    def publish_events(self, events: Iterable[Event]) -> None:
+        """Does nothing."""
 
     def step(self) -> None:
         """Publish the server's messages of this tick."""
         for topic, payload in self.next:
             self.out(topic, payload)
 
-    def command(self, source: str, command: JointCommand) -> None:
+    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
         """Does nothing: the effect of commands is in the recording."""
 
     def refuse(self, topic: str, reason: str) -> None:
@@ -210,40 +260,73 @@ class _Others:
 
     decimation = 1
     lossless = False
+    publishes = True
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.state = b""
         self.next: list[EncodedMessage] = []
 
     def wants(self, topic: str) -> bool:
         """False: it subscribes to nothing."""
         return False
 
-    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = "") -> list[EncodedMessage]:
         """The recorded messages of this tick; `incoming`, the messages to the replayed node, are not used."""
         return self.next
+
+    def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
+        """Does nothing."""
 
     def settle(self) -> list[EncodedMessage]:
         """Returns no messages, as no reply is ever pending."""
         return []
 
 
-def _in_lockstep(lines: Sequence[Line], own: set[Source], plan: Plan, hosted: HostedNode) -> list[Line]:
+def _from(lines: Sequence[Line], first: int, plan: Plan) -> list[Line]:
+    """The lines of the last run from a tick on, after the descriptions."""
+    latched = [line for line in lines if isinstance(line.message, Description)]
+    found: list[Line] = []
+    now = 0
+    for line in lines:
+        tick = round(line.time / plan.sim.step_s)
+        if isinstance(line.message, Event) and line.message.kind in PUT_BACK:
+            now, found = tick, []
+        now = max(now, tick)
+        if now >= first and "/" in line.topic and line not in latched:
+            found.append(line)
+    return latched + found
+
+
+def _in_lockstep(
+    lines: Sequence[Line], own: set[Source], plan: Plan, hosted: HostedNode, start: ReplayStart | None = None
+) -> list[Line]:
     server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
-    ports: list[Port] = [before, LocalPort(hosted), after]
+    mine = LocalPort(hosted)
+    ports: list[Port] = [before, mine, after]
     scheduler = Scheduler(server, ports)
     kinds = dict(hosted.publishes.values())
     replayed: list[Line] = []
     pass_on = hosted.out
 
     def take(topic: str, payload: bytes) -> None:
-        message = decode(topic, payload, kinds[topic])
-        replayed.append(Line(topic, message, message.timestamp))
+        if topic != hosted.plot_topic:
+            message = decode(topic, payload, kinds[topic])
+            replayed.append(Line(topic, message, message.timestamp))
         pass_on(topic, payload)
 
     hosted.out = take
     hosted.start()
-    for now in _ticks(lines, own, plan):
+    first = 0
+    if start is not None:
+        first, latched = start.tick, [line for line in lines if isinstance(line.message, Description)]
+        lines = lines[len(latched) :]
+        encoded = [(line.topic, encode(line.message, line.topic)) for line in latched]
+        if start.state:
+            mine.restore(0.0, start.state, encoded, stamps=True)
+            replayed.clear()
+        scheduler.queue_first(start.waiting if start.state else encoded)
+    for now in _ticks(lines, own, plan, first):
         if now.jump:
             scheduler.forget()
         server.tick, server.next = now.tick, now.server
@@ -254,12 +337,15 @@ def _in_lockstep(lines: Sequence[Line], own: set[Source], plan: Plan, hosted: Ho
     return replayed
 
 
-def _ticks(lines: Sequence[Line], own: set[Source], plan: Plan) -> Iterator[_Tick]:
-    """The recorded run, tick by tick. The order of the nodes follows from ticks in which several published."""
+def _ticks(lines: Sequence[Line], own: set[Source], plan: Plan, first: int = 0) -> Iterator[_Tick]:
+    """The recorded run, tick by tick from `first` on.
+
+    The order of the nodes follows from ticks in which several published.
+    """
     later = _later(lines, own, plan.sim.robot_name)
     served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
-    now = _Tick(0)
+    now = _Tick(first)
     for line in lines:
         if "/" not in line.topic:  # topics without a robot, such as status, are not scheduled
             continue

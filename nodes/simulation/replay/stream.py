@@ -54,7 +54,9 @@ class Stream:
         self._pass(rest[passed:])
 
     def _choices(self, rest: Sequence[Line], state: Line, passed: int, in_file: int) -> list[int]:
-        """Numbers of other messages that the node may have received before this state, the number in the file first."""
+        """Counts of other messages that the node may have received before this state; the count by file order comes
+        first.
+        """
         first, last = in_file, in_file
         while first > passed and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
@@ -63,7 +65,9 @@ class Stream:
         return sorted(range(first, last + 1), key=lambda n: abs(n - in_file))
 
     def _try(self, state: Line, rest: Sequence[Line], passed: int, choices: Sequence[int]) -> int:
-        """Pass the state after as many other messages as make the reply the recorded one; returns their number."""
+        """Pass the state after as many other messages as are needed to reproduce the recorded reply; returns their
+        number.
+        """
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:
             self._pass([*rest[passed : choices[0]], state])
@@ -83,6 +87,8 @@ class Stream:
             self._hosted.receive(line.topic, line.message)
 
     def _take(self, topic: str, payload: bytes) -> None:
+        if topic == self._hosted.plot_topic:
+            return
         message = decode(topic, payload, self._kinds[topic])
         self.published.append(Line(topic, message, message.timestamp))
 

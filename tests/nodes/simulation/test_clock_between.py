@@ -15,7 +15,7 @@ from nodes.hil.report.verdict import Compared, limits_of
 from nodes.hosting.hosted import HostedNode
 from nodes.messages import PeerClock, RobotState
 from nodes.node import Context, Node
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import read_recording
 

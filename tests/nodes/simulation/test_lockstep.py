@@ -39,6 +39,7 @@ class Told:
         decimation: int = 1,
         lossless: bool = False,
     ) -> None:
+        self.publishes, self.state = True, b""
         self.name, self.decimation, self.lossless = name, decimation, lossless
         self._wants, self._say = wants, say
         self.turns: list[tuple[float, list[str]]] = []
@@ -46,11 +47,14 @@ class Told:
     def wants(self, topic: str) -> bool:
         return topic.rpartition("/")[2] in self._wants
 
-    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage], kind: str = "") -> list[EncodedMessage]:
         self.turns.append(
             (now, [f"{topic.rpartition('/')[2]}{decode(topic, p, self._kind(topic)).seq}" for topic, p in heard])
         )
         return self._say(now)
+
+    def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
+        raise NotImplementedError
 
     def settle(self) -> list[EncodedMessage]:
         return []
@@ -150,13 +154,13 @@ def test_two_runs_in_one_process_are_the_same_bytes(make_plan: MakePlan) -> None
     first = composed(plan)
     assert first == composed(plan)
     counts = Counter(topic.rpartition("/")[2] for topic, _ in first)
-    assert counts == {"description": 1, "state": 301, "body_poses": 18, "reference": 30, "command": 300}
+    assert counts == {"description": 1, "state": 301, "body_poses": 18, "reference": 30, "command": 300, "snapshot": 1}
 
 
 def overheard(run: Any, plan: Plan, until: Callable[..., Any]) -> tuple[dict[str, list[bytes]], Any]:
     """Every message of a lockstep run over sockets, as an outsider hears it."""
     began = run(plan)
-    topics = ["description", "state", "body_poses", "command", "reference"]
+    topics = ["description", "state", "body_poses", "command", "reference", "snapshot"]
     listener = Subscriber(zmq.Context.instance(), [f"rotary_pendulum/{name}" for name in topics], "outsider")
     for entry in began.client.nodes():
         listener.connect(entry.name, entry.endpoints["data"])

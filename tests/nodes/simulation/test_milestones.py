@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nodes.plan.launch_plan import Milestone
-from nodes.simulation.watch import MilestoneWatch
+from nodes.simulation.monitoring.monitors import MilestoneWatch
 
 STEP_S = 0.1
 

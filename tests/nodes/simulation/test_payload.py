@@ -19,10 +19,13 @@ TOPIC = "arm/state"
 
 @settings(deadline=None)  # the first one compiles
 @given(st.data())
-@pytest.mark.parametrize(("joints", "outputs"), [(0, 0), (1, 0), (4, 3), (21, 1), (40, 20)])
-def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: int, data: st.DataObject) -> None:
+@pytest.mark.parametrize(("joints", "outputs", "frames"), [(0, 0, 0), (1, 0, 0), (4, 3, 2), (21, 1, 1), (40, 20, 0)])
+def test_a_payload_has_the_bytes_of_the_encoded_message(
+    joints: int, outputs: int, frames: int, data: st.DataObject
+) -> None:
     names, said = [f"joint_{k}é" for k in range(joints)], [f"out_{k}" for k in range(outputs)]
-    buffer = np.zeros(3 * joints + 3 + outputs)
+    last = 3 * joints + 3 + outputs
+    buffer = np.zeros(last + 13 * frames)
     payload = state_payload(names, said, buffer, TOPIC)
     for _ in range(2):  # nothing of the one before stays
         buffer[:] = data.draw(st.lists(st.floats(), min_size=len(buffer), max_size=len(buffer)))
@@ -44,12 +47,14 @@ def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: in
             phi=phi,
             phidot=phidot,
             energy=energy,
-            outputs=dict(zip(said, numbers[3 * joints + 3 :], strict=True)),
+            outputs=dict(zip(said, numbers[3 * joints + 3 : last], strict=True)),
+            frames=numbers[last : last + 7 * frames],
+            twists=numbers[last + 7 * frames :],
         )
         payload.write()
         said_now = payload.stamped(stamp)
         assert said_now == msgspec.msgpack.encode(state)
-        if np.isfinite(buffer[: 3 * joints]).all():
+        if np.isfinite(buffer[: 3 * joints]).all() and np.isfinite(buffer[last:]).all():
             assert said_now == encode(state, TOPIC)
         else:  # who receives it refuses it, as the codec does here
             for refuses in (partial(encode, state, TOPIC), partial(decode, TOPIC, said_now)):

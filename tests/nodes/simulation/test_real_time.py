@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
-from nodes.hosting.clock import DeadlineMissedError, Durations, Pacer
 from nodes.hosting.garbage import FIRST, MOST, Collector
-from nodes.hosting.scheduling import arrange, as_it_is
-from nodes.plan.file import load_plan
+from nodes.hosting.timing.clock import DeadlineMissedError, Durations, Pacer
+from nodes.hosting.timing.scheduling import arrange, as_it_is
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.pacer import StepPacer
 

@@ -14,7 +14,7 @@ from nodes.launching.summary import Summary
 from nodes.messages import Description, Event, JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.joint_limits import JointLimitMonitor
+from nodes.simulation.monitoring.joint_limits import JointLimitMonitor
 from nodes.simulation.server import SimServer
 
 MakePlan = Callable[..., Plan]

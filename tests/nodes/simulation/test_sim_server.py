@@ -314,7 +314,7 @@ def test_status_has_the_fields_scripts_read(make_plan: MakePlan, started: Starte
     server, _ = started(make_plan(mode="realtime"))
     wanted = """time tick mode state speed real_time_factor watchdog_trips step_p50_s step_p99_s round_trip_p50_s
         round_trip_p99_s peak_phi peak_phidot substeps peak_solve_residual energy energy_drift milestones
-        commanded_by"""
+        commanded_by step_histogram"""
     assert set(wanted.split()) <= server.status().keys()
     msgspec.json.encode(server.status())
 
@@ -324,3 +324,9 @@ def test_parameters_are_read_and_tuned(make_plan: MakePlan, started: Started) ->
     assert "arm_damping" in server.request("get_parameters", {})
     assert server.request("set", {"arm_damping": 0.5})["arm_damping"] == 0.5
     assert server.request("set_parameters", {"arm_damping": 0.25})["arm_damping"] == 0.25
+    limits = server.request("describe_parameters", {})
+    assert limits.keys() == server.request("get_parameters", {}).keys()
+    described = {each.name: each for each in server.simulation.system.mechanism.tunables}
+    assert limits["arm_damping"]["unit"] == described["arm_damping"].unit == "N m s"
+    assert limits["arm_damping"]["low"] is None  # a tunable without limits
+    msgspec.json.encode(limits)

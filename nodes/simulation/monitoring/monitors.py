@@ -1,49 +1,16 @@
-"""Monitors of a simulation server: watchdog of the commanding nodes, round trips, milestones, real-time factor."""
+"""Monitors of a simulation server: round trips of its nodes, milestones, real-time factor."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from nodes.hosting.clock import Durations
+from nodes.hosting.timing.clock import Durations
 from nodes.plan.launch_plan import Milestone
 
 REMEMBERED = 1024  # number of latest states whose send times are kept
-
-
-class Watchdog:
-    """Watchdog of one commanding node: trips after a silence longer than `limit_s`, on a clock that the caller reads.
-
-    heard_at  time of the node's latest command, s
-    """
-
-    def __init__(self, limit_s: float, now: float) -> None:
-        self._limit_s = limit_s
-        self.heard_at = now
-
-    def trips(self, now: float) -> bool:
-        """Whether the silence exceeds the limit at the time `now`."""
-        return now - self.heard_at > self._limit_s
-
-
-def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason why a command in reply to a state this old is refused, "" where it is not.
-
-    Such a node was held up and is working off old states.
-
-    age_s    age of the state, simulation time, s
-    limit_s  limit of the watchdog, s
-    speed    simulated seconds per wall second
-    """
-    if age_s <= limit_s * max(speed, 1.0):  # the limit is a wall time
-        return ""
-    return f"replies to a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} permits no such age"
-
-
-def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Number of latest states, `every_s` apart, for which a reply is never too old."""
-    return math.inf if limit_s is None else int(limit_s / every_s) - 1
 
 
 class RoundTrips:
@@ -83,10 +50,21 @@ class MilestoneWatch:
         self.clear()
 
     def clear(self) -> None:
-        """Reset all milestones to not reached."""
+        """Set all milestones to "not reached"."""
         self.reached: dict[str, float | None] = {name: None for name, *_ in self._milestones}
         self._since: dict[str, float] = {}
         self.pending = list(self._milestones)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Milestones reached, and since when joints are near their targets, as plain data for a snapshot."""
+        return {"reached": dict(self.reached), "since": dict(self._since)}
+
+    def from_plain(self, plain: Mapping[str, Any]) -> None:
+        """Restore the result of `to_plain`; milestones that are missing in it are not reached."""
+        self.clear()
+        self.reached |= {name: time for name, time in plain["reached"].items() if name in self.reached}
+        self._since = {name: time for name, time in plain["since"].items() if name in self.reached}
+        self.pending = [entry for entry in self.pending if self.reached[entry[0]] is None]
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
         """Check the milestones at simulation time `now`, s; `position` gives a joint's position, rad, by its index."""
@@ -111,17 +89,17 @@ class RealTimeFactor:
         self.clear()
 
     def clear(self) -> None:
-        """Start again with empty sums."""
+        """Reset the sums of simulated, wall and processor time to zero."""
         self._ran = (0.0, 0.0, 0.0)  # simulated, wall and processor seconds before the present run
         self._began: tuple[float, float, float] | None = None
 
     def run(self, simulated: float) -> None:
-        """Note that simulation time runs from now on. `simulated` is the simulation time, s."""
+        """Record that simulation time runs from now on. `simulated` is the simulation time, s."""
         if self._began is None:
             self._began = simulated, time.perf_counter(), time.process_time()
 
     def rest(self, simulated: float) -> None:
-        """Note that simulation time is stopped from now on. `simulated` is the simulation time, s."""
+        """Record that simulation time is stopped from now on. `simulated` is the simulation time, s."""
         self._ran, self._began = self._until(simulated), None
 
     def factor(self, simulated: float) -> float:

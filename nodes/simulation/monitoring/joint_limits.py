@@ -29,7 +29,7 @@ class JointLimitMonitor:
         self.clear()
 
     def clear(self) -> None:
-        """Start again with empty ranges."""
+        """Empty the recorded ranges of all joints."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
 
     def to_plain(self) -> dict[str, dict[str, Any]]:

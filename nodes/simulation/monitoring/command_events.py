@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from nodes.messages import Event
 
@@ -49,7 +50,7 @@ class CommandEvents:
             yield Event(kind="refused", node=source, detail=reason)
 
     def silent(self, source: str, now: float) -> Event:
-        """The event of a commanding node that was silent too long, whose actuators went to their safe mode."""
+        """Event "safe": a node sent no command for too long, and its actuators entered their safe mode."""
         self.safe_since = now
         limit_ms = 1e3 * (self._watchdog_s or 0.0)
         what = f"{source!r} is gone" if source in self._left else f"{source!r} is silent"
@@ -58,7 +59,8 @@ class CommandEvents:
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
-        """Events of commands limited to a joint's range, and of nodes that left while their last command holds.
+        """Events of commands limited to a joint's range, and of nodes that left while their last command stays in
+        effect.
 
         The last command holds only without a watchdog.
         """
@@ -73,6 +75,21 @@ class CommandEvents:
                 line = f"{source!r} is gone and its last command holds: no watchdog"
                 self._log(f"{line}, at t = {now:.3f} s", line)
                 yield Event(kind="held", node=source, detail=line)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The commanding nodes and the times of their latest events as plain data, for a snapshot."""
+        return {
+            "safe_since": self.safe_since,
+            "commanders": sorted(self._commanders),
+            "left": sorted(self._left),
+            "refused_at": dict(self._refused_at),
+        }
+
+    def from_plain(self, plain: Mapping[str, Any]) -> None:
+        """Continue from the result of `to_plain`."""
+        self.safe_since = plain["safe_since"]
+        self._commanders, self._left = set(plain["commanders"]), set(plain["left"])
+        self._refused_at = dict(plain["refused_at"])
 
     def clear(self) -> None:
         """Forget the commanding nodes, after a reset or restore."""

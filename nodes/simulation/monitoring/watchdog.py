@@ -1,0 +1,39 @@
+"""Watchdog of the nodes that command, and the age of the states that commands reply to."""
+
+from __future__ import annotations
+
+import math
+
+
+class Watchdog:
+    """Watchdog of one commanding node: trips after a silence longer than `limit_s`, on a clock that the caller reads.
+
+    heard_at  time of the node's latest command, s
+    """
+
+    def __init__(self, limit_s: float, now: float) -> None:
+        self._limit_s = limit_s
+        self.heard_at = now
+
+    def trips(self, now: float) -> bool:
+        """Whether the silence exceeds the limit at the time `now`."""
+        return now - self.heard_at > self._limit_s
+
+
+def too_old(age_s: float, limit_s: float, speed: float) -> str:
+    """Reason to refuse a command that replies to a state of this age; "" where it is accepted.
+
+    Such a node was held up and is working off old states.
+
+    age_s    age of the state, simulation time, s
+    limit_s  limit of the watchdog, s
+    speed    simulated seconds per wall second
+    """
+    if age_s <= limit_s * max(speed, 1.0):  # the limit is a wall time
+        return ""
+    return f"replies to a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} permits no such age"
+
+
+def fresh_states(limit_s: float | None, every_s: float) -> float:
+    """Number of latest states, published every `every_s`, whose replies are never too old."""
+    return math.inf if limit_s is None else int(limit_s / every_s) - 1

@@ -1,0 +1,250 @@
+"""Finds the point of a recording at which a run is restarted, and checks that a plan can continue from it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.hosting.hosted import code_of, read_node_state, topic_of
+from nodes.messages import Description, JointCommand, Message, Snapshot
+from nodes.messages.codec import encode
+from nodes.messages.topics import lookup
+from nodes.node import Node
+from nodes.plan.launch_plan import NodePlan, Plan
+from nodes.plan.loading import load_class
+from nodes.plan.tables import PlanError
+from nodes.recording.reader import Recorded, RecordingError, RecordingFile
+from nodes.recording.runs import Run, RunCutter, picked
+from nodes.recording.schema import decode_json, schema_name
+from nodes.simulation.links import takes_time
+from nodes.simulation.replay.replay import SERVER, ReplayStart, plan_of
+from nodes.simulation.restart.snapshots import Restart, RunState
+
+# keys of [sim] that may differ: the run does not depend on them
+FREE = ("host", "cpu", "realtime_priority", "deadline_ms", "snapshot_s", "speed", "overrun_policy", "robot")
+
+
+class _Tick(msgspec.Struct):
+    tick: int = -1
+
+
+class _Run:
+    """Data for a restart from one run: the latest snapshot before a tick, and the nodes' messages after it."""
+
+    def __init__(self) -> None:
+        self.first_s: float | None = None  # time of the first snapshot
+        self.end_s = 0.0
+        self.snapshot: Recorded | None = None
+        self.after: list[tuple[int, Recorded]] = []
+
+    def state(self, path: Path) -> RunState:
+        """The decoded snapshot. RecordingError, one line, where it cannot be read."""
+        message = None if self.snapshot is None else self.snapshot.message()
+        try:
+            return RunState.decode(message.data if isinstance(message, Snapshot) else b"")
+        except ValueError as error:
+            raise RecordingError(f"{path}: {error}") from None
+
+
+def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int | None = None) -> Restart:
+    """The point of the recording at which `plan` continues, so that its first published step is the one at `at_s`.
+
+    at_s  simulation time, s; the nearest step is taken
+    run   number of the run in the recording, from 1; None for the last
+
+    Raises RecordingError for a recording without the time or without snapshots, and PlanError for a plan that does not
+    continue it: another robot or another [sim], or a node with a state of which the recording has none. Each is one
+    line. A node whose code or parameters are not those of the recording starts fresh; `Restart.fresh` names it.
+    """
+    path, step_s = Path(path), plan.sim.step_s
+    if plan.simulations:
+        raise PlanError(f"plan {plan.name!r} has several robots; a recorded run of one robot alone can be continued")
+    if (node := next(filter(takes_time, plan.nodes), None)) is not None:
+        raise PlanError(f"plan {plan.name!r}: messages of node {node.name!r} take time; such a run cannot be continued")
+    file = RecordingFile(path)
+    with warnings.catch_warnings(record=True) as told:  # shown only where no error follows
+        warnings.simplefilter("always")
+        there, code_hash = _point(
+            file, at_s, step_s, run, lambda: _require_same(plan_of(file.metadata, path), plan, path)
+        )
+    begin = Restart(step_s=step_s, tick=round(at_s / step_s), run=there.state(path), code_hash=code_hash)
+    begin.fresh = dict(_fresh(plan_of(file.metadata, path), plan, begin.run, path))
+    begin.played = _played(begin, plan, there.after)
+    for warning in told:
+        warnings.warn(warning.message, stacklevel=2)
+    return begin
+
+
+def read_replay_start(
+    path: str | os.PathLike[str], at_s: float, plan: Plan, node_plan: NodePlan
+) -> tuple[ReplayStart, str]:
+    """The point of a lockstep recording at which the replay of a node begins, and why the node starts fresh, or "".
+
+    at_s       simulation time of the first messages that are compared, s
+    plan       the recorded plan
+    node_plan  the node, under the name of the recorded one that it replaces
+
+    Raises RecordingError for a recording without the time or without snapshots.
+    """
+    path, step_s = Path(path), plan.sim.step_s
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the whole recording was read before, with its warnings
+        there, _ = _point(RecordingFile(path), at_s, step_s, None, lambda: None)
+    state = there.state(path)
+    cls = load_class(node_plan.run, Path.cwd())
+    saved = state.nodes.get(node_plan.name)
+    why = "" if saved is None else _change(plan.node(node_plan.name), node_plan, cls, saved)
+    if not why and (saved is None or not (read_node_state(saved).node is not None or cls.stateless)):
+        why = "its state is not recorded"
+    compare_s = (round(at_s / step_s) - 0.5) * step_s
+    if why:
+        return ReplayStart(round(at_s / step_s), compare_s), why
+    return ReplayStart(state.tick + 1, compare_s, saved or b"", state.waiting.get(node_plan.name, [])), ""
+
+
+def _point(
+    file: RecordingFile, at_s: float, step_s: float, run: int | None, check: Callable[[], None]
+) -> tuple[_Run, str]:
+    """What a restart at a time needs, and the code hash of the description. RecordingError where there is nothing.
+
+    check  called once the file is read, before its runs are looked at
+    """
+    tick = round(at_s / step_s) if abs(at_s) < 1e12 else -1
+    runs, found, code_hash = _read(file, tick, step_s)
+    file.require_no_hole("restarted")
+    check()
+    try:
+        there = found.get(picked(runs, -1 if run is None else run) or 0, _Run())
+    except ValueError as error:
+        raise RecordingError(f"{file.path}: {error}") from None
+    if there.first_s is None:
+        raise RecordingError(f"{file.path} has no snapshots, from which a run restarts; see snapshot_s in [sim]")
+    first_s = there.first_s + step_s
+    if there.snapshot is None or not at_s <= there.end_s + step_s / 2.0:
+        range_s = f"t = {first_s:.6g} .. {there.end_s:.6g} s"
+        raise RecordingError(f"{file.path} can be restarted at {range_s}, not at {at_s:g} s")
+    return there, code_hash
+
+
+def notes(begin: Restart, path: str | os.PathLike[str]) -> list[str]:
+    """Lines for the user: where the run continues, and every node that starts fresh with the reason."""
+    at_s, snapshot_s = (tick * begin.step_s for tick in (begin.tick, begin.run.tick))
+    lines = [f"continues {os.fspath(path)} at t = {at_s:.6g} s, from its snapshot of t = {snapshot_s:.6g} s"]
+    return lines + [f"node {name!r} starts fresh: {reason}" for name, reason in begin.fresh.items()]
+
+
+def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dict[int, _Run], str]:
+    """The runs of a recording, the data for a restart by run index, and the code hash of the description."""
+    cutter, runs, code_hash = RunCutter(), dict[int, _Run](), ""
+    now = 0
+    for recorded in file:
+        place = cutter.place(recorded.topic, recorded.time_ns, recorded.payload)
+        leaf = recorded.topic.rpartition("/")[2]
+        if recorded.schema == schema_name(Description):
+            code_hash = _code_hash(recorded)
+        if place is None or "/" not in recorded.topic:
+            continue
+        if place not in runs:
+            runs[place], now = _Run(), 0
+        run = runs[place]
+        if leaf == "state":
+            run.end_s = max(run.end_s, recorded.time_ns * 1e-9)
+        if recorded.schema == schema_name(Snapshot):
+            at = msgspec.json.decode(recorded.payload, type=_Tick).tick
+            run.first_s = at * step_s if run.first_s is None else run.first_s
+            if at < tick:
+                run.snapshot, run.after = recorded, []
+        elif leaf not in SERVER and now < tick:
+            now = max(now, round(recorded.time_ns * 1e-9 / step_s))
+            if now < tick and run.snapshot is not None:
+                run.after.append((now, recorded))
+        elif leaf in ("state", "body_poses"):
+            now = max(now, round(recorded.time_ns * 1e-9 / step_s))
+    return cutter.runs, runs, code_hash
+
+
+def _code_hash(recorded: Recorded) -> str:
+    message = recorded.message()
+    return message.code_hash if isinstance(message, Description) else ""
+
+
+def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
+    """Raise PlanError, one line, for a plan whose [sim] is not that of the recording."""
+    if recorded.sim.robot_name != plan.sim.robot_name:
+        raise PlanError(
+            f"{path} is a recording of robot {recorded.sim.robot_name!r}; the plan has {plan.sim.robot_name!r}"
+        )
+    before, after = msgspec.to_builtins(recorded.sim), msgspec.to_builtins(plan.sim)
+    for key in before:
+        if key not in FREE and before[key] != after[key]:
+            old, new = (msgspec.json.encode(value).decode() for value in (before[key], after[key]))
+            raise PlanError(f"{path} cannot be continued: [sim] {key} is {old} in the recording, {new} in the plan")
+
+
+def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[tuple[str, str]]:
+    """(node, reason) of every node that the run depends on and that does not continue from its recorded state."""
+    before = {node.name: node for node in recorded.nodes}
+    for node in plan.nodes:
+        cls = load_class(node.run, plan.folder)
+        if cls.lossless and not cls.publishes:
+            continue  # a recorder: the run does not depend on it
+        saved = state.nodes.get(node.name)
+        if saved is None or node.name not in before:
+            yield node.name, "it is not in the recording"
+        elif reason := _change(before[node.name], node, cls, saved):
+            yield node.name, reason
+        elif read_node_state(saved).node is None and not cls.stateless:
+            raise PlanError(
+                f"{path} cannot be continued: the state of node {node.name!r} is not recorded; its class needs "
+                "`state_attributes`, or `snapshot` and `restore`, or `stateless = True`"
+            )
+
+
+def _change(before: NodePlan, after: NodePlan, cls: type[Node], saved: bytes) -> str:
+    """What differs between a recorded node and that of the plan; "" for nothing."""
+    if read_node_state(saved).code != code_of(cls):
+        return "its code changed"
+    if before.remap != after.remap:
+        return "its topics are remapped otherwise"
+    if before.decimation != after.decimation:
+        return f"its decimation changed from {before.decimation} to {after.decimation}"
+    for key in {**before.params, **after.params}:
+        old, new = before.params.get(key), after.params.get(key)
+        if old != new:
+            return f"its parameter {key} changed from {_text(old)} to {_text(new)}"
+    return ""
+
+
+def _text(value: Any) -> str:
+    return "the default" if value is None else msgspec.json.encode(value).decode()
+
+
+def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> dict[str, list[tuple[int, str, bytes]]]:
+    """{node: (tick, topic, message) that it published after the snapshot}, of the nodes that do not run until then.
+
+    These are the nodes that start fresh, and those that the plan lacks; "" stands for one whose name is not known.
+    """
+    robot = plan.sim.robot_name
+    classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
+    speakers: dict[str, tuple[str, type[Message]]] = {}  # {topic: first node that publishes it, and its type}
+    for node in plan.nodes:
+        for topic, kind in classes[node.name].publishes.items():
+            speakers.setdefault(topic_of(topic, remap=node.remap, robot=robot), (node.name, kind))
+    owners = begin.run.server["actuation"]["owners"]
+    played: dict[str, list[tuple[int, str, bytes]]] = {}
+    for tick, recorded in after:
+        name, kind = speakers.get(recorded.topic, ("", Message))
+        row = lookup(recorded.topic)
+        if row is None and kind is Message:
+            continue  # of a type that is not known here: no node of the plan receives it
+        message = decode_json(kind if row is None else row.message, recorded.payload)
+        if isinstance(message, JointCommand) and message.name:
+            name = owners.get(message.name[0], name)
+        if message is not None and (name in begin.fresh or name not in classes):
+            played.setdefault(name, []).append((tick, recorded.topic, encode(message, recorded.topic)))
+    return played

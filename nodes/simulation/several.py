@@ -1,0 +1,219 @@
+"""Simulations of several robots with one clock: stepped together, in the order of the plan, as one simulation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nodes.hosting.hosted import EncodedMessage, Out
+from nodes.hosting.timing.clock import Durations
+from nodes.messages import Event
+from nodes.plan.launch_plan import joined
+from nodes.simulation.restart.snapshots import NEVER
+from nodes.simulation.server import SimServer
+from nodes.simulation.services import known_names
+from nodes.transport.rejections import RejectionLog
+from sim_core.support.suggestion import did_you_mean
+
+LARGEST = ("peak_phi", "peak_phidot", "substeps", "peak_solve_residual", "energy_drift", "largest_departure")
+SUMS = ("energy", "watchdog_trips")
+BY_PART = ("milestones", "loads", "beyond_limits", "commands_taken", "commands_refused")  # tables by local names
+FIRST = ("step_too_large", "energy_departure", "safe_since")  # the first simulation that has one
+
+
+class SeveralServers:
+    """Steps the simulations of several namespaces together; each behaves like the simulation of a separate launch.
+
+    parts  {namespace: its simulation}
+
+    Services act on all simulations. Parameters are named with their namespace, "left/arm_damping"; snapshots and
+    descriptions are tables by namespace.
+    """
+
+    def __init__(self, parts: Mapping[str, SimServer]) -> None:
+        self._parts = dict(parts)
+        self.parts: Sequence[SimServer] = list(parts.values())
+        self._first = self.parts[0]
+        self.refusals = RejectionLog(self._first.name)
+        self._step_times = Durations()
+        for part in self.parts:
+            part.refusals = self.refusals
+        self._services: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "snapshot": lambda args: self._each("snapshot", args),
+            "describe": lambda args: self._each("describe", args),
+            "restore": self._restore,
+            "get_parameters": lambda args: self._parameters(),
+            "set": self._set,
+            "set_parameters": self._set,
+        }
+
+    @property
+    def out(self) -> Out:
+        """Called with each (topic, encoded message) at once when a simulation publishes it."""
+        return self._first.out
+
+    @out.setter
+    def out(self, out: Out) -> None:
+        for part in self.parts:
+            part.out = out
+
+    @property
+    def code_hash(self) -> str:
+        """Hash of the robots' equations."""
+        return " ".join(part.code_hash for part in self.parts)
+
+    @property
+    def tick(self) -> int:
+        """Number of steps since the start or the last reset."""
+        return self._first.tick
+
+    @property
+    def time(self) -> float:
+        """Simulation time, s."""
+        return self._first.time
+
+    @property
+    def runs(self) -> bool:
+        """Whether to take a step."""
+        return self._first.runs
+
+    @property
+    def steps_left(self) -> int:
+        """Number of steps still to take while paused."""
+        return self._first.steps_left
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds per wall second, in mode realtime."""
+        return self._first.speed
+
+    @property
+    def state(self) -> str:
+        """ "safe" where the actuators of any robot are in their safe mode, otherwise the state of all simulations."""
+        return "safe" if any(part.state == "safe" for part in self.parts) else self._first.state
+
+    @property
+    def detail(self) -> str:
+        """One line on the reason of the present state, with the namespaces that it concerns."""
+        safe = [f"{name}: {part.detail}" for name, part in self._parts.items() if part.state == "safe"]
+        return "; ".join(safe) or self._first.detail
+
+    def start(self, restarts: bool = False) -> None:
+        """Publish the descriptions and the initial states."""
+        for part in self.parts:
+            part.start(restarts)
+
+    def next_snapshot(self, tick: int) -> int:
+        """No tick: runs of several robots take no snapshots, and are not restarted from recordings."""
+        return NEVER
+
+    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+        """Does nothing, see `next_snapshot`."""
+
+    def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
+        """Raises ValueError, see `next_snapshot`."""
+        raise ValueError("a run of several robots cannot be restarted from a snapshot")
+
+    def step(self) -> None:
+        """Advance every simulation by one step."""
+        began = time.perf_counter_ns()
+        for part in self.parts:
+            part.step()
+        self._step_times.add(time.perf_counter_ns() - began)
+
+    def publish_state(self) -> None:
+        """Publish the present states and poses."""
+        for part in self.parts:
+            part.publish_state()
+
+    def publish_events(self, events: Iterable[Event]) -> None:
+        """Publish events with the present simulation time, for every robot."""
+        found = list(events)
+        for part in self.parts:
+            part.publish_events(found)
+
+    def forget(self, source: str) -> None:
+        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
+        for part in self.parts:
+            part.forget(source)
+
+    def restart_pace(self) -> None:
+        """Restart the measurement of the real-time factor."""
+        for part in self.parts:
+            part.restart_pace()
+
+    def request(self, name: str, args: dict[str, Any]) -> Any:
+        """Response to a service call. ValueError, one line, to refuse."""
+        if (service := self._services.get(name)) is not None:
+            return service(args)
+        responses = [part.request(name, args) for part in self.parts]
+        return responses[0]
+
+    def status(self) -> dict[str, Any]:
+        """Status of all simulations together, and of each under `simulations`: SI units, plain data."""
+        each = {name: part.status() for name, part in self._parts.items()}
+        statuses = list(each.values())
+        merged = dict(statuses[0])
+        merged |= {key: max(status[key] for status in statuses) for key in LARGEST}
+        merged |= {key: sum(status[key] for status in statuses) for key in SUMS}
+        merged |= {key: next((s[key] for s in statuses if s[key]), statuses[0][key]) for key in FIRST}
+        merged |= {key: _with_namespaces(each, key) for key in BY_PART}
+        merged["commanded_by"] = {name: status["commanded_by"] for name, status in each.items()}
+        return {**merged, **self.timing(), "state": self.state, "simulations": each}
+
+    def timing(self) -> dict[str, float | None]:
+        """Quantiles of the time of a step of all simulations, and the longest round trips, s."""
+        each = [part.timing() for part in self.parts]
+        trips = {key: [t for timing in each if (t := timing[key]) is not None] for key in each[0]}
+        return {
+            **{key: max(found) if found else None for key, found in trips.items()},
+            "step_p50_s": self._step_times.quantile_s(0.50),
+            "step_p99_s": self._step_times.quantile_s(0.99),
+            "step_max_s": self._step_times.largest_s,
+        }
+
+    def counters(self) -> dict[str, int]:
+        """Number of watchdog trips and of accepted commands, of all robots."""
+        each = [part.counters() for part in self.parts]
+        return {key: sum(counters[key] for counters in each) for key in each[0]}
+
+    def _each(self, service: str, args: dict[str, Any]) -> dict[str, Any]:
+        return {name: part.request(service, args) for name, part in self._parts.items()}
+
+    def _restore(self, args: dict[str, Any]) -> None:
+        known_names(args, ["state"], "restore")
+        state = args.get("state")
+        if not isinstance(state, dict) or set(state) != set(self._parts):
+            raise ValueError(f"restore: needs state, a table of snapshots by namespace: {', '.join(self._parts)}")
+        before = self._each("snapshot", {})
+        try:
+            for name, part in self._parts.items():
+                part.request("restore", {"state": state[name]})
+        except ValueError:
+            for name, part in self._parts.items():
+                part.request("restore", {"state": before[name]})
+            raise
+
+    def _parameters(self) -> dict[str, float]:
+        return _with_namespaces(self._each("get_parameters", {}))
+
+    def _set(self, args: dict[str, Any]) -> dict[str, float]:
+        known = self._parameters()
+        for key in args:
+            if key not in known:
+                raise ValueError(f"set: no parameter {key!r}{did_you_mean(key, known)}; known are {', '.join(known)}")
+        for name, part in self._parts.items():
+            own = {key.removeprefix(f"{name}/"): value for key, value in args.items() if key.startswith(f"{name}/")}
+            if own:
+                part.request("set", own)
+        return self._parameters()
+
+
+def _with_namespaces(tables: Mapping[str, Mapping[str, Any]], key: str | None = None) -> dict[str, Any]:
+    """The tables of all namespaces in one, their keys with the namespace; `key` selects a table inside of each."""
+    return {
+        joined(namespace, name): value
+        for namespace, table in tables.items()
+        for name, value in (table if key is None else table[key]).items()
+    }
