@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +17,10 @@ from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
 
+STATE = (
+    "_refused", "_commands", "_host", "_switched_on", "_first_state", "_origin", "_has_started", "_received",
+    "_waiting",
+)  # fmt: skip
 MOST_WAITING = 4096  # commands that are delayed at one time
 
 
@@ -133,6 +138,15 @@ class Hardware(Node):
             self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
         self._begin(time)
         return None
+
+    def snapshot(self) -> Any:
+        own = {name: getattr(self, name) for name in STATE}
+        return {"own": own, "plant": self._plant.snapshot(), "sensors": self._sensors.snapshot()}
+
+    def restore(self, state: Any) -> None:
+        vars(self).update(state["own"])
+        self._plant.restore(state["plant"])
+        self._sensors.restore(state["sensors"])
 
     def _begin(self, time: float) -> None:
         self._plant.reset()

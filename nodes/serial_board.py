@@ -246,7 +246,7 @@ class SerialBoard(Node):
             self._odometry = Odometry(self._robot, self._place)
         found = self._odometry
         found.take(frame)
-        stamp = self._clock.ours(1e-3 * found.millis, self._time)
+        stamp = self._clock.to_local(1e-3 * found.millis, self._time)
         if stamp < 0.0 or self._time <= self._published_at:  # before the run begins, or while it is paused
             return
         self._published_at = self._time

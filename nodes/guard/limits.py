@@ -1,0 +1,228 @@
+"""The envelope of a guard: limits of each joint, and linear inequalities A q <= b of joint combinations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sim_core.tables import Range
+
+Vector = NDArray[np.float64]
+VELOCITY_MARGIN = 0.2  # default margin of a velocity limit, as a share of it
+Positive = Annotated[float, Range(1e-9, 1e9)]
+NotNegative = Annotated[float, Range(0.0, 1e9)]
+Millis = Annotated[float, Range(0.0, 1e7, "ms")]
+
+
+class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Limits of one joint; a limit that is left out does not apply. Units: rad or m, s, N m or N.
+
+    actuator            its actuator; empty: the one with the joint's name
+    lower, upper        range of its position
+    velocity            largest speed
+    acceleration        largest acceleration of the setpoint of a position or velocity servo
+    effort              largest effort
+    effort_rate         largest rate of the effort
+    tracking_error      largest distance of the measured position from the setpoint of a position servo
+    deceleration        deceleration of a controlled stop, which the motor can always give
+    free_acceleration   largest acceleration that permitted efforts cause within `delay_ms`, in the mode effort
+    servo               whether the actuator takes velocities, by which it is stopped; otherwise by zero effort. By
+                        default as the robot's description has it, and true in a driver's process
+    margin              largest distance beyond lower and upper that the robot permits
+    velocity_margin     largest excess of the velocity limit that the robot permits; by default a fifth of it
+    """
+
+    actuator: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    velocity: Positive | None = None
+    acceleration: Positive | None = None
+    effort: NotNegative | None = None
+    effort_rate: Positive | None = None
+    tracking_error: Positive | None = None
+    deceleration: Positive = 10.0
+    free_acceleration: NotNegative | None = None
+    servo: bool | None = None
+    margin: NotNegative = 0.02
+    velocity_margin: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
+            raise ValueError(f"lower is {self.lower:g} and upper is {self.upper:g}; lower must be below upper")
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any limit is given."""
+        given = self.lower, self.upper, self.velocity, self.acceleration, self.effort, self.effort_rate
+        return any(limit is not None for limit in (*given, self.tracking_error))
+
+
+class KeepOut(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """An inequality that keeps joint combinations out: the sum of coefficient times position is at most `most`.
+
+    name    its name, for events
+    joints  {joint: coefficient}
+    most    largest permitted sum
+    """
+
+    name: str
+    joints: dict[str, float]
+    most: float
+
+
+class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Limits of a guard: of each joint, of joint combinations, and of the age of commands.
+
+    joints             {joint: its limits}
+    keep_out           inequalities of joint combinations
+    max_age_ms         largest age of a command, from the state that it was computed from; 0 for any
+    heartbeat_ms       longest time between two commands to an actuator before a controlled stop; 0 for any
+    state_ms           longest time between two measured states before a controlled stop; 0 for any
+    delay_ms           time from a measurement to the effect of a command that answers it
+    enable_timeout_ms  longest time between two messages `enable` with pressed = true before a controlled stop; 0: no
+                       enabling switch is needed
+    enable_file        file whose text is 1 while the enabling switch is pressed, such as the value of a GPIO line;
+                       empty for none
+    """
+
+    joints: dict[str, JointLimits] = {}
+    keep_out: list[KeepOut] = []
+    max_age_ms: Millis = 0.0
+    heartbeat_ms: Millis = 0.0
+    state_ms: Millis = 0.0
+    delay_ms: Millis = 5.0
+    enable_timeout_ms: Millis = 0.0
+    enable_file: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.joints:
+            raise ValueError(
+                "key 'joints' is missing: a guard needs limits, as in joints.elbow = { lower = -1.5, upper = 1.5, "
+                "velocity = 2.0 }"
+            )
+        for name, limits in self.joints.items():
+            if not limits.has_any:
+                raise ValueError(
+                    f"key 'joints.{name}' has no limit; give at least one of lower, upper, velocity, acceleration, "
+                    "effort, effort_rate, tracking_error"
+                )
+        for number, row in enumerate(self.keep_out):
+            key = f"key 'keep_out[{number}].joints'"
+            if not any(row.joints.values()):
+                raise ValueError(f"{key}: at least one joint needs a coefficient other than 0")
+            for joint in row.joints:
+                if joint not in self.joints:
+                    raise ValueError(f"{key}: {joint!r} is not in 'joints'; they are {', '.join(self.joints)}")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The limits of n joints as arrays; infinite where a limit does not apply.
+
+    A, b     inequalities A q <= b: first the upper limits, then the lower ones, then `keep_out`; shapes (r, n), (r,)
+    slack    (r,) excess of A q over b that the margins permit
+    names    names of the inequalities, for events
+    driven   names of the joints' actuators
+    """
+
+    joints: tuple[str, ...]
+    driven: tuple[str, ...]
+    velocity: Vector
+    acceleration: Vector
+    effort: Vector
+    effort_rate: Vector
+    tracking_error: Vector
+    deceleration: Vector
+    free_acceleration: Vector
+    margin: Vector
+    velocity_margin: Vector
+    lower: Vector
+    upper: Vector
+    A: Vector
+    b: Vector
+    slack: Vector
+    names: tuple[str, ...]
+
+    def farthest(self, low: Vector, high: Vector) -> Vector:
+        """Largest A q over the box low <= q <= high, (r,)."""
+        return np.asarray(np.maximum(self.A * low, self.A * high).sum(axis=1))
+
+    def outside(self, position: Vector) -> str:
+        """One line on the first inequality that these positions (n,) leave by more than its slack; "" for none."""
+        excess = self.A @ position - self.b - self.slack
+        if not (excess > 0.0).any():
+            return ""
+        row = int(excess.argmax())
+        return f"{self.names[row]}: {float(self.A[row] @ position):.4g}, at most {self.b[row]:.4g}"
+
+
+def envelope_of(params: GuardParams) -> Envelope:
+    """The limits of a guard as arrays."""
+    joints, limits = tuple(params.joints), list(params.joints.values())
+    n = len(joints)
+    lower = -_array([None if each.lower is None else -each.lower for each in limits])
+    upper = _array([each.upper for each in limits])
+    velocity = _array([each.velocity for each in limits])
+    margin = np.array([each.margin for each in limits])
+    ends = [
+        *((np.eye(n)[k], upper[k], f"upper of {joints[k]}") for k in range(n) if np.isfinite(upper[k])),
+        *((-np.eye(n)[k], -lower[k], f"lower of {joints[k]}") for k in range(n) if np.isfinite(lower[k])),
+    ]
+    ends += [
+        (np.array([row.joints.get(joint, 0.0) for joint in joints]), row.most, f"keep_out {row.name}")
+        for row in params.keep_out
+    ]
+    A = np.array([end[0] for end in ends]).reshape(len(ends), n)
+    return Envelope(
+        joints=joints,
+        driven=tuple(each.actuator or joint for joint, each in params.joints.items()),
+        velocity=velocity,
+        acceleration=_array([each.acceleration for each in limits]),
+        effort=_array([each.effort for each in limits]),
+        effort_rate=_array([each.effort_rate for each in limits]),
+        tracking_error=_array([each.tracking_error for each in limits]),
+        deceleration=np.array([each.deceleration for each in limits]),
+        free_acceleration=np.array(
+            [each.acceleration or 0.0 if each.free_acceleration is None else each.free_acceleration for each in limits]
+        ),
+        margin=margin,
+        velocity_margin=_array(
+            [
+                None if each.velocity is None else _first(each.velocity_margin, VELOCITY_MARGIN * each.velocity)
+                for each in limits
+            ]
+        ),
+        lower=lower,
+        upper=upper,
+        A=A,
+        b=np.array([end[1] for end in ends]),
+        slack=np.abs(A) @ margin,
+        names=tuple(end[2] for end in ends),
+    )
+
+
+def _first(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _array(values: Sequence[float | None]) -> Vector:
+    return np.array([math.inf if value is None else value for value in values], dtype=float)
+
+
+def missing_joint(params: GuardParams, actuators: Mapping[str, str]) -> str:
+    """One line on the first joint of the guard that the robot does not drive; "" for none.
+
+    actuators  {actuator: its joint} of the robot
+    """
+    for joint, limits in params.joints.items():
+        name = limits.actuator or joint
+        if actuators.get(name) != joint:
+            known = ", ".join(sorted(actuators)) or "none"
+            return f"key 'joints.{joint}': the robot has no actuator {name!r} on this joint; its actuators are {known}"
+    return ""

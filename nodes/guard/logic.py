@@ -1,0 +1,341 @@
+"""The guard: takes commands and measured states, and returns the commands that are safe to give to the motors.
+
+It has no clock, socket or message of its own; the node and the driver's process pass the time, in seconds, of one
+clock. Commands within the limits pass unchanged. Outside them they are clamped, or the guard stops the robot and stays
+stopped until it is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.guard.limits import GuardParams, Vector, envelope_of
+from nodes.guard.setpoints import HOLD_S, Setpoints
+from nodes.guard.watching import violation
+
+NONE, EFFORT, VELOCITY, POSITION = range(4)
+MODES = ("", "effort", "velocity", "position")
+FIRST_PERIOD_S = 1e-3  # until two states have come
+AGAIN_S = 1.0  # time between two reports of one limit of one joint, s
+STATE = (
+    "_mode", "_goal", "_rate", "_given", "_commanded_at", "_position", "_velocity", "_seen_at", "_period",
+    "_enabled_at", "_switch", "_pending", "_reported", "stopped", "clamps", "stops",
+)  # fmt: skip
+
+
+class Intervention(NamedTuple):
+    """An intervention of the guard.
+
+    kind    "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
+    cause   limit in force, such as "velocity" or "heartbeat"
+    joint   joint that it is about, "" for none
+    asked   commanded value, None for none
+    given   value in its place
+    line    one line for the user
+    """
+
+    kind: str
+    cause: str
+    line: str
+    joint: str = ""
+    asked: float | None = None
+    given: float | None = None
+
+
+class Guarded(NamedTuple):
+    """A command for the motors: mode, actuators, and one value for each."""
+
+    mode: str
+    names: list[str]
+    values: list[float]
+
+
+class CommandGuard:
+    """The guard of one robot.
+
+    has_servo      actuators that take velocities and positions; others are stopped by zero effort
+    interventions  interventions that were not reported yet; the caller takes them
+    stopped        cause of the stop that is not acknowledged, "" for none
+    clamps, stops  number of clamped values, and of stops
+    """
+
+    def __init__(self, params: GuardParams, has_servo: Collection[str] | None = None) -> None:
+        self.params, self.envelope = params, envelope_of(params)
+        n = len(self.envelope.joints)
+        self.has_servo = has_servo
+        self.interventions: deque[Intervention] = deque(maxlen=256)
+        self._index = {name: k for k, name in enumerate(self.envelope.driven)}
+        self._setpoints = Setpoints(self.envelope)
+        self._mode = np.zeros(n, dtype=int)
+        self._goal, self._rate, self._given, self._position, self._velocity = np.zeros((5, n))
+        self._commanded_at = np.zeros(n)
+        self._seen_at: float | None = None
+        self._enabled_at, self._switch = -np.inf, True
+        self._period = FIRST_PERIOD_S
+        self._pending: tuple[float, Vector, Vector, Vector, Vector] | None = None
+        self._reported: dict[tuple[str, str], float] = {}
+        self.stopped = ""
+        self.clamps = self.stops = 0
+
+    @property
+    def indices(self) -> dict[str, int]:
+        """{actuator: number of its joint}."""
+        return self._index
+
+    # -- what arrives
+
+    def see(self, now: float, joints: Sequence[str], position: Sequence[float], velocity: Sequence[float]) -> None:
+        """Take a measured state: positions, rad or m, and velocities, rad/s or m/s, of the named joints."""
+        self._commit(now)
+        where = {joint: k for k, joint in enumerate(joints)}
+        for k, joint in enumerate(self.envelope.joints):
+            if joint in where:
+                self._position[k], self._velocity[k] = position[where[joint]], velocity[where[joint]]
+        if self._seen_at is not None and now > self._seen_at:
+            self._period = min(now - self._seen_at, HOLD_S)
+        self._seen_at = now
+
+    def enable(self, now: float, pressed: bool) -> None:
+        """Take a message of the enabling switch."""
+        self._enabled_at = now if pressed else -np.inf
+
+    def switch(self, pressed: bool) -> None:
+        """Take the state of the enabling switch's file."""
+        self._switch = pressed
+
+    def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
+        """Take a command; returns the commands to give to the motors in its place.
+
+        age_s  time since the state that it was computed from, s
+        """
+        limit_s = 1e-3 * self.params.max_age_ms
+        if limit_s and age_s > limit_s:
+            line = f"a command is {1e3 * age_s:.0f} ms old, limit {self.params.max_age_ms:g} ms: it is not passed on"
+            self._report(now, Intervention("guard_rejected", "max_age", line))
+            return []
+        if len(names) != len(values) or not np.isfinite(values).all() or mode not in MODES[1:]:
+            line = (
+                f"a {mode} command of {len(names)} names and {len(values)} values, or not finite: it is not passed on"
+            )
+            self._report(now, Intervention("guard_rejected", "value", line))
+            return []
+        if self.stopped:
+            return []
+        known = [k for k, name in enumerate(names) if name in self._index]
+        if known and self._seen_at is None:
+            line = "a command came before the first measured state: it is not passed on"
+            self._report(now, Intervention("guard_rejected", "state", line))
+            return []
+        self._commit(now)
+        number = MODES.index(mode)
+        for k in known:
+            self._set(now, self._index[names[k]], number, values[k])
+        free = [k for k in range(len(names)) if names[k] not in self._index]
+        passed = [Guarded(mode, [names[k] for k in free], [values[k] for k in free])] if free else []
+        return [*passed, *(self._advance(now, [self._index[names[k]] for k in known]) if known else [])]
+
+    def _set(self, now: float, joint: int, mode: int, value: float) -> None:
+        before = self._mode[joint]
+        if mode != before:
+            self._mode[joint] = mode
+            if mode == EFFORT:
+                self._given[joint] = 0.0
+            elif before not in (VELOCITY, POSITION):
+                limit = self.envelope.velocity[joint]
+                v = float(np.clip(self._velocity[joint], -limit, limit))
+                self._setpoints.begin(joint, now, float(self._position[joint]), v)
+        elapsed = now - self._commanded_at[joint]
+        moves = mode == POSITION == before and 0.0 < elapsed <= HOLD_S
+        if elapsed > 0.0 or mode != before:
+            self._rate[joint] = (value - self._goal[joint]) / elapsed if moves else 0.0
+        self._goal[joint], self._commanded_at[joint] = value, now
+
+    # -- what is done about it
+
+    def check(self, now: float) -> list[Guarded]:
+        """Check motion, silence and enabling switch at the time `now`; returns commands for the motors.
+
+        While no limit is in force these are none: commands are passed on as they are taken.
+        """
+        self._commit(now)
+        if not self.stopped and (cause := self._cause(now)):
+            return self.stop(now, *cause)
+        if self.stopped:
+            return self._brake(now)
+        x, v = self._setpoints.x, self._setpoints.v
+        turns = (self._mode == VELOCITY) & ((v != 0.0) | (self._goal != 0.0))
+        behind = (self._mode == POSITION) & (x != self._goal)
+        if not (turns | behind).any():
+            return []
+        before = self._given.copy()
+        sent = self._advance(now, np.flatnonzero(turns | behind).tolist(), quietly=True)
+        return sent if self._pending is None or (self._pending[4] != before).any() else []
+
+    def _cause(self, now: float) -> tuple[str, str] | None:
+        """(cause, one line) of a stop that is due, None for none."""
+        params, active = self.params, self._mode != NONE
+        if not active.any():
+            return None
+        if not self._switch:
+            return "enable_file", "the enabling switch is released"
+        if params.enable_timeout_ms and now - self._enabled_at > 1e-3 * params.enable_timeout_ms:
+            return "enable", f"the enabling switch was not pressed for {params.enable_timeout_ms:g} ms"
+        if params.heartbeat_ms:
+            silent = active & (now - self._commanded_at > 1e-3 * params.heartbeat_ms)
+            if silent.any():
+                name = self.envelope.driven[int(silent.argmax())]
+                return "heartbeat", f"no command to {name} for {params.heartbeat_ms:g} ms"
+        if params.state_ms and self._seen_at is not None and now - self._seen_at > 1e-3 * params.state_ms:
+            return "state", f"no measured state for {params.state_ms:g} ms"
+        tracked = (self._mode == POSITION) & (np.abs(self._position - self._setpoints.x) > self.envelope.tracking_error)
+        if tracked.any():
+            k = int(tracked.argmax())
+            error = abs(self._position[k] - self._setpoints.x[k])
+            limit = self.envelope.tracking_error[k]
+            return "tracking_error", f"{self.envelope.joints[k]} is {error:.4g} off its setpoint, limit {limit:.4g}"
+        limit_name, line = violation(
+            self.envelope, 1e-3 * params.delay_ms, self._position, self._velocity, self._mode <= EFFORT
+        )
+        return (limit_name, line) if limit_name else None
+
+    def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
+        """Begin a controlled stop, latched until it is acknowledged; returns the first commands of it."""
+        self._commit(now)
+        if self.stopped:
+            return self._brake(now)
+        self.stopped = cause
+        self.stops += 1
+        self.interventions.append(Intervention("guard_stop", cause, f"{line}: controlled stop"))
+        return [*self._begin_braking(now, cause), *self._brake(now)]
+
+    def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
+        """Set the setpoints from which joints brake; returns commands that release an effort along the motion."""
+        released = []
+        for k, name in enumerate(self.envelope.driven):
+            if self._mode[k] in (NONE, EFFORT) and self._has_servo(k, name):
+                if self._mode[k] == EFFORT and self._given[k] * self._velocity[k] > 0.0:
+                    released.append(name)
+                self._mode[k] = VELOCITY
+                self._setpoints.begin(k, now, float(self._position[k]), float(self._velocity[k]))
+            elif self._mode[k] == POSITION and cause == "tracking_error":
+                self._setpoints.begin(k, now, float(self._position[k]), float(self._velocity[k]))
+        self._setpoints.moved_at[:] = now
+        return [Guarded("effort", released, [0.0] * len(released))] if released else []
+
+    def _has_servo(self, joint: int, actuator: str) -> bool:
+        given = self.params.joints[self.envelope.joints[joint]].servo
+        return (self.has_servo is None or actuator in self.has_servo) if given is None else given
+
+    def _brake(self, now: float) -> list[Guarded]:
+        x, v, moved_at = self._setpoints.braked(now)
+        given = np.where(self._mode == POSITION, x, np.where(self._mode == VELOCITY, v, 0.0))
+        self._pending = now, x, v, moved_at, given
+        return self._commands(given, np.flatnonzero(self._mode != NONE).tolist())
+
+    def acknowledge(self, now: float) -> None:
+        """End the stop. ValueError, one line, while the robot is outside its limits."""
+        if not self.stopped:
+            return
+        if self._seen_at is not None and (line := self.envelope.outside(self._position)):
+            raise ValueError(f"the robot is outside its limits, {line}: move it back first")
+        cause, self.stopped = self.stopped, ""
+        self._mode[:] = NONE
+        self._pending = None
+        self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
+
+    def reset(self) -> None:
+        """Begin anew, after simulation time was set back. A stop remains."""
+        kept = self.stopped, self.clamps, self.stops
+        self.restore(CommandGuard(self.params, self.has_servo).snapshot())
+        self.stopped, self.clamps, self.stops = kept
+
+    def snapshot(self) -> dict[str, Any]:
+        """State of the guard as plain data and arrays."""
+        setpoints = self._setpoints
+        return {
+            **{name: getattr(self, name) for name in STATE},
+            "setpoints": [setpoints.x, setpoints.v, setpoints.moved_at],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        for name in STATE:
+            setattr(self, name, state[name])
+        self._setpoints.x, self._setpoints.v, self._setpoints.moved_at = state["setpoints"]
+
+    # -- setpoints and efforts
+
+    def _commit(self, now: float) -> None:
+        """Make the values given at an earlier time those that the next ones start from."""
+        if self._pending is not None and now > self._pending[0]:
+            setpoints = self._setpoints
+            setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
+            self._pending = None
+
+    def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
+        """Values of these joints at the time `now`, within the limits."""
+        limits, setpoints = self.envelope, self._setpoints
+        chosen = np.zeros(len(limits.joints), dtype=bool)
+        chosen[list(joints)] = True
+        if self._pending is None:
+            x, v, moved_at, given = setpoints.x, setpoints.v, setpoints.moved_at, self._given.copy()
+        else:
+            _, x, v, moved_at, given = self._pending
+            chosen |= moved_at == now
+        servo = chosen & (self._mode >= VELOCITY)
+        if servo.any():
+            rate = np.where(now - self._commanded_at <= HOLD_S, self._rate, 0.0)
+            x, v, moved_at, causes = setpoints.towards(
+                now, self._period, self._goal, rate, self._mode == POSITION, servo
+            )
+            value = np.where(self._mode == POSITION, x, v)
+            given = np.where(servo, value, given)
+            if not quietly:
+                self._clamped(now, causes, given)
+        pushed = chosen & (self._mode == EFFORT)
+        if pushed.any():
+            given, moved_at = self._efforts(now, pushed, given), np.where(pushed, now, moved_at)
+        self._pending = now, x, v, moved_at, given
+        return self._commands(given, np.flatnonzero(chosen).tolist())
+
+    def _efforts(self, now: float, pushed: NDArray[np.bool_], given: Vector) -> Vector:
+        limits = self.envelope
+        step = limits.effort_rate * np.clip(now - self._setpoints.moved_at, 1e-9, HOLD_S)
+        low, high = np.maximum(self._given - step, -limits.effort), np.minimum(self._given + step, limits.effort)
+        value = np.where(pushed, np.clip(self._goal, np.minimum(low, limits.effort), np.maximum(high, low)), given)
+        causes = {
+            k: "effort" if abs(self._goal[k]) > limits.effort[k] else "effort_rate"
+            for k in np.flatnonzero(pushed & (value != self._goal)).tolist()
+        }
+        self._clamped(now, causes, value)
+        return value
+
+    def _clamped(self, now: float, causes: dict[int, str], given: Vector) -> None:
+        self.clamps += len(causes)
+        for k, cause in causes.items():
+            joint, asked, value = self.envelope.joints[k], float(self._goal[k]), float(given[k])
+            line = f"{MODES[self._mode[k]]} {asked:.4g} of {joint} is limited by {cause}: {value:.4g}"
+            self._report(now, Intervention("guard_clamp", cause, line, joint, asked, value))
+
+    def _commands(self, given: Vector, joints: Sequence[int]) -> list[Guarded]:
+        """The values of these joints as commands, one for each mode."""
+        found = []
+        for number in (EFFORT, VELOCITY, POSITION):
+            chosen = [k for k in joints if self._mode[k] == number]
+            if chosen:
+                names = [self.envelope.driven[k] for k in chosen]
+                found.append(Guarded(MODES[number], names, [float(given[k]) for k in chosen]))
+        return found
+
+    def _report(self, now: float, intervention: Intervention) -> None:
+        """Report an intervention, unless the same limit of the same joint was in force less than AGAIN_S ago."""
+        key = intervention.cause, intervention.joint
+        before = self._reported.get(key)
+        self._reported[key] = now
+        if before is None or not 0.0 <= now - before < AGAIN_S:
+            self.interventions.append(intervention)

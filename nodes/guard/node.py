@@ -1,0 +1,144 @@
+"""The guard as a node: it receives `raw_command`, and publishes the guarded `command`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from nodes.guard.limits import GuardParams, missing_joint
+from nodes.guard.logic import CommandGuard, Guarded, Intervention
+from nodes.messages import Description, Enable, Event, JointCommand, Message, RobotState
+from nodes.node import Context, Node, Outgoing
+
+if TYPE_CHECKING:
+    from nodes.plan.launch_plan import Plan
+
+
+def check_params(params: GuardParams, plan: Plan) -> None:
+    """Raise ValueError, one line, for limits that do not fit the plan's robot or its mode."""
+    if params.enable_file and plan.sim.mode != "realtime":
+        raise ValueError(f"key 'enable_file': it is read in mode realtime, and the plan's is {plan.sim.mode!r}")
+    if plan.sim.robot and (line := missing_joint(params, actuators_of(plan))):
+        raise ValueError(line)
+
+
+def actuators_of(plan: Plan) -> dict[str, str]:
+    """{actuator: its joint} of the plan's robot, without switches."""
+    from robots.registry import build  # imported here, since the node's own process does not need it
+
+    sim = plan.sim
+    return {each.name: each.joint for each in build(sim.robot, **sim.parameters).actuators if each.joint}
+
+
+def event_of(intervention: Intervention, name: str) -> Event:
+    """The event of an intervention of the guard `name`."""
+    asked, given = intervention.asked, intervention.given
+    return Event(
+        kind=intervention.kind,
+        node=name,
+        key=intervention.cause,
+        part=intervention.joint,
+        old="" if asked is None else msgspec.json.encode(asked).decode(),
+        new="" if given is None else msgspec.json.encode(given).decode(),
+        detail=intervention.line,
+    )
+
+
+class Guard(Node):
+    """Passes commands on to the robot while they and the measured motion are inside the limits.
+
+    Outside them it clamps the command, or stops the robot along its braking distance; a stop lasts until it is
+    acknowledged, by `armswing estop --release`. Each intervention is an event. Controllers publish to it by
+    `remap = { command = "raw_command" }`; to watch what the robot measures instead of its model, the guard has
+    `remap = { state = "measured_state" }`.
+    """
+
+    subscribes = {"description": Description, "state": RobotState, "raw_command": JointCommand, "enable": Enable}
+    publishes = {"command": JointCommand, "event": Event}
+    services = {
+        "estop": "stop the robot, until released: reason = text",
+        "release": "acknowledge a stop, once its cause is gone",
+    }
+    Params = GuardParams
+
+    @classmethod
+    def check(cls, params: GuardParams, plan: Plan) -> None:
+        check_params(params, plan)
+
+    @classmethod
+    def commands(cls, params: GuardParams, plan: Plan) -> Collection[str] | None:
+        return None
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context = context
+        self._guard = CommandGuard(context.params)
+        self._now = 0.0
+        self._answers: int | None = None
+        self._due: list[Guarded] = []  # first commands of an emergency stop
+        return None
+
+    def on_parameters(self, params: GuardParams) -> Outgoing:
+        raise ValueError("the limits of a guard are fixed during a run; set them in the launch file")
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._now = time
+        self._guard.reset()
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        guard = self._guard
+        if isinstance(message, RobotState):
+            self._now, self._answers = message.timestamp, message.seq
+            if self._context.params.enable_file:
+                guard.switch(is_pressed(self._context.params.enable_file))
+            guard.see(self._now, message.name, message.position, message.velocity)
+            due, self._due = self._due, []
+            return self._sent([*due, *guard.check(self._now)])
+        if isinstance(message, JointCommand):
+            age_s = self._now - message.timestamp
+            return self._sent(guard.take(self._now, message.mode, message.name, message.value, age_s), message)
+        if isinstance(message, Enable):
+            guard.enable(self._now, message.pressed)
+        elif isinstance(message, Description):
+            guard.has_servo = {each.name for each in message.actuators if "velocity" in each.modes}
+        return None
+
+    def on_request(self, name: str, args: dict[str, Any]) -> Any:
+        if name == "release":
+            self._guard.acknowledge(self._now)
+            return None
+        self._due += self._guard.stop(self._now, "estop", str(args.get("reason") or "emergency stop"))
+        return "controlled stop"
+
+    def _sent(self, guarded: Iterable[Guarded], answered: JointCommand | None = None) -> Iterator[tuple[str, Message]]:
+        state_seq = self._answers if answered is None else answered.state_seq
+        for mode, names, values in guarded:
+            yield "command", JointCommand(mode=mode, name=names, value=values, state_seq=state_seq)  # type: ignore[arg-type]
+        while self._guard.interventions:
+            intervention = self._guard.interventions.popleft()
+            if intervention.kind != "guard_clamp":
+                self._context.warn(intervention.line)
+            yield "event", event_of(intervention, self._context.name)
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Clamped values, and controlled stops."""
+        return {"clamps": self._guard.clamps, "stops": self._guard.stops}
+
+    def snapshot(self) -> Any:
+        return {"guard": self._guard.snapshot(), "now": self._now, "answers": self._answers}
+
+    def restore(self, state: Any) -> None:
+        self._guard.restore(state["guard"])
+        self._now, self._answers = state["now"], state["answers"]
+
+
+def is_pressed(file: str) -> bool:
+    """Whether the file of an enabling switch contains 1. A file that cannot be read counts as released."""
+    try:
+        with open(file, encoding="ascii") as opened:
+            return opened.read(16).strip() == "1"
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,112 @@
+"""Setpoints of position and velocity servos that follow the commands, and can always be stopped inside the envelope."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.guard.limits import Envelope, Vector
+
+HOLD_S = 0.05  # longest time since a setpoint's last motion that counts for its speed, s
+EXACT = 1e-9  # relative rounding of speeds
+
+
+class Setpoints:
+    """Position x and velocity v of the setpoint of each of n joints.
+
+    A setpoint may move only so that braking with `deceleration` keeps it inside the envelope: with the stopping point
+    s = x + v |v| / (2 deceleration), the largest A q over the box between x and s is at most b. Braking from such a
+    motion keeps this true, so that a stop is always possible.
+
+    x, v      (n,) present setpoints, rad or m, rad/s or m/s
+    moved_at  (n,) times of their last motion, s
+    """
+
+    def __init__(self, envelope: Envelope) -> None:
+        n = len(envelope.joints)
+        self._envelope = envelope
+        self.x, self.v, self.moved_at = np.zeros(n), np.zeros(n), np.zeros(n)
+
+    def begin(self, index: int, now: float, x: float, v: float) -> None:
+        """Start the setpoint of one joint at a position and velocity."""
+        self.x[index], self.v[index], self.moved_at[index] = x, v, now - HOLD_S
+
+    def towards(
+        self,
+        now: float,
+        period: float,
+        goal: Vector,
+        rate: Vector,
+        by_position: NDArray[np.bool_],
+        moving: NDArray[np.bool_],
+    ) -> tuple[Vector, Vector, Vector, dict[int, str]]:
+        """Setpoints at the time `now` on the way to the goals: x, v (n,), the times of motion, {joint: limit in force}.
+
+        period       time since the previous state, s: a setpoint that is limited moves for no longer
+        goal         (n,) positions, rad or m, or velocities, rad/s or m/s
+        rate         (n,) rates at which commanded positions move, rad/s or m/s
+        by_position  (n,) whether the goal is a position
+        moving       (n,) joints whose setpoints move; the others stay
+        """
+        limits = self._envelope
+        since = np.clip(now - self.moved_at, 1e-9, HOLD_S)
+        step = np.minimum(since, period)
+        dt = np.where(by_position, since, step)
+        aim = np.where(by_position, np.clip(goal, limits.lower, limits.upper), goal)
+        need = np.where(by_position, (aim - self.x) / dt, aim)
+        low, high = self._speeds(dt)
+        rounding = EXACT * (1.0 + np.abs(need))
+        passes = (need >= low - rounding) & (need <= high + rounding)
+        dt = np.where(passes, dt, step)
+        brake = np.minimum(limits.acceleration, limits.deceleration)
+        rate = np.clip(np.where(aim == goal, rate, 0.0), -limits.velocity, limits.velocity)
+        left = aim - rate * dt - self.x
+        # the largest v that leaves a braking distance: v dt + v^2 / (2 d) = |left|
+        approach = rate + np.sign(left) * brake * (np.sqrt(dt**2 + 2.0 * np.abs(left) / brake) - dt)
+        v = np.where(passes, need, np.clip(np.where(by_position, approach, need), *self._speeds(dt)))
+        x = np.where(passes & by_position, aim, self.x + v * dt)
+        causes = {
+            k: "velocity" if abs(need[k]) > limits.velocity[k] else "acceleration"
+            for k in np.flatnonzero(moving & ~passes).tolist()
+        }
+        for k in np.flatnonzero(moving & (aim != goal)).tolist():
+            causes[k] = "upper" if goal[k] > aim[k] else "lower"
+        x, v = np.where(moving, x, self.x), np.where(moving, v, self.v)
+        self._keep_in(x, v, dt, moving, causes)
+        return x, v, np.where(moving, now, self.moved_at), causes
+
+    def _speeds(self, dt: Vector) -> tuple[Vector, Vector]:
+        """Lowest and highest velocity that the limits permit after the time dt (n,)."""
+        limits = self._envelope
+        low = np.maximum(self.v - limits.acceleration * dt, -limits.velocity)
+        high = np.minimum(self.v + limits.acceleration * dt, limits.velocity)
+        return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
+
+    def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
+        """Brake, in place, the joints of each inequality that could not be kept after this motion."""
+        limits = self._envelope
+        if not len(limits.b):
+            return
+        before = self._farthest(self.x, self.v)
+        for _ in range(len(limits.b)):  # braking one joint can only lessen what the others reach
+            reach = self._farthest(x, v)
+            broken = (reach > limits.b + EXACT) & (reach > before + EXACT)
+            joints = moving & (limits.A[broken] != 0.0).any(axis=0)
+            braked_v = np.sign(self.v) * np.maximum(np.abs(self.v) - limits.deceleration * dt, 0.0)
+            braked_x = self.x + braked_v * dt
+            if not joints.any() or (np.array_equal(v[joints], braked_v[joints]) and (x == braked_x)[joints].all()):
+                return
+            for row in np.flatnonzero(broken).tolist():
+                for k in np.flatnonzero(joints & (limits.A[row] != 0.0)).tolist():
+                    causes[k] = limits.names[row]
+            x[joints], v[joints] = braked_x[joints], braked_v[joints]
+
+    def _farthest(self, x: Vector, v: Vector) -> Vector:
+        stop = x + v * np.abs(v) / (2.0 * self._envelope.deceleration)
+        return self._envelope.farthest(np.minimum(x, stop), np.maximum(x, stop))
+
+    def braked(self, now: float) -> tuple[Vector, Vector, Vector]:
+        """Setpoints at the time `now` while all brake with `deceleration`: x, v and the times of motion, (n,)."""
+        dt = np.clip(now - self.moved_at, 0.0, HOLD_S)
+        v = np.sign(self.v) * np.maximum(np.abs(self.v) - self._envelope.deceleration * dt, 0.0)
+        return self.x + v * dt, v, np.full_like(self.moved_at, now)

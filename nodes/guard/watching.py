@@ -1,0 +1,41 @@
+"""Checks of the measured motion: whether the robot can still be stopped inside the envelope."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.guard.limits import Envelope, Vector
+
+
+def violation(
+    envelope: Envelope, delay_s: float, position: Vector, velocity: Vector, by_effort: NDArray[np.bool_]
+) -> tuple[str, str]:
+    """(limit, one line) of the first limit that a stop begun now could not keep within its margin; ("", "") for none.
+
+    A joint that moves with v goes on for the delay T, in the mode effort with its free acceleration a, and then brakes
+    with its deceleration d. Upwards it reaches at most
+
+        q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
+
+    position, velocity  (n,) measured motion of the joints
+    by_effort           (n,) joints that are commanded efforts
+    """
+    a = np.where(by_effort, envelope.free_acceleration, 0.0)
+    drift = 0.5 * a * delay_s**2
+    brake = 2.0 * envelope.deceleration
+    up = np.maximum(velocity, 0.0) * delay_s + drift + np.maximum(velocity + a * delay_s, 0.0) ** 2 / brake
+    down = np.maximum(-velocity, 0.0) * delay_s + drift + np.maximum(a * delay_s - velocity, 0.0) ** 2 / brake
+    fast = np.abs(velocity) + a * delay_s > envelope.velocity + envelope.velocity_margin
+    if fast.any():
+        k = int(fast.argmax())
+        line = f"{envelope.joints[k]} moves at {velocity[k]:.4g}, limit {envelope.velocity[k]:.4g}"
+        return f"velocity of {envelope.joints[k]}", line
+    reach = envelope.farthest(position - down, position + up)
+    excess = reach - envelope.b - envelope.slack
+    if (excess > 0.0).any():
+        row = int(excess.argmax())
+        now = float(envelope.A[row] @ position)
+        line = f"{envelope.names[row]}: a stop from {now:.4g} would reach {reach[row]:.4g}, limit {envelope.b[row]:.4g}"
+        return envelope.names[row], line
+    return "", ""

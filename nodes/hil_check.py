@@ -1,0 +1,312 @@
+"""Checks a robot before its first run: limits, signs of motors and encoders, latency of its link, its clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from nodes.hil.clocks.track import ClockTracks
+from nodes.messages import Description, JointCommand, Message, PeerClock, RobotState, Verdict
+from nodes.node import Context, Node, Outgoing
+
+if TYPE_CHECKING:
+    from nodes.plan.launch_plan import Plan
+
+SETTLE_S = 1.0  # before the first motion
+HOLD_S = 0.3  # at the end of each motion
+LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
+OTHERS = 0.5  # the same for joints that are to stand still
+SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
+UNSURE_S = 2e-3  # uncertainty of the driver's clock
+
+
+class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Size and duration of the motions.
+
+    joints         joints to move; empty for all with a servo
+    amplitude_deg  motion of an angle, degrees
+    amplitude_mm   motion of a length, mm
+    move_s         duration of each motion, s
+    file           file that the findings are written to, as JSON; empty for none
+    """
+
+    joints: list[str] = []
+    amplitude_deg: float = 1.5
+    amplitude_mm: float = 5.0
+    move_s: float = 0.8
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("amplitude_deg", "amplitude_mm", "move_s"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number above 0")
+
+
+class CheckFinding(msgspec.Struct, frozen=True):
+    """One row of the table. result: "go", "note" (to be looked at) or "no go"."""
+
+    subject: str
+    result: str
+    text: str
+
+
+def duration_s(n_joints: int, params: HilCheckParams) -> float:
+    """Duration of the check of n joints, s."""
+    return SETTLE_S + n_joints * 2.0 * (params.move_s + HOLD_S) + 0.5
+
+
+class HilCheck(Node):
+    """Moves one joint after the other by a small amount, forth and back, and compares the measured motion with it."""
+
+    subscribes = {"description": Description, "state": RobotState, "measured_state": RobotState}
+    publishes = {"command": JointCommand}
+    Params = HilCheckParams
+    stateless = True
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context, self._params = context, context.params
+        self._description = Description()
+        self._place: dict[str, tuple[float, float]] = {}
+        self._start: dict[str, float] = {}
+        self._names: list[str] = []
+        self._moves: dict[str, float] = {}  # {joint: amplitude with its sign}
+        self._seen: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
+        self._work: dict[str, float] = {}  # sum of velocity times motion
+        self._stamps: list[float] = []
+        self._failed = ""
+        self._tracks = ClockTracks()
+        self._clocks: dict[str, PeerClock] = {}
+        self._trips: list[float] = []
+        self._is_over, self._now = False, 0.0
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Description):
+            self._description = message
+        elif name == "measured_state" and isinstance(message, RobotState):
+            self._measure(message)
+        elif isinstance(message, RobotState) and self._start:
+            self._now = message.timestamp
+            return self._command(message.timestamp, message.seq)
+        return None
+
+    def on_clock(self, reading: PeerClock) -> Outgoing:
+        if reading.peer == "sim":
+            return None
+        if self._now > 0.5 * SETTLE_S:  # not while processes start
+            self._trips.append(reading.round_trip_s)
+        for _, message in self._tracks.add(reading):
+            if isinstance(message, PeerClock):
+                self._clocks[message.peer] = message
+        return None
+
+    def _measure(self, state: RobotState) -> None:
+        self._stamps.append(state.timestamp)
+        place = {n: (q, v) for n, q, v in zip(state.name, state.position, state.velocity, strict=False)}
+        for joint, (position, velocity) in place.items():
+            if joint in self._place:
+                moved = position - self._place[joint][0]
+                self._work[joint] = self._work.get(joint, 0.0) + velocity * moved
+        self._place = place
+        if not self._start and self._description.joints:
+            self._start = {joint: position for joint, (position, _) in place.items()}
+            self._plan_moves()
+
+    def _plan_moves(self) -> None:
+        """Choose the joints, and for each the direction that stays farther from its limits."""
+        joints = {joint.name: joint for joint in self._description.joints}
+        for actuator in self._description.actuators:
+            joint = joints.get(actuator.joint)
+            if joint is None or joint.name not in self._start or "position" not in actuator.modes:
+                continue
+            if self._params.joints and joint.name not in self._params.joints:
+                continue
+            size = math.radians(self._params.amplitude_deg) if joint.unit == "rad" else 1e-3 * self._params.amplitude_mm
+            here = self._start[joint.name]
+            above = math.inf if joint.upper is None else joint.upper - here
+            below = math.inf if joint.lower is None else here - joint.lower
+            self._moves[joint.name] = size if above >= min(below, size) else -size
+            self._names.append(actuator.name)
+
+    def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
+        """Positions of all joints at the time `now`: one of them moves forth and back."""
+        if not self._moves:
+            self._is_over = True
+            return
+        goal = {joint: self._start[joint] for joint in self._moves}
+        one_s = self._params.move_s + HOLD_S
+        number, part_s = divmod(max(now - SETTLE_S, 0.0), 2.0 * one_s)
+        joints = list(self._moves)
+        self._is_over = number >= len(joints)
+        if not self._is_over and not self._failed:
+            joint, size = joints[int(number)], self._moves[joints[int(number)]]
+            share = min(part_s / self._params.move_s, 1.0)
+            if part_s > one_s:
+                share = 1.0 - min((part_s - one_s) / self._params.move_s, 1.0)
+            goal[joint] += size * share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+            moved = {
+                other: place[0] - self._start[other] for other, place in self._place.items() if other in self._start
+            }
+            if self._params.move_s < part_s <= one_s:
+                self._seen[joint] = moved
+            if abs(moved.get(joint, 0.0)) > MOST * abs(size):
+                self._failed = joint
+        yield "command", JointCommand(mode="position", name=self._names, value=list(goal.values()), state_seq=seq)
+
+    # -- findings
+
+    def findings(self) -> list[CheckFinding]:
+        """The rows of the table."""
+        return [*self._of_limits(), *self._of_motions(), *self._of_link(), *self._of_clock()]
+
+    def _of_limits(self) -> Iterator[CheckFinding]:
+        if not self._start:
+            yield CheckFinding("measured state", "no go", "none came: is the robot on, and its driver connected?")
+        for joint in self._description.joints:
+            if joint.name not in self._start:
+                continue
+            here, unit = self._start[joint.name], joint.unit
+            lower, upper = joint.lower, joint.upper
+            if lower is None or upper is None:
+                yield CheckFinding(f"limits of {joint.name}", "note", f"it has none; it is at {here:.4g} {unit}")
+                continue
+            text = f"{here:.4g} {unit} in {lower:.4g} .. {upper:.4g}"
+            inside = lower <= here <= upper
+            yield CheckFinding(
+                f"limits of {joint.name}", "go" if inside else "no go", text if inside else f"not {text}"
+            )
+
+    def _of_motions(self) -> Iterator[CheckFinding]:
+        if self._start and not self._moves:
+            yield CheckFinding("motions", "note", "no measured joint has a servo: signs are not checked")
+        for joint, size in self._moves.items():
+            subject, moved = f"motion of {joint}", self._seen.get(joint)
+            if moved is None:
+                why = (
+                    f"not moved, as {self._failed} went too far"
+                    if self._failed
+                    else "not moved: the check was too short"
+                )
+                yield CheckFinding(subject, "no go", why)
+                continue
+            share = moved.get(joint, 0.0) / size
+            text = f"{100 * share:.0f} % of {size:+.4g}"
+            others = {k: v for k, v in moved.items() if k in self._moves and k != joint}
+            far = {k: v / abs(self._moves[k]) for k, v in others.items() if abs(v) > OTHERS * abs(self._moves[k])}
+            if joint == self._failed or share > MOST:
+                yield CheckFinding(subject, "no go", f"{text}: it went too far, and all joints were held")
+            elif share < -LEAST:
+                yield CheckFinding(subject, "no go", f"{text}: its motor or its encoder is reversed")
+            elif share < LEAST:
+                yield CheckFinding(subject, "no go", f"{text}: motor off, brake on, or encoder dead")
+            elif far:
+                there = ", ".join(far)
+                yield CheckFinding(
+                    subject, "no go", f"{text}, but {there} moved, too: are motors or encoders exchanged?"
+                )
+            elif self._work.get(joint, 0.0) < 0.0:
+                yield CheckFinding(subject, "no go", f"{text}, but its measured velocity has the wrong sign")
+            else:
+                yield CheckFinding(subject, "go", text)
+
+    def _of_link(self) -> Iterator[CheckFinding]:
+        if len(self._stamps) > 2:
+            gaps = np.diff(self._stamps)
+            middle, longest = float(np.median(gaps)), float(gaps.max())
+            rate = f"every {1e3 * middle:.3g} ms, longest gap {1e3 * longest:.3g} ms"
+            yield CheckFinding("measured states", "go" if longest <= 5.0 * middle + 1e-3 else "note", rate)
+        if not self._trips:
+            yield CheckFinding("link", "note", "not measured: round trips are made in mode realtime")
+            return
+        middle, slow = np.quantile(self._trips, [0.5, 0.99]).tolist()
+        result = "go" if slow <= SLOW_S else "note" if slow <= TOO_SLOW_S else "no go"
+        text = f"round trip p50 {1e3 * middle:.2f} ms, p99 {1e3 * slow:.2f} ms, jitter {1e3 * (slow - middle):.2f} ms"
+        yield CheckFinding("link", result, text)
+
+    def _of_clock(self) -> Iterator[CheckFinding]:
+        for peer, clock in self._clocks.items():
+            if clock.offset_s is None or clock.uncertainty_s is None:
+                yield CheckFinding(f"clock of {peer}", "note", f"unknown after {clock.exchanges} round trips")
+                continue
+            sure = clock.uncertainty_s <= UNSURE_S and not clock.steps
+            drift = 0.0 if clock.drift is None else 1e6 * clock.drift
+            text = f"offset {1e3 * clock.offset_s:.2f} ms +- {1e3 * clock.uncertainty_s:.2f} ms, drift {drift:.1f} ppm"
+            text += f", {clock.steps} steps" if clock.steps else ""
+            yield CheckFinding(f"clock of {peer}", "go" if sure else "note", text)
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "passed" for go, "failed" for no go."""
+        if not self._is_over:
+            return Verdict("not certain", "the check did not come to its end")
+        wrong = [each for each in self.findings() if each.result == "no go"]
+        if wrong:
+            return Verdict("failed", f"no go: {wrong[0].subject}: {wrong[0].text}")
+        return Verdict("passed", "go")
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Measured states."""
+        return {"samples": len(self._stamps)}
+
+    def on_stop(self) -> Outgoing:
+        if self._params.file:
+            Path(self._params.file).write_bytes(msgspec.json.encode(self.findings()))
+        return None
+
+
+def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
+    """The plan of a check: the drivers of a plan and what emulates their robots, commanded by HilCheck alone.
+
+    ValueError, one line, for a plan without a driver, or on several computers.
+    """
+    from nodes.plan.launch_plan import NodePlan
+    from nodes.plan.loading import load_class
+
+    if plan.simulations:
+        raise ValueError("a check has one robot; give the launch file of one")
+    if len({plan.sim.host, *(node.host for node in plan.nodes)}) > 1:
+        raise ValueError("a check runs on one computer, the robot's: give it a launch file without other hosts")
+    kept, guarded, drivers = [], False, 0
+    for node in plan.nodes:
+        cls = load_class(node.run, plan.folder)
+        is_guard = "raw_command" in cls.subscribes
+        said = {node.remap.get(name, name) for name in cls.publishes} & {
+            "command",
+            "raw_command",
+            "reference",
+            "residual",
+        }
+        if "*" in cls.subscribes or (said and not is_guard):
+            continue
+        kept.append(node)
+        guarded |= is_guard
+        drivers += cls.subscribes.get("command") is JointCommand and RobotState in cls.publishes.values()
+    if not drivers:
+        raise ValueError("the plan has no driver: a node that subscribes to 'command' and publishes 'measured_state'")
+    run = f"{Path(__file__).resolve()}:HilCheck"
+    plain = msgspec.to_builtins(params)
+    check = NodePlan(name="hil_check", run=run, params=plain, host=plan.sim.host)
+    check.remap = {"command": "raw_command"} if guarded else {}
+    nodes = [check, *kept]
+    return msgspec.structs.replace(plan, nodes=nodes, milestones=[], duration_s=duration_s(n_joints, params))
+
+
+def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
+    """Joints of the plan's robot with a servo, or those of them that are asked for. ValueError for an unknown one."""
+    from robots.registry import build
+    from sim_core.support.suggestion import did_you_mean
+
+    actuators = build(plan.sim.robot, **plan.sim.parameters).actuators
+    found = [each.joint for each in actuators if each.joint and each.servo is not None]
+    for joint in asked:
+        if joint not in found:
+            raise ValueError(
+                f"no joint {joint!r} with a servo{did_you_mean(joint, found)}; they are {', '.join(found)}"
+            )
+    return list(asked) or found

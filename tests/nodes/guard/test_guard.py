@@ -1,0 +1,233 @@
+"""The guard: commands inside the limits pass unchanged, others are clamped, and a stop lasts until acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.guard.limits import GuardParams
+from nodes.guard.logic import CommandGuard
+from nodes.messages import Event, JointCommand, RobotState
+from nodes.messages.codec import decode
+from nodes.node import Node
+from nodes.plan.files.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.plan.tables import PlanError
+from nodes.simulation.compose import compose
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "launch/examples/guarded_arm.toml"
+JOINTS: dict[str, Any] = {
+    "joint_2": {
+        "lower": -1.2,
+        "upper": 1.2,
+        "velocity": 2.0,
+        "acceleration": 20.0,
+        "deceleration": 20.0,
+        "effort": 40.0,
+    },
+    "joint_4": {
+        "lower": -2.0,
+        "upper": 2.0,
+        "velocity": 3.0,
+        "acceleration": 30.0,
+        "deceleration": 30.0,
+        "margin": 0.1,
+    },
+}
+NAMES = list(JOINTS)
+DT = 1e-3
+
+
+def made(**params: Any) -> CommandGuard:
+    guard = CommandGuard(msgspec.convert({"joints": JOINTS} | params, GuardParams), set(NAMES))
+    guard.see(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
+    return guard
+
+
+def kinds(guard: CommandGuard) -> list[tuple[str, str]]:
+    return [(each.kind, each.cause) for each in guard.interventions]
+
+
+def follow(guard: CommandGuard, goals: list[list[float]], mode: str = "position") -> Iterator[np.ndarray]:
+    """Values that the guard gives for these commands, one per millisecond, to a robot that follows at once."""
+    x, before = np.zeros(2), np.zeros(2)
+    for tick, goal in enumerate(goals, 1):
+        guard.see(tick * DT, NAMES, x.tolist(), ((x - before) / DT).tolist())
+        guard.check(tick * DT)
+        ((_, _, values),) = guard.take(tick * DT, mode, NAMES, goal, 0.0)
+        given = np.array(values)
+        x, before = (x + DT * given if mode == "velocity" else given), x
+        yield given
+
+
+def test_commands_inside_the_limits_pass_unchanged() -> None:
+    t = DT * np.arange(1, 2000)
+    goals = np.column_stack([0.8 * np.sin(t) ** 2, 1.5 * np.sin(0.8 * t) ** 2])
+    guard = made(heartbeat_ms=100, max_age_ms=50)
+    assert np.array_equal(np.array(list(follow(guard, goals.tolist()))), goals)
+    assert not guard.interventions
+
+
+@pytest.mark.parametrize("mode", ["position", "velocity"])
+def test_a_wild_command_is_clamped_to_limits_and_rates(mode: str) -> None:
+    guard = made(keep_out=[{"name": "table", "joints": {"joint_2": 1.0, "joint_4": 1.0}, "most": 2.2}])
+    random = np.random.default_rng(3)
+    goals = np.repeat(random.uniform(-9.0, 9.0, (30, 2)), 100, axis=0)
+    given = np.array(list(follow(guard, goals.tolist(), mode)))
+    x = given if mode == "position" else np.cumsum(given, axis=0) * DT
+    v = np.diff(x, axis=0, prepend=np.zeros((1, 2))) / DT
+    assert np.all(np.abs(x) <= [1.2 + 1e-9, 2.0 + 1e-9])
+    assert np.all(x.sum(axis=1) <= 2.2 + 1e-9)
+    assert np.all(np.abs(v[50:]) <= [2.0 + 1e-9, 3.0 + 1e-9])
+    assert np.all(np.abs(np.diff(v[50:], axis=0)) / DT <= [20.0 + 1e-6, 30.0 + 1e-6])
+    assert {kind for kind, _ in kinds(guard)} == {"guard_clamp"}
+    assert not guard.stopped
+
+
+def test_efforts_are_limited_in_value_and_rate() -> None:
+    joints = {"joint_2": {"effort": 5.0, "effort_rate": 100.0}}
+    guard = CommandGuard(msgspec.convert({"joints": joints}, GuardParams), set(NAMES))
+    given = []
+    for tick in range(1, 200):
+        guard.see(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+        ((mode, names, values),) = guard.take(tick * DT, "effort", ["joint_2"], [-40.0], 0.0)
+        given.append(values[0])
+    assert (mode, names, given[-1]) == ("effort", ["joint_2"], -5.0)
+    assert np.all(np.abs(np.diff(given)) <= 100.0 * DT + 1e-12)
+
+
+STOPS: dict[str, tuple[dict[str, Any], str]] = {
+    "a silent commander": ({"heartbeat_ms": 20}, "heartbeat"),
+    "an enabling switch that nobody holds": ({"enable_timeout_ms": 20}, "enable"),
+    "a joint beside its setpoint": ({"joints": {"joint_2": {"tracking_error": 1e-3}}}, "tracking_error"),
+    "a joint too fast": ({"joints": {"joint_2": {"velocity": 0.1, "velocity_margin": 0.0}}}, "velocity of joint_2"),
+    "a joint that cannot stop any more": ({"joints": {"joint_2": {"upper": 0.02, "margin": 0.0}}}, "upper of joint_2"),
+}
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
+    params, cause = STOPS[case]
+    guard = made(**params)
+    guard.take(0.0, "velocity" if "fast" in case or "stop" in case else "position", ["joint_2"], [0.02], 0.0)
+    now, given = 0.0, []
+    while not guard.stopped and now < 1.0:
+        now += DT
+        guard.see(now, NAMES, [0.01, 0.0], [0.5 if "fast" in case or "stop" in case else 0.0, 0.0])
+        given = guard.check(now)
+    assert guard.stopped == cause
+    assert given  # it commands the stop itself
+    assert guard.take(now, "position", ["joint_2"], [0.5], 0.0) == []
+    for _ in range(300):
+        now += DT
+        guard.see(now, NAMES, [0.01, 0.0], [0.0, 0.0])
+        given = guard.check(now)
+    assert {value for held in given if held.mode == "velocity" for value in held.values} <= {0.0}
+    assert guard.stopped == cause
+    assert kinds(guard)[-1] == ("guard_stop", cause)
+    guard.acknowledge(now)
+    assert guard.take(now, "position", ["joint_2"], [0.01], 0.0)
+    assert (guard.stopped, kinds(guard)[-1][0]) == ("", "guard_acknowledged")
+
+
+def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
+    guard = made()
+    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
+    guard.check(DT)
+    with pytest.raises(ValueError, match=r"outside its limits, upper of joint_2: 1\.5, at most 1\.2: move it back"):
+        guard.acknowledge(DT)
+    assert guard.stopped
+
+
+def test_an_old_command_is_not_passed_on() -> None:
+    guard = made(max_age_ms=50)
+    assert guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
+    assert kinds(guard) == [("guard_rejected", "max_age")]
+
+
+WRONG = {
+    "[nodes.params.joints.joint_2]\n": "key 'joints.joint_2' has no limit",
+    "heartbeat_ms = 10\n": "key 'joints' is missing: a guard needs limits",
+    "[nodes.params.joints.elbow]\nupper = 1.0\n": "key 'joints.elbow': the robot has no actuator 'elbow' on this joint",
+    "[nodes.params.joints.joint_2]\nuper = 1.0\n": "unknown key 'uper'; did you mean 'upper'?",
+    "[nodes.params.joints.joint_2]\nlower = 1.0\nupper = 1.0\n": "lower must be below upper",
+    "enable_file = 'gpio'\n[nodes.params.joints.joint_2]\nupper = 1.0\n": "key 'enable_file': it is read in mode real",
+}
+
+
+@pytest.mark.parametrize("params", WRONG)
+def test_wrong_limits_are_refused_with_file_and_key(params: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    table = f'[[nodes]]\nname = "guard"\nrun = "nodes/guard/node.py:Guard"\n[nodes.params]\n{params}'
+    file.write_text(f'[sim]\nrobot = "arm_2dof"\nmode = "lockstep"\n{table}')
+    with pytest.raises(PlanError) as refused:
+        load_plan(file)
+    assert WRONG[params] in str(refused.value)
+    assert str(refused.value).startswith(f"{file}:")
+
+
+def played(plan: Plan, **nodes: type[Node]) -> dict[str, list[Any]]:
+    """{last part of the topic: messages} of a run without its recorder."""
+    kinds = {"event": Event, "state": RobotState, "command": JointCommand, "raw_command": JointCommand}
+    found: dict[str, list[Any]] = {name: [] for name in kinds}
+
+    def carry(topic: str, payload: bytes) -> None:
+        leaf = topic.rpartition("/")[2]
+        if leaf in kinds:
+            found[leaf].append(decode(topic, payload, kinds[leaf]))
+
+    plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
+    with compose(plan, carry, nodes) as run:
+        run.run()
+    return found
+
+
+def test_the_example_keeps_the_arm_inside_the_limits_of_its_guard() -> None:
+    plan = load_plan(EXAMPLE)
+    plan.duration_s = 5.4  # to the end of the third move
+    found = played(plan)
+    q = np.array([state.position for state in found["state"]])
+    asked, given = (
+        np.array([c.value for c in found[name] if len(c.value) == 2]) for name in ("raw_command", "command")
+    )
+    assert asked[:, 0].max() > 1.5
+    assert asked.sum(axis=1).max() > 2.7
+    assert given[:, 0].max() <= 1.2
+    assert given.sum(axis=1).max() <= 2.2 + 1e-9
+    assert q[:, 0].max() < 1.3
+    assert q.sum(axis=1).max() < 2.4
+    assert {event.kind for event in found["event"]} == {"guard_clamp"}
+    assert "keep_out table" in {event.key for event in found["event"]}
+
+
+class Silent(Node):
+    """Turns joint_2 at 0.5 rad/s, and says no more after 0.3 s."""
+
+    subscribes = {"state": RobotState}
+    publishes = {"raw_command": JointCommand}
+
+    def on_message(self, name: str, message: Any) -> Any:
+        if message.timestamp < 0.3:
+            yield "raw_command", JointCommand(mode="velocity", name=NAMES, value=[0.5, 0.0], state_seq=message.seq)
+
+
+def test_a_silent_controller_stops_the_arm_in_lockstep() -> None:
+    params = {"joints": JOINTS, "heartbeat_ms": 50}
+    nodes = [
+        NodePlan(name="silent", run=""),
+        NodePlan(name="guard", run="nodes/guard/node.py:Guard", params=params),
+    ]
+    sim = SimPlan(robot="arm_2dof", mode="lockstep")
+    found = played(Plan(name="silent", folder=str(ROOT), duration_s=1.0, sim=sim, nodes=nodes), silent=Silent)
+    *_, stop = found["event"]
+    assert (stop.kind, stop.key, stop.node) == ("guard_stop", "heartbeat", "guard")
+    assert 0.34 < stop.timestamp < 0.36
+    assert abs(found["state"][-1].velocity[0]) < 0.02
+    assert found["command"][-1].value == [0.0, 0.0]

@@ -1,0 +1,172 @@
+"""No sequence of commands makes a guarded arm leave its envelope by more than the stated margins.
+
+The arm differs from its model by up to 20 % in every mass and motor gain. Commands reach the guard up to 20 ms late.
+Behind the guard, measurements and commands to servos are late by 20 ms together; efforts by 2 ms, as with a guard in
+the driver's own process: efforts inside the limits accelerate a joint by up to 1100 rad/s^2, 22 rad/s within 20 ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nodes.guard.limits import GuardParams, envelope_of
+from nodes.guard.logic import CommandGuard
+from nodes.hil.emulation.plant import Plant, PlantPerturbation
+from nodes.plan.launch_plan import SimPlan
+
+JOINTS = ["joint_1", "joint_2", "joint_3", "joint_4"]
+BODIES = 4
+SAMPLE = 5  # steps of 1 ms between two measured states
+LIMITS: dict[str, dict[str, Any]] = {
+    "joint_1": {"lower": -2.0, "upper": 2.0, "effort": 1.0, "velocity_margin": 3.0},
+    "joint_2": {"lower": -1.5, "upper": 1.5, "effort": 20.0, "velocity_margin": 3.0},
+    "joint_3": {"lower": -2.0, "upper": 2.0, "effort": 1.0, "velocity_margin": 6.0},
+    "joint_4": {"lower": -1.5, "upper": 1.5, "effort": 5.0, "velocity_margin": 5.0},
+}
+SHARED = {"velocity": 1.5, "acceleration": 10.0, "deceleration": 10.0, "margin": 0.25}
+FREE = [650.0, 300.0, 1100.0, 800.0]  # rad/s^2, the largest of 4000 random states and efforts inside the limits
+KEEP_OUT = [{"name": "table", "joints": {"joint_2": 1.0, "joint_4": 1.0}, "most": 2.0}]
+
+
+class Command(NamedTuple):
+    """A command at a time, s: mode, and values in -1 .. 1 that are scaled to twice the limits; None: not commanded."""
+
+    mode: str
+    values: list[float | None]
+    lasts: int  # ms until the next one
+    repeats: bool  # whether it is sent every 5 ms meanwhile
+
+
+class Case(NamedTuple):
+    """A sequence of commands, and how the arm differs from its model."""
+
+    commands: list[Command]
+    mass: list[float]
+    gain: list[float]
+    late: list[int]  # ms that commands are late before the guard
+    measured: int  # ms that measurements are late, of 20 behind the guard
+
+
+SCALE = {"position": 4.0, "velocity": 6.0, "effort": 60.0}
+LOOP_MS = {"servo": 20, "effort": 2}
+
+
+def limits_of(kind: str) -> GuardParams:
+    joints = {name: SHARED | LIMITS[name] for name in JOINTS}
+    if kind == "effort":
+        for name, free in zip(JOINTS, FREE, strict=True):
+            joints[name]["free_acceleration"] = free
+    delay_ms = LOOP_MS[kind] + (1 if kind == "effort" else SAMPLE)
+    return msgspec.convert({"joints": joints, "keep_out": KEEP_OUT, "delay_ms": delay_ms}, GuardParams)
+
+
+def excess(case: Case, kind: str) -> tuple[np.ndarray, np.ndarray, CommandGuard]:
+    """Largest A q - b over the run, (rows,), and largest speed beyond the limit, (n,)."""
+    differences = PlantPerturbation(
+        mass={"*": 0.0} | dict(zip(plant_bodies(), case.mass, strict=False)),
+        gain=dict(zip(JOINTS, case.gain, strict=True)),
+    )
+    plant = Plant(SimPlan(robot="arm_4dof"), differences)
+    params = limits_of(kind)
+    guard, envelope = CommandGuard(params, set(JOINTS)), envelope_of(params)
+    sample, loop = (1, LOOP_MS["effort"]) if kind == "effort" else (SAMPLE, LOOP_MS["servo"])
+    measured = case.measured % (loop + 1)
+    acts = loop - measured
+    sent: deque[tuple[int, str, list[str], list[float]]] = deque()
+    tick, last = 5, 0
+    start = [("position", dict.fromkeys(JOINTS, 0.0))]
+    sent += [(0, mode, list(values), list(values.values())) for mode, values in start]
+    for number, command in enumerate(case.commands):
+        names = [n for n, value in zip(JOINTS, command.values, strict=True) if value is not None]
+        values = [SCALE[command.mode] * value for value in command.values if value is not None]
+        for at in range(tick, tick + command.lasts, 5) if command.repeats else (tick,):
+            last = max(last, at + case.late[(number + at) % len(case.late)])  # in order
+            sent.append((last, command.mode, names, values))
+        tick += command.lasts
+    states: deque[tuple[int, list[float], list[float]]] = deque()
+    to_motors: deque[tuple[int, Any]] = deque()
+    rows, fast = np.full(len(envelope.b), -np.inf), np.full(len(JOINTS), -np.inf)
+    for now in range(tick + 300):
+        if now % sample == 0:
+            states.append((now + measured, plant.position.tolist(), plant.velocity.tolist()))
+        given = []
+        while states and states[0][0] <= now:
+            _, position, velocity = states.popleft()
+            guard.see(1e-3 * now, JOINTS, position, velocity)
+            given += guard.check(1e-3 * now)
+        while sent and sent[0][0] <= now and guard._seen_at is not None:
+            _, mode, names, values = sent.popleft()
+            if names:
+                given += guard.take(1e-3 * now, mode, names, values, 0.0)
+        to_motors += [(now + acts, command) for command in given]
+        while to_motors and to_motors[0][0] <= now:
+            plant.command(*to_motors.popleft()[1])
+        plant.step()
+        rows = np.maximum(rows, envelope.A @ plant.position - envelope.b)
+        fast = np.maximum(fast, np.abs(plant.velocity) - envelope.velocity)
+    return rows, fast, guard
+
+
+def plant_bodies() -> list[str]:
+    from robots.registry import build
+
+    return [body.name for body in build("arm_4dof").bodies]
+
+
+VALUE = st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-1.0, 1.0))
+DEVIATION = st.one_of(st.sampled_from([-0.2, 0.2]), st.floats(-0.2, 0.2))
+
+
+def cases(kind: str) -> st.SearchStrategy[Case]:
+    modes = ("position", "velocity") if kind == "servo" else ("effort", "position", "velocity")
+    command = st.builds(
+        Command,
+        st.sampled_from(modes),
+        st.lists(VALUE, min_size=4, max_size=4),
+        st.one_of(st.integers(5, 40), st.integers(5, 500)),
+        st.booleans(),
+    )
+    return st.builds(
+        Case,
+        st.lists(command, min_size=1, max_size=12),
+        st.lists(DEVIATION, min_size=BODIES, max_size=BODIES),
+        st.lists(DEVIATION, min_size=4, max_size=4),
+        st.lists(st.integers(0, 20), min_size=1, max_size=7),
+        st.integers(0, 20),
+    )
+
+
+def require_inside(case: Case, kind: str) -> None:
+    rows, fast, guard = excess(case, kind)
+    slack, margin = guard.envelope.slack, guard.envelope.velocity_margin
+    assert np.all(rows <= slack), dict(zip(guard.envelope.names, rows.round(3).tolist(), strict=True))
+    assert np.all(fast <= margin), dict(zip(JOINTS, fast.round(3).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["servo", "effort"])
+def test_no_sequence_of_commands_leaves_the_envelope_by_more_than_its_margin(kind: str) -> None:
+    @settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(cases(kind))
+    def stays_inside(case: Case) -> None:
+        require_inside(case, kind)
+
+    stays_inside()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", ["servo", "effort"])
+def test_five_thousand_sequences_of_commands_each_do_not_leave_the_envelope(kind: str) -> None:
+    @settings(max_examples=5000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(cases(kind))
+    def stays_inside(case: Case) -> None:
+        require_inside(case, kind)
+
+    stays_inside()

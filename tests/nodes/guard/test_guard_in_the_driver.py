@@ -1,0 +1,104 @@
+"""A guard in a driver's own process: between the commands that it receives and the motors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.messages import Event, JointCommand, RobotState
+from nodes.messages.codec import decode
+from nodes.node import Node
+from nodes.plan.files.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.plan.tables import PlanError
+from nodes.simulation.compose import Composition, compose
+
+ROOT = Path(__file__).resolve().parents[3]
+GUARD: dict[str, Any] = {
+    "heartbeat_ms": 50,
+    "delay_ms": 10,
+    "joints": {name: {"lower": -0.2, "upper": 0.2, "velocity": 2.0, "margin": 0.1} for name in ("joint_2", "joint_4")},
+}
+
+
+class Far(Node):
+    """Turns both joints to 1 rad, at 1 rad/s."""
+
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
+
+    def on_message(self, name: str, message: Any) -> Any:
+        goal = min(message.timestamp, 1.0)
+        yield "command", JointCommand(mode="position", name=["joint_2", "joint_4"], value=[goal, goal])
+
+
+def run_of(found: list[tuple[str, Any]]) -> Composition:
+    kinds = {"event": Event, "measured_state": RobotState, "applied_command": JointCommand}
+
+    def carry(topic: str, payload: bytes) -> None:
+        leaf = topic.rpartition("/")[2]
+        if leaf in kinds:
+            found.append((leaf, decode(topic, payload, kinds[leaf])))
+
+    hardware = NodePlan(name="hardware", run="nodes/hardware.py:Hardware", guard=GUARD)
+    sim = SimPlan(robot="arm_2dof", mode="lockstep")
+    plan = Plan(name="driven", folder=str(ROOT), sim=sim, nodes=[NodePlan(name="far", run=""), hardware])
+    return compose(plan, carry, {"far": Far})
+
+
+def test_the_motors_get_guarded_commands_while_the_model_gets_the_raw_ones() -> None:
+    found: list[tuple[str, Any]] = []
+    with run_of(found) as run:
+        run.step(700)
+        assert run.server.simulation.joints()[0][0] > 0.5  # the model goes on
+        assert run.nodes["hardware"].gate.counters["stops"] == 0
+    applied = [value for leaf, message in found if leaf == "applied_command" for value in message.value]
+    assert 0.1999 < max(applied) <= 0.2
+    assert max(message.position[0] for leaf, message in found if leaf == "measured_state") < 0.3
+    events = {(m.kind, m.key, m.part, m.node) for leaf, m in found if leaf == "event"}
+    assert ("guard_clamp", "upper", "joint_2", "hardware") in events
+
+
+def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
+    found: list[tuple[str, Any]] = []
+    with run_of(found) as run:
+        driver = run.nodes["hardware"]
+        run.step(100)
+        assert driver.emergency_stop("hand in the cell") == "controlled stop"
+        run.step(400)
+        last = [message for leaf, message in found if leaf == "measured_state"][-1]
+        assert max(map(abs, last.velocity)) < 0.05
+        assert max(last.position) < 0.2  # it would be at 0.5
+        driver.release()
+        run.step(400)
+    stops = [(m.kind, m.key, m.detail) for leaf, m in found if leaf == "event" and m.kind != "guard_clamp"]
+    assert stops[0] == ("guard_stop", "estop", "hand in the cell: controlled stop")
+    assert stops[1][:2] == ("guard_acknowledged", "estop")
+    assert max(message.position[0] for leaf, message in found if leaf == "measured_state") > 0.18
+
+
+LAUNCH = '[sim]\nrobot = "arm_2dof"\n[[nodes]]\nname = "robot"\nrun = "{run}"\n{more}\n'
+HARDWARE = "nodes/hardware.py:Hardware"
+WRONG = {
+    "guard = {}": (HARDWARE, "key 'joints' is missing: a guard needs limits"),
+    "[nodes.guard.joints.elbow]\nupper = 1.0": (HARDWARE, "the robot has no actuator 'elbow'"),
+    "[nodes.guard]\nheartbeat = 3": (HARDWARE, "unknown key 'heartbeat'; did you mean 'heartbeat_ms'?"),
+    "[nodes.guard.joints.joint_2]\nupper = 1.0": (
+        "nodes/controllers/gravity_pd.py:GravityPD",
+        "the node does not subscribe to 'command': a guard belongs to the driver of a robot",
+    ),
+}
+
+
+@pytest.mark.parametrize("more", WRONG)
+def test_a_guard_that_cannot_guard_is_refused_with_file_and_key(more: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    run, line = WRONG[more]
+    params = "params = { stiffness = [1.0], damping = [1.0] }\n" if "gravity" in run else ""
+    file.write_text(LAUNCH.format(run=run, more=params + more))
+    with pytest.raises(PlanError) as refused:
+        load_plan(file)
+    assert line in str(refused.value)
+    assert str(refused.value).startswith(f"{file}:")

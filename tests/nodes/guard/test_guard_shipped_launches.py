@@ -1,0 +1,81 @@
+"""The shipped launch files run behind a guard with their robots' own limits without a stop."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.messages import Event
+from nodes.messages.codec import decode
+from nodes.plan.files.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan
+from nodes.plan.loading import load_class
+from nodes.simulation.compose import compose
+from robots.registry import build
+
+LAUNCH = Path(__file__).resolve().parents[3] / "launch"
+QUICK = ("examples/bench_arm.toml", "rotary_pendulum_lockstep.toml")
+LONG = ("hil_robot.toml", "charmie_pick.toml", "charmie_squat.toml", "examples/my_controller.toml", "gibbon_bars.toml")
+
+
+def guarded(file: str) -> Plan:
+    """The plan in lockstep with a guard between its controllers and its simulation, limited as the robot is."""
+    plan = load_plan(LAUNCH / file, ["sim.mode=lockstep"])
+    mechanism = build(plan.sim.robot, **plan.sim.parameters)
+    joints: dict[str, dict[str, Any]] = {}
+    for actuator in mechanism.actuators:
+        if not actuator.joint:
+            continue
+        joint = mechanism.joint(actuator.joint)
+        limits = {
+            "actuator": actuator.name,
+            "lower": joint.lower,
+            "upper": joint.upper,
+            "velocity": actuator.velocity_limit,
+            "velocity_margin": actuator.velocity_limit,
+            "effort": actuator.effort_limit,
+            "margin": 0.1,
+            "deceleration": 50.0,
+        }
+        found = {key: value for key, value in limits.items() if value is not None}
+        if len(found) > 3:
+            joints[joint.name] = found
+    nodes = [node for node in plan.nodes if "*" not in load_class(node.run, plan.folder).subscribes]
+    for node in nodes:
+        if "command" in load_class(node.run, plan.folder).publishes:
+            node.remap = {**node.remap, "command": "raw_command"}
+    last = max(k for k, node in enumerate(nodes) if "command" in load_class(node.run, plan.folder).publishes)
+    params = {"joints": joints, "heartbeat_ms": 200, "max_age_ms": 100}
+    guard = NodePlan(name="beside_the_motors", run="nodes/guard/node.py:Guard", params=params)
+    plan.nodes = [*nodes[: last + 1], guard, *nodes[last + 1 :]]
+    return plan
+
+
+def stops(file: str, longest_s: float) -> list[str]:
+    plan, found = guarded(file), []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic.endswith("/event"):
+            event = decode(topic, payload, Event)
+            found.extend([f"t = {event.timestamp:g} s: {event.detail}"] if event.kind == "guard_stop" else [])
+
+    with compose(plan, carry) as run:
+        run.run(min(longest_s, plan.duration_s or longest_s))
+        assert sum(run.server.actuation.status()["commands_taken"].values()) > 0
+    return found
+
+
+@pytest.mark.parametrize("file", QUICK)
+def test_a_shipped_launch_is_not_stopped_by_a_guard(file: str) -> None:
+    assert stops(file, 2.5) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("file", [*QUICK, *LONG])
+def test_a_shipped_launch_is_not_stopped_by_a_guard_to_its_end(file: str) -> None:
+    began = time.monotonic()
+    assert stops(file, 60.0) == [], f"{time.monotonic() - began:.0f} s"
