@@ -1,0 +1,1 @@
+"""Sweeps: one lockstep run in process per combination of parameter values, with a table, a page and a journal."""

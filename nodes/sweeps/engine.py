@@ -1,0 +1,147 @@
+"""Carries out a sweep: gives the cells that are left to workers, and writes each row when its cell has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from nodes.plan.tables import PlanError
+from nodes.simulation.compose import make_server
+from nodes.sweeps.cells import ENDED, LOST, Row
+from nodes.sweeps.design import Cell, Sweep, plan_with
+from nodes.sweeps.journal import Journal
+from nodes.sweeps.structures import structures
+from nodes.sweeps.workers import Pool
+
+LOOK_S = 0.1  # wall time between two reports while no cell ends, s
+Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to stop the sweep
+
+
+class Schedule:
+    """Cells that are left, by structure: the first cell of each is run alone, and compiles for the others."""
+
+    def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
+        self._structure = structures(sweep)
+        self._left: dict[int, deque[int]] = {}
+        for cell in left:
+            self._left.setdefault(self._structure(cell), deque()).append(cell)
+        self._warm: set[int] = set()
+        self._warming: set[int] = set()
+
+    def next(self) -> int | None:
+        """The next cell to run; None where there is none now."""
+        for structure, cells in self._left.items():
+            if structure in self._warm:
+                return self._take(structure, cells)
+            if structure not in self._warming:
+                self._warming.add(structure)
+                return self._take(structure, cells)
+        return None
+
+    def ended(self, cell: int) -> None:
+        """Note that a cell has ended: its structure is compiled."""
+        self._warm.add(self._structure(cell))
+
+    def _take(self, structure: int, cells: deque[int]) -> int:
+        cell = cells.popleft()
+        if not cells:
+            del self._left[structure]
+        return cell
+
+
+def carry_out(
+    sweep: Sweep,
+    journal: Journal,
+    workers: int,
+    limit_s: float,
+    report: Report,
+    ended: Callable[[Row], None] = lambda row: None,
+    retry: bool = False,
+) -> None:
+    """Run every cell that the journal lacks.
+
+    limit_s  wall time after which a cell is ended, s
+    ended    called with each new row
+    retry    whether cells that did not come to their end are run again
+    """
+    left = left_of(sweep, journal, retry)
+    total = sweep.cells
+    done = total - len(left)
+    report(done, total)
+    if not left:
+        return
+    warm_up(sweep)
+    schedule = Schedule(sweep, left)
+    with Pool(sweep, min(workers, len(left)), limit_s) as pool:
+        while done < total:
+            for worker in pool.idle:
+                if (cell := schedule.next()) is None:
+                    break
+                worker.give(sweep.cell(cell))
+            for _, row in pool.ended(LOOK_S):
+                journal.add(row)
+                schedule.ended(row.cell)
+                done += 1
+                ended(row)
+            report(done, total)
+
+
+def run_cells(
+    sweep: Sweep, cells: Sequence[Cell], workers: int, limit_s: float, ended: Callable[[Cell, Row], None], look: Report
+) -> None:
+    """Run some cells, in any order.
+
+    ended  called with each cell and its row
+    """
+    left, done = deque(cells), 0
+    with Pool(sweep, min(workers, len(cells)), limit_s) as pool:
+        while done < len(cells):
+            for worker in pool.idle:
+                if left:
+                    worker.give(left.popleft())
+            for cell, row in pool.ended(LOOK_S):
+                ended(cell, row)
+                done += 1
+            look(done, len(cells))
+
+
+def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
+    """Cells that are to be run."""
+    rows = journal.rows
+    return [cell for cell in range(sweep.cells) if (row := rows.get(cell)) is None or (retry and row.result in LOST)]
+
+
+def warm_up(sweep: Sweep) -> None:
+    """Import and compile in this process what all cells share, before the workers are forked from it."""
+    logging.getLogger("armswing.compile").setLevel(logging.INFO)
+    with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
+        make_server(plan_with(sweep, ()), wall_clock=False)
+
+
+def default_workers() -> int:
+    """One per core that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
+    """Whether all repeats of every combination that has ended have the same figures."""
+    first: dict[int, Row] = {}
+    compared = False
+    for row in rows:
+        if row.result not in ENDED:
+            continue
+        other = first.setdefault(row.cell // sweep.repeat, row)
+        if other is not row:
+            compared = True
+            if other.figures != row.figures or other.result != row.result:
+                return False
+    return compared
+
+
+def folder_of(launch: Path) -> Path:
+    """Default folder of a sweep: the launch file's name with "_sweep"."""
+    return Path(f"{launch.stem}_sweep")

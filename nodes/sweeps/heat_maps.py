@@ -1,0 +1,155 @@
+"""Pictures of a sweep: a figure over two axes as a heat map, over one axis as points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nodes.pages.style import BLUE, FAINT, INK, VERMILION, say_empty, settings
+from nodes.sweeps.axes import Axis, as_text
+from nodes.sweeps.cells import ENDED, PASSED, Row
+from nodes.sweeps.design import Sweep
+from nodes.sweeps.statistics import PASS_RATE, Grid, PassRate, value_of
+
+MOST_TICKS, MOST_CHARACTERS = 9, 52  # of the labels along an axis
+SIZE, DPI = (5.6, 4.4), 120
+FAILED_HATCH, LOST_HATCH = "////", "xxxx"
+LONGEST = 34  # characters of a label before it is shortened in the middle
+
+
+def draw_map(path: Path, found: Grid) -> None:
+    """Write a heat map as PNG. Places with failed runs are hatched; places with lost ones are hatched crosswise."""
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.collections import PatchCollection
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch, Rectangle
+
+    mean = np.ma.masked_invalid(np.array(found.mean, dtype=float))
+    with settings():
+        figure, axis = _figure()
+        axis.grid(visible=False)
+        axis.set_facecolor(FAINT)
+        if mean.count():
+            rate = found.figure == PASS_RATE
+            ends = {"vmin": 0.0, "vmax": 1.0} if rate else {}
+            light = ListedColormap(colormaps["viridis"](np.linspace(0.35, 1.0, 256)))  # hatching is visible on it
+            drawn = axis.pcolormesh(mean, cmap="RdYlBu" if rate else light, rasterized=True, **ends)
+            figure.colorbar(drawn, ax=axis, label="share of runs that passed" if rate else f"mean {found.figure}")
+        else:
+            say_empty(axis, "no run came to its end")
+        failed, lost = np.array(found.failed), np.array(found.lost)
+        if found.figure == PASS_RATE:
+            failed = failed & False  # the colour says it
+        patches = []
+        for mask, hatch, label in (
+            (failed & ~lost, FAILED_HATCH, "runs failed"),
+            (lost, LOST_HATCH, "runs were lost"),
+        ):
+            if mask.any():
+                places = [Rectangle((x, y), 1.0, 1.0) for y, x in np.argwhere(mask).tolist()]
+                style: dict[str, Any] = {"hatch": hatch, "facecolor": "none", "edgecolor": INK, "linewidth": 0.0}
+                axis.add_collection(PatchCollection(places, **style))
+                patches.append(Patch(facecolor="none", edgecolor=INK, hatch=hatch, label=label))
+        _ticks(axis.xaxis, found.across)
+        _ticks(axis.yaxis, found.up)
+        axis.set(xlabel=_short(found.across.key), ylabel=_short(found.up.key))
+        axis.set_title("pass rate" if found.figure == PASS_RATE else found.figure)
+        if patches:
+            figure.legend(handles=patches, loc="outside lower center", ncols=2)
+        _save(figure, path)
+
+
+def draw_points(path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis) -> None:
+    """Write a figure over one axis as PNG: a point per run; the pass rate of a listed axis with its intervals."""
+    with settings():
+        figure, axis = _figure()
+        if figure_name == PASS_RATE and not axis_of.random:
+            _rates(axis, sweep, rows, axis_of)
+        else:
+            _runs(axis, sweep, rows, figure_name, axis_of)
+        axis.set(xlabel=axis_of.key, ylabel="share of runs that passed" if figure_name == PASS_RATE else figure_name)
+        axis.set_title("pass rate" if figure_name == PASS_RATE else figure_name)
+        handles, _ = axis.get_legend_handles_labels()
+        if handles:
+            figure.legend(loc="outside lower center", ncols=3)
+        _save(figure, path)
+
+
+def _rates(axis: Any, sweep: Sweep, rows: Sequence[Row], axis_of: Axis) -> None:
+    """Pass rate at each value, with its 95 % interval."""
+    places, texts = _places(axis_of)
+    rates = {text: PassRate() for text in texts}
+    for row in rows:
+        rates[as_text(sweep.cell(row.cell).values[axis_of.key])].add(row)
+    for place, rate in zip(places, rates.values(), strict=True):
+        if rate.runs:
+            low, high = rate.interval
+            axis.plot([place, place], [low, high], color=INK, lw=1.2)
+            axis.plot([place], [rate.rate], "o", color=BLUE)
+    axis.set_ylim(-0.05, 1.05)
+    _name_places(axis, axis_of)
+
+
+def _runs(axis: Any, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis) -> None:
+    """A point per run, by its result."""
+    places, texts = _places(axis_of)
+    at = dict(zip(texts, places, strict=True))
+    for label, color, marker in (("passed", BLUE, "o"), ("did not pass", VERMILION, "x")):
+        points = []
+        for row in rows:
+            y = value_of(row, figure_name)
+            if y is None or row.result not in ENDED or (row.result == PASSED) != (label == "passed"):
+                continue
+            value = sweep.cell(row.cell).values[axis_of.key]
+            points.append((float(value) if axis_of.random else at[as_text(value)], y))
+        if points:
+            axis.plot(*zip(*points, strict=True), marker, color=color, ls="", label=label, ms=4.5, alpha=0.8)
+    if not axis_of.random:
+        _name_places(axis, axis_of)
+
+
+def _places(axis_of: Axis) -> tuple[list[float], list[str]]:
+    """Positions of an axis' values in a plot, and their texts: the values themselves where they are numbers."""
+    texts = [as_text(value) for value in axis_of.values]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis_of.values):
+        return [float(value) for value in axis_of.values], texts
+    return [float(place) for place in range(len(texts))], texts
+
+
+def _name_places(axis: Any, axis_of: Axis) -> None:
+    places, texts = _places(axis_of)
+    if not texts or all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis_of.values):
+        return
+    axis.set_xticks(places, [text.strip('"') for text in texts], rotation=30 if len(texts) > 4 else 0)
+
+
+def _figure() -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots()
+
+
+def _ticks(axis: Any, axis_of: Axis) -> None:
+    """Name the places of a heat map's axis by their values; only some of many."""
+    texts = [_tick(value) for value in axis_of.values]
+    most = max(2, min(MOST_TICKS, MOST_CHARACTERS // max(map(len, texts))))
+    shown = range(0, len(texts), math.ceil(len(texts) / most))
+    axis.set_ticks([k + 0.5 for k in shown], [texts[k] for k in shown])
+
+
+def _tick(value: Any) -> str:
+    return _short(f"{value:.3g}" if isinstance(value, float) else str(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2 - 1]}…{text[-LONGEST // 2 :]}"
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})

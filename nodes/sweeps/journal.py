@@ -1,0 +1,151 @@
+"""Folder of a sweep: what it runs (`sweep.json`) and the rows of its finished cells, one a line (`cells.jsonl`)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from nodes.sweeps.cells import Row
+from nodes.sweeps.design import Sweep, SweepError, changed_files, is_same
+
+MARKER, JOURNAL = "sweep.json", "cells.jsonl"
+
+
+class Journal:
+    """The open journal of a folder. Rows are only ever added; of several rows of a cell, the last one counts.
+
+    rows  {cell: row} of all finished cells
+    """
+
+    def __init__(self, folder: Path, name: str = JOURNAL) -> None:
+        self.folder, self.path = folder, folder / name
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise SweepError(f"{folder}: another process is at this sweep now") from None
+        self.rows = dict(_read(self.path))
+        end = _last_line_end(self.path)
+        if end < self.path.stat().st_size:  # a line that a killed process left half written
+            os.ftruncate(self._file, end)
+
+    def add(self, row: Row) -> None:
+        """Write a row; it stays also when this process is killed right after."""
+        data = memoryview(msgspec.json.encode(row) + b"\n")
+        while data:
+            data = data[os.write(self._file, data) :]
+        self.rows[row.cell] = row
+
+    def close(self) -> None:
+        """Close the journal, and have the disk keep it."""
+        with contextlib.suppress(OSError):
+            os.fsync(self._file)
+        os.close(self._file)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """The sweep that a folder holds. SweepError, one line, for a folder without one."""
+    if not folder.is_dir():
+        raise SweepError(f"no folder {str(folder)!r}")
+    try:
+        return msgspec.json.decode((folder / MARKER).read_bytes(), type=Sweep)
+    except FileNotFoundError:
+        raise SweepError(f"{str(folder)!r} holds no sweep: it has no {MARKER}") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise SweepError(f"{folder / MARKER}: not a sweep of this version: {error}") from None
+
+
+def read_rows(folder: Path) -> dict[int, Row]:
+    """{cell: row} of the finished cells of a folder."""
+    path = folder / JOURNAL
+    return dict(_read(path)) if path.exists() else {}
+
+
+def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
+    """Prepare a folder for a sweep, a new one or one that holds the same sweep; the files that changed since it began.
+
+    accept_changes  whether the sweep may go on although files changed
+
+    SweepError, one line, for a folder of anything else.
+    """
+    where = str(folder)
+    if folder.exists() and not folder.is_dir():
+        raise SweepError(f"--output {where!r} is a file; expected a folder")
+    if not folder.absolute().parent.is_dir():
+        raise SweepError(f"--output {where!r}: there is no folder {str(folder.absolute().parent)!r}")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        folder.mkdir(exist_ok=True)
+        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(sweep)) + b"\n")
+        return []
+    if not (folder / MARKER).exists():
+        raise SweepError(f"--output {where!r} holds other files and no sweep; name an empty or a new folder")
+    before = read_sweep(folder)
+    if not is_same(before, sweep):
+        raise SweepError(f"--output {where!r} holds another sweep, {difference(before, sweep)}; name another folder")
+    changed = changed_files(before, sweep)
+    if changed and not accept_changes:
+        raise SweepError(
+            f"{where!r}: {', '.join(changed)} changed since this sweep began, so new rows would not fit the old ones; "
+            "name another folder, or repeat only the lost cells with --retry-failed"
+        )
+    return changed
+
+
+def difference(before: Sweep, now: Sweep) -> str:
+    """What the first difference between two sweeps is, for a message."""
+    if before.launch != now.launch:
+        return f"of {before.launch}"
+    if before.axes != now.axes:
+        return f"over {'; '.join(axis.text() for axis in before.axes)}"
+    for name, what in (("repeat", "--repeat"), ("seconds", "--seconds")):
+        if (value := getattr(before, name)) != getattr(now, name):
+            return f"with {what} {value:g}"
+    if before.arguments != now.arguments or before.sets != now.sets:
+        return f"with {' '.join([*before.arguments, *(f'--set {each}' for each in before.sets)]) or 'no --set'}"
+    return "of an earlier content of the launch file"
+
+
+def _read(path: Path) -> Iterator[tuple[int, Row]]:
+    decoder = msgspec.json.Decoder(Row)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise SweepError(f"{path}, line {number}: not a row of a sweep: {error}") from None
+            yield row.cell, row
+
+
+def _last_line_end(path: Path) -> int:
+    """Length of the file up to the end of its last whole line."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        while size:
+            begin = max(0, size - 65536)
+            file.seek(begin)
+            found = file.read(size - begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            size = begin
+    return 0
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a whole file, or leave it as it was."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    os.replace(part, path)

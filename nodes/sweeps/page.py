@@ -1,0 +1,125 @@
+"""Page of a sweep: pass rates with their intervals, heat maps of figures, and the lost runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import nodes.pages
+from nodes.sweeps.axes import Axis
+from nodes.sweeps.cells import LOST, Row, values_text
+from nodes.sweeps.design import Sweep, SweepError
+from nodes.sweeps.heat_maps import draw_map, draw_points
+from nodes.sweeps.statistics import PASS_RATE, by_value, grid, pass_rate, varying
+from nodes.sweeps.tables import figure_names, in_order
+from sim_core.support.suggestion import did_you_mean
+
+PAGE, PICTURES = "index.html", "pictures"
+SHOWN_FIGURES, SHOWN_PAIRS, SHOWN_LOST, SHOWN_VALUES = 7, 3, 50, 60
+
+
+def write_page(
+    folder: Path, sweep: Sweep, rows: Mapping[int, Row], figures: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Path:
+    """Write the page and its pictures; the path of the page. SweepError, one line, for a figure that no run has.
+
+    figures  names of the figures to draw; by default the pass rate and the first ones that differ between runs
+    """
+    ordered = in_order(rows)
+    pictures, others = _pictures(folder, sweep, ordered, figures)
+    lost = [row for row in ordered if row.result in LOST]
+    text = (
+        _environment()
+        .get_template("sweep.html.j2")
+        .render(
+            name=Path(sweep.launch).stem,
+            folder=folder.name,
+            sweep=sweep,
+            rows=len(ordered),
+            total=pass_rate(ordered),
+            counts=Counter(row.result for row in ordered).most_common(),
+            rates=[
+                (axis, by_value(sweep, axis, ordered)) for axis in _listed(sweep) if len(axis.values) <= SHOWN_VALUES
+            ],
+            pictures=pictures,
+            others=", ".join(others),
+            lost=[(row, values_text(sweep.cell(row.cell).values)) for row in lost[:SHOWN_LOST]],
+            more_lost=len(lost) - len(lost[:SHOWN_LOST]),
+            cpu_s=sum(row.cpu_s for row in ordered),
+            notes=notes,
+        )
+    )
+    part = folder / f".{PAGE}.part"
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, folder / PAGE)
+    return folder / PAGE
+
+
+def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
+    """SweepError, one line, for a figure of an option that no run has."""
+    known = [PASS_RATE, *figure_names(in_order(rows))]
+    for name in figures:
+        if name not in known:
+            raise SweepError(f"{option} {name!r}: cells.csv has no such column{did_you_mean(name, known)}")
+
+
+def _pictures(
+    folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """(file, caption) of the pictures drawn, and the names of figures that are not."""
+    every = varying(rows)
+    chosen = list(figures) or [PASS_RATE, *every[:SHOWN_FIGURES]]
+    stage = Path(tempfile.mkdtemp(prefix=".pictures-", dir=folder))
+    drawn: list[tuple[str, str]] = []
+    try:
+        listed, random = _listed(sweep), [axis for axis in sweep.axes if axis.random]
+        for name in chosen:
+            kept = combinations(listed, 2)
+            for across, up in list(kept)[:SHOWN_PAIRS]:
+                file = stage / f"{len(drawn):02d}_{_plain(name)}.png"
+                draw_map(file, grid(sweep, rows, name, across, up))
+                drawn.append((f"{PICTURES}/{file.name}", f"{_title(name)} over {across.key} and {up.key}"))
+            for axis in [*(listed if len(listed) == 1 else ()), *random][:SHOWN_PAIRS]:
+                if axis.random and name == PASS_RATE:
+                    continue
+                file = stage / f"{len(drawn):02d}_{_plain(name)}.png"
+                draw_points(file, sweep, rows, name, axis)
+                drawn.append((f"{PICTURES}/{file.name}", f"{_title(name)} over {axis.key}"))
+        shutil.rmtree(folder / PICTURES, ignore_errors=True)
+        if drawn:
+            os.chmod(stage, 0o755)
+            os.replace(stage, folder / PICTURES)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return drawn, [name for name in every if name not in chosen]
+
+
+def _listed(sweep: Sweep) -> list[Axis]:
+    return [axis for axis in sweep.axes if not axis.random]
+
+
+def _title(figure: str) -> str:
+    return "pass rate" if figure == PASS_RATE else figure
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name)
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader([Path(__file__).parent, Path(next(iter(nodes.pages.__path__)))]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,62 @@
+"""Worker process of a Dask worker: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
+
+It reads the sweep and the limit of a cell from the descriptor, answers "" or the reason why it cannot run the sweep,
+and then runs the cells of each request in a process that it forks.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from nodes.launching.process import die_with_parent
+from nodes.plan.tables import PlanError
+from nodes.sweeps.cells import Row
+from nodes.sweeps.design import Sweep, SweepError, changed_files, made_again
+from nodes.sweeps.engine import warm_up
+from nodes.sweeps.workers import Worker
+
+
+def main() -> None:
+    """Run cells until the other end hangs up."""
+    die_with_parent(int(sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(int(sys.argv[1]))
+    sweep, limit_s = msgspec.json.decode(connection.recv_bytes(), type=tuple[Sweep, float])
+    refusal = refused(sweep)
+    connection.send_bytes(refusal.encode())
+    if refusal:
+        return
+    warm_up(sweep)
+    worker = Worker(sweep)
+    while True:
+        try:
+            numbers = msgspec.json.decode(connection.recv_bytes(), type=list[int])
+        except (EOFError, OSError):
+            worker.stop()
+            return
+        connection.send_bytes(msgspec.json.encode([_row(worker, number, limit_s) for number in numbers]))
+
+
+def _row(worker: Worker, number: int, limit_s: float) -> Row:
+    worker.give(worker.sweep.cell(number))
+    return worker.take() if worker.connection.poll(limit_s) else worker.end(limit_s)
+
+
+def refused(sweep: Sweep) -> str:
+    """Why this computer cannot run the sweep with the same numbers; "" where it can."""
+    if os.path.isdir(sweep.cwd):
+        os.chdir(sweep.cwd)
+    try:
+        changed = changed_files(sweep, made_again(sweep))
+    except (PlanError, SweepError) as error:
+        return f"{os.uname().nodename}: {error}"
+    return f"{os.uname().nodename} has other code than this computer: {', '.join(changed)}" if changed else ""
+
+
+if __name__ == "__main__":
+    main()

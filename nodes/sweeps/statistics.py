@@ -1,0 +1,146 @@
+"""Pass rates with their confidence intervals, and means of figures over two axes of a sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from nodes.sweeps.axes import Axis, as_text
+from nodes.sweeps.cells import ENDED, LOST, PASSED, Row, number
+from nodes.sweeps.design import Sweep
+
+PASS_RATE = "pass_rate"  # name of the share of passed runs, beside the names of figures
+Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
+
+
+@dataclass
+class PassRate:
+    """Number of runs, of those that passed, and of those that were lost."""
+
+    runs: int = 0
+    passed: int = 0
+    lost: int = 0
+
+    def add(self, row: Row) -> None:
+        """Count a run."""
+        self.runs += 1
+        self.passed += row.result == PASSED
+        self.lost += row.result in LOST
+
+    @property
+    def rate(self) -> float:
+        """Share of the runs that passed; lost runs have not. nan without runs."""
+        return self.passed / self.runs if self.runs else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's score interval of the pass rate, 95 %."""
+        return wilson(self.passed, self.runs)
+
+    def text(self) -> str:
+        """Text such as "83.3 % (55.2 to 95.3 %)"."""
+        low, high = self.interval
+        return f"{100 * self.rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)" if self.runs else "–"
+
+
+def wilson(passed: int, runs: int, z: float = Z95) -> tuple[float, float]:
+    """Wilson's score interval of a share; (0, 1) without runs."""
+    if not runs:
+        return 0.0, 1.0
+    rate, square = passed / runs, z * z / runs
+    middle = rate + square / 2.0
+    half = z * math.sqrt(rate * (1.0 - rate) / runs + square / (4.0 * runs))
+    low, high = (middle - half) / (1.0 + square), (middle + half) / (1.0 + square)
+    return (0.0 if passed == 0 else low), (1.0 if passed == runs else high)
+
+
+def pass_rate(rows: Iterable[Row]) -> PassRate:
+    """Pass rate of some rows."""
+    found = PassRate()
+    for row in rows:
+        found.add(row)
+    return found
+
+
+def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, PassRate]]:
+    """Pass rate at each value of a listed axis, over all values of the others."""
+    found = {as_text(value): PassRate() for value in axis.values}
+    for row in rows:
+        found[as_text(sweep.cell(row.cell).values[axis.key])].add(row)
+    return list(found.items())
+
+
+def value_of(row: Row, figure: str) -> float | None:
+    """A figure of a row, or 1.0 and 0.0 for `pass_rate`; None where the row has no number."""
+    if figure == PASS_RATE:
+        return float(row.result == PASSED)
+    return number(row.figures.get(figure))
+
+
+def varying(rows: Sequence[Row]) -> list[str]:
+    """Names of figures that are numbers and differ between runs, those of nodes and milestones first."""
+    least: dict[str, float] = {}
+    most: dict[str, float] = {}
+    for row in rows:
+        for name, value in row.figures.items():
+            x = number(value)
+            if row.result in ENDED and x is not None and math.isfinite(x):
+                least[name] = min(x, least.get(name, x))
+                most[name] = max(x, most.get(name, x))
+    names = [name for name in least if most[name] > least[name]]
+    return sorted(names, key=_rank)
+
+
+def _rank(name: str) -> int:
+    """Order of figures on the page: of milestones, nodes, loads, the simulation, and positions at the end."""
+    first, dot, _ = name.partition(".")
+    ranks = {"milestone": 0, "load": 2, "beyond": 3, "output": 5, "position": 6, "velocity": 7, "refused": 8}
+    return ranks.get(first, 1) if dot else 4
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Mean of a figure over two axes.
+
+    mean    [row of the second axis][column of the first], nan where no run has a number
+    failed  whether any run of a place came to its end and did not pass
+    lost    whether any run of a place was lost
+    """
+
+    figure: str
+    across: Axis
+    up: Axis
+    mean: list[list[float]]
+    failed: list[list[bool]]
+    lost: list[list[bool]]
+
+
+def grid(sweep: Sweep, rows: Iterable[Row], figure: str, across: Axis, up: Axis) -> Grid:
+    """Mean of a figure over all runs with the same values of two listed axes."""
+    columns = {as_text(value): place for place, value in enumerate(across.values)}
+    lines = {as_text(value): place for place, value in enumerate(up.values)}
+    shape = range(len(lines))
+    total = [[0.0] * len(columns) for _ in shape]
+    count = [[0] * len(columns) for _ in shape]
+    failed = [[False] * len(columns) for _ in shape]
+    lost = [[False] * len(columns) for _ in shape]
+    for row in rows:
+        values = sweep.cell(row.cell).values
+        y, x = lines[as_text(values[up.key])], columns[as_text(values[across.key])]
+        failed[y][x] |= row.result in ENDED and row.result != PASSED
+        lost[y][x] |= row.result in LOST
+        if (value := value_of(row, figure)) is not None and (row.result in ENDED or figure == PASS_RATE):
+            total[y][x] += value
+            count[y][x] += 1
+    mean = [
+        [t / n if n else math.nan for t, n in zip(totals, counts, strict=True)]
+        for totals, counts in zip(total, count, strict=True)
+    ]
+    return Grid(figure, across, up, mean, failed, lost)
+
+
+def pairs(axes: Sequence[Axis]) -> list[tuple[Axis, Axis]]:
+    """All pairs of listed axes."""
+    return list(combinations([axis for axis in axes if not axis.random], 2))

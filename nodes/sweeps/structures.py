@@ -1,0 +1,72 @@
+"""Parameters that change a robot's equations: their cells are run together, and compile once."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from nodes.plan.tables import PlanError
+from nodes.sweeps.axes import Axis, as_text
+from nodes.sweeps.design import Sweep, plan_with
+from robots.registry import build
+from sim_core.mechanism import Mechanism
+
+METHODS = ("robot", "stepper", "stabilizer")  # keys of [sim] that change what is compiled
+LOOKED_AT = 4  # values of an axis that are compared
+
+
+def structural(sweep: Sweep) -> list[Axis]:
+    """Axes whose values change the equations of a robot, or the method, so that each value compiles code of its own."""
+    return [axis for axis in sweep.axes if _is_structural(sweep, axis)]
+
+
+def structures(sweep: Sweep) -> Callable[[int], int]:
+    """Function from a cell's number to the number of its structure; cells of one structure share compiled code."""
+    keys = {axis.key for axis in structural(sweep) if not axis.random}
+    sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
+
+    def structure(cell: int) -> int:
+        rest, found, scale = cell // sweep.repeat, 0, 1
+        for changes, size in reversed(sizes):
+            rest, place = divmod(rest, size)
+            if changes:
+                found, scale = found + scale * place, scale * size
+        return found
+
+    return structure
+
+
+def _is_structural(sweep: Sweep, axis: Axis) -> bool:
+    owner, _, key = axis.key.rpartition(".parameters.")
+    first = axis.key.split(".")
+    if len(first) > 1 and first[0].rpartition("/")[2] == "sim" and first[1] in METHODS:
+        return True
+    if not key or owner.rpartition("/")[2] != "sim":
+        return False
+    values = [axis.draw(seed) for seed in range(2)] if axis.random else spread(axis.values)
+    found = {_hash(sweep, f"{axis.key}={as_text(value)}") for value in values}
+    return len(found - {None}) > 1
+
+
+def spread(values: tuple[Any, ...]) -> list[Any]:
+    """Up to LOOKED_AT values: both ends and some between."""
+    if len(values) <= LOOKED_AT:
+        return list(values)
+    return [values[k * (len(values) - 1) // (LOOKED_AT - 1)] for k in range(LOOKED_AT)]
+
+
+def _hash(sweep: Sweep, override: str) -> str | None:
+    """Hash of the equations with one override; None where its plan is refused."""
+    with contextlib.suppress(PlanError, ValueError, TypeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plan = plan_with(sweep, [override])
+        return " ".join(_identity(build(view.sim.robot, **view.sim.parameters)) for view in plan.views)
+    return None
+
+
+def _identity(mechanism: Mechanism) -> str:
+    """What `assemble` compiles anew for."""
+    bounds = [tunable.decades for tunable in mechanism.tunables]
+    return f"{mechanism.canonical_hash}|{mechanism.reference_q or mechanism.initial_q}|{bounds}"

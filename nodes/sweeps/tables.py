@@ -1,0 +1,100 @@
+"""Tables of a sweep: one row per cell in cell order. `cells.csv` holds only what is the same on every run."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nodes.sweeps.axes import as_text
+from nodes.sweeps.cells import Row, number
+from nodes.sweeps.design import Sweep
+
+CELLS, TIMES, PARQUET = "cells.csv", "times.csv", "cells.parquet"
+FIRST, LAST = ("cell",), ("repeat", "seed", "result", "reason", "warnings")
+
+
+def figure_names(rows: Iterable[Row]) -> list[str]:
+    """Names of the figures of all rows, in the order in which they first appear."""
+    return list(dict.fromkeys(name for row in rows for name in row.figures))
+
+
+def in_order(rows: Mapping[int, Row]) -> list[Row]:
+    """The rows in cell order."""
+    return [rows[cell] for cell in sorted(rows)]
+
+
+def header(sweep: Sweep, figures: Sequence[str]) -> list[str]:
+    """Names of the columns of `cells.csv`."""
+    return [*FIRST, *(axis.key for axis in sweep.axes), *LAST, *figures]
+
+
+def line_of(sweep: Sweep, row: Row, figures: Sequence[str]) -> list[Any]:
+    """The values of a row under `header`; None for a missing one."""
+    cell = sweep.cell(row.cell)
+    values = [value if isinstance(value, int | float | str) else as_text(value) for value in cell.values.values()]
+    ours = [cell.repeat, row.seed, row.result, row.reason or None, "; ".join(row.warnings) or None]
+    return [row.cell, *values, *ours, *(row.figures.get(name) for name in figures)]
+
+
+def write_tables(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> list[Path]:
+    """Write the tables of all finished cells; the paths written. Parquet only where pyarrow is installed."""
+    ordered = in_order(rows)
+    figures = figure_names(ordered)
+    lines = (line_of(sweep, row, figures) for row in ordered)
+    _write_csv(folder / CELLS, header(sweep, figures), lines)
+    _write_csv(
+        folder / TIMES,
+        ("cell", "cpu_s", "wall_s"),
+        ((row.cell, f"{row.cpu_s:.6f}", f"{row.wall_s:.6f}") for row in ordered),
+    )
+    written = [folder / CELLS, folder / TIMES]
+    if importlib.util.find_spec("pyarrow") is not None:
+        _write_parquet(folder / PARQUET, sweep, ordered, figures)
+        written.append(folder / PARQUET)
+    return written
+
+
+def _write_csv(path: Path, names: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    part = path.with_name(f".{path.name}.part")
+    with part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(lines)
+    os.replace(part, path)
+
+
+def differing(sweep: Sweep, row: Row, other: Row) -> list[str]:
+    """Names of the columns of `cells.csv` in which two rows of one cell differ."""
+    figures = figure_names([row, other])
+    pairs = zip(header(sweep, figures), line_of(sweep, row, figures), line_of(sweep, other, figures), strict=True)
+    return [name for name, one, two in pairs if one != two]
+
+
+def _write_parquet(path: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]) -> None:
+    """Write the same table as Parquet: figures are doubles unless one is text."""
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = [line_of(sweep, row, figures) for row in rows]
+    columns: dict[str, Any] = {}
+    for place, name in enumerate(header(sweep, figures)):
+        values = [line[place] for line in lines]
+        columns[name] = _column(values)
+    part = path.with_name(f".{path.name}.part")
+    parquet.write_table(pyarrow.table(columns), part)
+    os.replace(part, path)
+
+
+def _column(values: list[Any]) -> Any:
+    import pyarrow
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int} and kinds:
+        return pyarrow.array(values, pyarrow.int64())
+    if all(value is None or number(value) is not None for value in values) and kinds:
+        return pyarrow.array([number(value) for value in values], pyarrow.float64())
+    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())

@@ -1,0 +1,78 @@
+"""`armswing sweep FOLDER --find-boundary`: halving between two values of an axis."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodes.cli.application import run
+from nodes.sweeps.axes import parse_axis
+from nodes.sweeps.boundary import PROBES, axis_along, brackets
+from nodes.sweeps.cells import Row
+from nodes.sweeps.design import Sweep, SweepError
+
+SWEEP = Sweep(
+    launch="/arm.toml",
+    cwd="/",
+    axes=[parse_axis(text) for text in ("node.law=pd,lqr", "sim.parameters.modes=40,10,20", "node.b=normal:0:1")],
+    repeat=2,
+    seconds=1.0,
+)
+
+
+def rows(worst: dict[str, float]) -> dict[int, Row]:
+    """Runs pass below a number of modes."""
+    found = {}
+    for number in range(SWEEP.cells):
+        cell = SWEEP.cell(number)
+        passed = cell.values["sim.parameters.modes"] < worst[cell.values["node.law"]]
+        found[number] = Row(cell=number, seed=cell.seed, result="passed" if passed else "failed")
+    return found
+
+
+def test_the_bracket_is_the_first_crossing_in_the_order_of_the_numbers() -> None:
+    axis = axis_along(SWEEP, "sim.parameters.modes")
+    assert axis.values == (10, 20, 40)
+    pd, lqr = brackets(SWEEP, rows({"pd": 30, "lqr": 100}), "pass_rate", 0.9, axis)
+    assert (pd.first, pd.second, pd.at_first, pd.at_second) == (20, 40, 1.0, 0.0)
+    assert [SWEEP.cell(base).values["sim.parameters.modes"] for base in pd.bases] == [20, 20]
+    assert pd.middle(whole=True) == 30
+    assert not lqr.crosses
+    pd.second = 21
+    assert pd.middle(whole=True) is None
+    assert pd.middle(whole=False) == 20.5
+
+
+def test_what_has_no_boundary_is_refused_in_one_line() -> None:
+    for key, words in (("node.law", "a boundary lies between numbers"), ("node.b", "between numbers"), ("x", "it")):
+        with pytest.raises(SweepError, match=f"--along '{key}': .*" if key != "x" else "no such axis") as refused:
+            axis_along(SWEEP, key)
+        assert words in str(refused.value) or key == "x"
+    with pytest.raises(SweepError, match="11 runs of this sweep are not done"):
+        brackets(SWEEP, {0: Row(cell=0, seed=0, result="passed")}, "pass_rate", 0.9, SWEEP.axes[1])
+
+
+def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
+    launch: Path, sweep: Callable[..., object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    made = sweep(launch, "--over", "node.gain=0:8:2", "--set", "node.how=diverge", "--no-page", "-o", folder)
+    assert (folder / "cells.csv").exists(), made
+    arguments = ("--find-boundary", "load.arm.peak=3", "--along", "node.gain")
+    sweep(folder, *arguments)
+    with (folder / "boundary.csv").open() as file:
+        assert list(csv.reader(file))[1] == ["2.875", "3", "2.875", "3"]
+    journal = (folder / PROBES).read_bytes()
+    assert len(journal.splitlines()) == 6
+    (folder / PROBES).write_bytes(journal[:-30])
+    sweep(folder, *arguments)
+    assert [line.split(b"cpu_s")[0] for line in (folder / PROBES).read_bytes().splitlines()] == [
+        line.split(b"cpu_s")[0] for line in journal.splitlines()
+    ]
+    assert run(["sweep", str(folder), "--find-boundary", "load.arm.peek=3", "--along", "node.gain"]) == 2
+    assert "did you mean 'load.arm.peak'?" in capfd.readouterr().err
+    assert run(["sweep", str(folder), "--find-boundary", "load.arm.peak=3"]) == 2
+    assert "--find-boundary and --along belong together" in capfd.readouterr().err

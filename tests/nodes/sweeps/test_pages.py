@@ -1,0 +1,106 @@
+"""Statistics, page, pictures and JUnit file of a sweep, from rows that are written here."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from scipy.stats import binomtest
+
+from nodes.sweeps.axes import parse_axis
+from nodes.sweeps.cells import Row
+from nodes.sweeps.design import Sweep, SweepError
+from nodes.sweeps.junit import write_junit
+from nodes.sweeps.page import check_figures, write_page
+from nodes.sweeps.statistics import PASS_RATE, by_value, grid, pass_rate, varying, wilson
+from nodes.sweeps.tables import write_tables
+
+SWEEP = Sweep(
+    launch="/arm.toml",
+    cwd="/",
+    axes=[parse_axis(text) for text in ("sim.parameters.mass=1:3:3", "node.law=pd,lqr", "node.bias=normal:0:1")],
+    repeat=2,
+    seconds=1.0,
+)
+
+
+def row_of(number: int) -> Row:
+    """Mass 3 fails; with the law lqr its second repeat crashes."""
+    cell = SWEEP.cell(number)
+    mass = cell.values["sim.parameters.mass"]
+    if mass == 3 and cell.values["node.law"] == "lqr" and cell.repeat == 1:
+        return Row(cell=number, seed=cell.seed, result="crashed", reason="its process ended by SIGSEGV")
+    figures = {"time": 1.0, "node.error": mass + cell.repeat, "output.tip": "nan" if number == 0 else 0.5}
+    failed = mass == 3
+    reason = "milestone <up> not reached" if failed else ""
+    return Row(cell=number, seed=cell.seed, result="failed" if failed else "passed", reason=reason, figures=figures)
+
+
+ROWS = {number: row_of(number) for number in reversed(range(SWEEP.cells))}
+
+
+@pytest.mark.parametrize(("passed", "runs"), [(0, 5), (5, 5), (3, 10), (999, 1000), (1, 1)])
+def test_the_interval_of_a_pass_rate_is_wilsons(passed: int, runs: int) -> None:
+    expected = binomtest(passed, runs).proportion_ci(0.95, method="wilson")
+    assert wilson(passed, runs) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_pass_rates_count_lost_runs_as_not_passed() -> None:
+    total = pass_rate(ROWS.values())
+    assert (total.runs, total.passed, total.lost) == (12, 8, 1)
+    found = dict(by_value(SWEEP, SWEEP.axes[1], ROWS.values()))
+    assert {value: (rate.passed, rate.lost) for value, rate in found.items()} == {'"pd"': (4, 0), '"lqr"': (4, 1)}
+
+
+def test_a_grid_has_the_mean_of_the_runs_that_came_to_their_end() -> None:
+    found = grid(SWEEP, ROWS.values(), "node.error", SWEEP.axes[0], SWEEP.axes[1])
+    assert found.mean == [[1.5, 2.5, 3.5], [1.5, 2.5, 3.0]]
+    assert found.failed == [[False, False, True], [False, False, True]]
+    assert found.lost == [[False, False, False], [False, False, True]]
+    assert grid(SWEEP, ROWS.values(), PASS_RATE, SWEEP.axes[0], SWEEP.axes[1]).mean == [[1, 1, 0], [1, 1, 0]]
+    assert math.isnan(grid(SWEEP, [], "node.error", SWEEP.axes[0], SWEEP.axes[1]).mean[0][0])
+    assert varying([*ROWS.values()]) == ["node.error"]
+
+
+def test_the_page_shows_rates_figures_and_lost_runs(tmp_path: Path) -> None:
+    text = write_page(tmp_path, SWEEP, ROWS).read_text()
+    assert "66.7 % (39.1 to 86.2 %)" in text
+    assert "its process ended by SIGSEGV" in text
+    pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert pictures == ["00_pass_rate.png", "01_node_error.png", "02_node_error.png"]
+    assert all(f"pictures/{name}" in text for name in pictures)
+    first = (tmp_path / "pictures/01_node_error.png").read_bytes()
+    write_page(tmp_path, SWEEP, ROWS, ["node.error"])
+    assert (tmp_path / "pictures/00_node_error.png").read_bytes() == first
+    assert len(list((tmp_path / "pictures").iterdir())) == 2
+    with pytest.raises(
+        SweepError, match=r"--figure 'node.eror': cells.csv has no such column; did you mean 'node.error'\?"
+    ):
+        check_figures(ROWS, ["node.eror"])
+
+
+def test_the_junit_file_has_a_case_per_run(tmp_path: Path) -> None:
+    write_junit(tmp_path, SWEEP, ROWS)
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
+        "tests": "12",
+        "failures": "3",
+        "errors": "1",
+    }
+    assert [case.get("name", "").partition(":")[0] for case in suite] == [f"cell {number}" for number in range(12)]
+    assert suite[8][0].get("message") == "milestone <up> not reached"
+
+
+def test_the_parquet_table_equals_the_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    write_tables(tmp_path, SWEEP, ROWS)
+    table, text = parquet.read_table(tmp_path / "cells.parquet"), csv.read_csv(tmp_path / "cells.csv")
+    assert table.column_names == text.column_names
+    for name in ("cell", "sim.parameters.mass", "node.law", "node.bias", "seed", "node.error"):
+        assert table[name].to_pylist() == text[name].to_pylist()
+    assert math.isnan(table["output.tip"][0].as_py())
