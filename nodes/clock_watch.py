@@ -14,6 +14,7 @@ class ClockWatch(Node):
 
     subscribes = {"/status": Status}
     publishes = {"/clock": PeerClock, "event": Event}
+    stateless = True  # in lockstep no round trips are made
 
     def on_start(self, context: Context) -> Outgoing:
         """Begin without any clock estimate."""

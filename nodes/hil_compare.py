@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
@@ -18,6 +19,7 @@ from nodes.plan.tables import PlanError
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured, no node said `measured_state`"
+STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_sliding")  # attributes
 REPORT = "armswing hil report {recording}"
 
 
@@ -134,6 +136,15 @@ class HilCompare(Node):
             yield outgoing
         self._alignment.hear(reading)
         self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
+
+    def snapshot(self) -> Any:
+        """Residuals and predictions so far. In lockstep all stamps are simulation time, so no clock is aligned."""
+        return {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
+
+    def restore(self, state: Any) -> None:
+        """Continue from a result of `snapshot`."""
+        vars(self).update(state["own"])
+        self._prediction.restore(state["prediction"])
 
     def on_reset(self, time: float) -> Outgoing:
         """Drop the measured states that wait for a prediction. Residuals so far stay in the verdict."""

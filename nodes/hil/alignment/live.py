@@ -6,10 +6,12 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from nodes.messages import Residual, RobotState
 
 HISTORY_S = 10.0  # predicted states are kept this long; an older measurement has no partner
+LONGEST_DELAY_S = 1.0  # a measurement that comes later after a restart has no partner
 SLOW = 0.01  # rad/s or m/s, RMS: rate below which no delay can be determined
 MOST_WAITING = 4096  # most measured states that wait for a predicted one
 
@@ -29,6 +31,7 @@ class LivePairs:
         self._times: list[float] = []
         self._predicted: list[RobotState] = []
         self._waiting: deque[RobotState] = deque()
+        self._latest = -math.inf  # instant of the latest measurement that was compared, s
 
     def predict(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
         """Take a predicted state; yields the (residual, predicted velocities) that become available."""
@@ -51,10 +54,30 @@ class LivePairs:
             self.unpaired += 1
         yield from self._pair()
 
+    def snapshot(self) -> dict[str, Any]:
+        """Counts, waiting states, and the predicted states that a measurement still to come may need.
+
+        Measurements come in order of their instants, so earlier predictions are left out.
+        """
+        known = self._times[-1] - LONGEST_DELAY_S if self._times else 0.0
+        first = max(bisect_left(self._times, max(self._latest - self._delay_s, known)) - 1, 0)
+        return {
+            "counts": (self.paired, self.unpaired, self._latest),
+            "predicted": self._predicted[first:],
+            "waiting": self._waiting,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self.paired, self.unpaired, self._latest = state["counts"]
+        self._predicted, self._waiting = state["predicted"], state["waiting"]
+        self._times = [predicted.timestamp for predicted in self._predicted]
+
     def forget(self) -> None:
         """Discard all states, because simulation time was reset."""
         self.unpaired += len(self._waiting)
         self._waiting.clear()
+        self._latest = -math.inf
         self._times.clear()
         self._predicted.clear()
 
@@ -66,6 +89,7 @@ class LivePairs:
     def _pair(self) -> Iterator[tuple[Residual, list[float]]]:
         while self._waiting and self._times and self._waiting[0].timestamp - self._delay_s <= self._times[-1]:
             measured = self._waiting.popleft()
+            self._latest = measured.timestamp
             found = self._between(measured.timestamp - self._delay_s)
             names = [] if found is None else [name for name in measured.name if name in found[0].name]
             if found is None or not names:

@@ -39,7 +39,7 @@ class _Waiting:
 
     @property
     def counts(self) -> bool:
-        """Whether the message is a measured state."""
+        """Whether the message is a measured state, not a command."""
         return isinstance(self.said, RobotState)
 
 
@@ -62,7 +62,7 @@ class _Stamps:
     doubt   unresolved jump; None without one
     steps   number of the clock's steps that round trips have shown
     step    the latest step, until the states around it have arrived
-    heard   latest stamp at the time of the latest round trip
+    heard   latest stamp received before the latest round trip
     """
 
     last: float | None = None
@@ -163,8 +163,8 @@ class LiveAlignment:
         """Whether all messages stamped before the step have arrived: a later one has, or none arrives any more."""
         if stamps.last is None or stamps.doubt is None:
             return True
-        ours = [each for each in (track.ours(stamps.last), track.ours_before(stamps.last)) if each is not None]
-        if ours and min(ours) > step.before_s + track.origin_s:
+        local = [each for each in (track.to_local(stamps.last), track.to_local_before(stamps.last)) if each is not None]
+        if local and min(local) > step.before_s + track.origin_s:
             return True
         stamps.doubt.round_trips = stamps.doubt.round_trips + 1 if stamps.last == stamps.heard else 0
         stamps.heard = stamps.last
@@ -177,8 +177,8 @@ class LiveAlignment:
         known = [each for each in self._stamps[clock].recent if each not in states]
         self._stamps[clock].recent.clear()
         x = np.array(known + states)
-        ways = [(track.ours_before(each), track.ours(each)) for each in x.tolist()]
-        before, after = np.array([[-inf if ours is None else ours for ours in way] for way in ways]).reshape(-1, 2).T
+        ways = [(track.to_local_before(each), track.to_local(each)) for each in x.tolist()]
+        before, after = np.array([[-inf if local is None else local for local in way] for way in ways]).reshape(-1, 2).T
         window = step.after_s + track.origin_s, step.before_s + track.origin_s
         place = place_step(x, before, after, window, step.size_s, CROSSING_S + step.sigma_s)
         self.unsure += not place.is_certain or place.last < len(known)
@@ -198,15 +198,15 @@ class LiveAlignment:
                 is_before = number <= place.first and (number < place.first or off[0] <= off[1])
                 is_after = number >= place.last and not is_before
             if is_before:
-                ours = track.ours_before(stamp)
-                each.sent = None if ours is None else self._on_server(ours)
+                local = track.to_local_before(stamp)
+                each.sent = None if local is None else self._on_server(local)
             elif is_after:
                 each.sent = self._servers_time(each.said)
             if each.sent is None:
                 self._give_up(each)
 
     def _give_up(self, each: _Waiting) -> None:
-        """Drop a state whose time will never be known; a command is kept and gets the time of its predecessor."""
+        """Drop a state whose time will never be known. A command is kept, with the time of the command before it."""
         self.lost += each.counts
         if each.counts:
             self._waiting.remove(each)
@@ -214,12 +214,14 @@ class LiveAlignment:
             each.sent = -inf
 
     def uncertainty(self, clock: str) -> float | None:
-        """Standard deviation of the simulation time of that clock's stamps, s, from the round trips; None if
-        unknown."""
-        theirs, servers = self.tracks.get(clock), self.tracks.get(SERVER)
-        if theirs is None or servers is None or theirs.clock is None or servers.clock is None:
+        """Standard deviation, s, of simulation times computed from the stamps of `clock`; None if unknown.
+
+        It is estimated from the round trips to that clock and to the server's.
+        """
+        peer, servers = self.tracks.get(clock), self.tracks.get(SERVER)
+        if peer is None or servers is None or peer.clock is None or servers.clock is None:
             return None
-        return hypot(theirs.latest_uncertainty, servers.latest_uncertainty)
+        return hypot(peer.latest_uncertainty, servers.latest_uncertainty)
 
     @property
     def waiting(self) -> int:
@@ -240,17 +242,17 @@ class LiveAlignment:
             self._time = self._time if time is None else time
             yield msgspec.structs.replace(first.said, timestamp=self._time, clock="")
 
-    def _on_server(self, ours: float) -> float | None:
+    def _on_server(self, local: float) -> float | None:
         servers = self.tracks.get(SERVER)
-        return None if servers is None else servers.theirs(ours)
+        return None if servers is None else servers.to_peer(local)
 
     def _servers_time(self, state: Stamped) -> float | None:
         """Server's clock at the instant of a stamp, s; None while unknown."""
-        theirs, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
-        if theirs is None or (stamps is not None and stamps.doubt is not None):
+        peer, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
+        if peer is None or (stamps is not None and stamps.doubt is not None):
             return None
-        ours = theirs.ours(state.timestamp)
-        return None if ours is None else self._on_server(ours)
+        local = peer.to_local(state.timestamp)
+        return None if local is None else self._on_server(local)
 
     def _simulation_time(self, sent: float) -> float | None:
         if sent == -inf:

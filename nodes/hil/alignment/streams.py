@@ -37,7 +37,7 @@ class Stream:
     position  (n, k) rad or m
     velocity  (n, k) rad/s or m/s; None if not published
     effort    (n, k) N m or N; None if not published
-    notes     what was left out on reading, one line each
+    notes     data left out on reading, one line each
     """
 
     time: Floats
@@ -94,7 +94,9 @@ def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
     if repeats := len(time) - start - len(keep):
         notes.append(f"{what}: {repeats} samples repeat a stamp and are left out")
     if len(keep) < 2:
-        raise StreamError(f"{what} has {len(keep)} samples with stamps of their own; at least two are needed")
+        raise StreamError(
+            f"{what} has {len(keep)} samples with increasing time stamps; at least 2 are needed, so record a longer run"
+        )
 
     def rates(key: str) -> Floats | None:
         values = columns.get(key)

@@ -77,21 +77,21 @@ class Clock:
     steps: tuple[ClockStep, ...]
     exchanges: int
 
-    def offset_at(self, ours: float) -> float:
+    def offset_at(self, local: float) -> float:
         """Remote minus local clock at a local time, s."""
-        return self.offset_s + self.drift * (ours - self.since)
+        return self.offset_s + self.drift * (local - self.since)
 
-    def theirs(self, ours: float) -> float:
+    def to_peer(self, local: float) -> float:
         """Remote time at a local time, s."""
-        return ours + self.offset_at(ours)
+        return local + self.offset_at(local)
 
-    def ours(self, theirs: float) -> float:
+    def to_local(self, peer: float) -> float:
         """Local time at a remote time, s."""
-        return (theirs - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
+        return (peer - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
-    def uncertainty_at(self, ours: float) -> float:
+    def uncertainty_at(self, local: float) -> float:
         """Standard deviation of `offset_at`, s, for any asymmetry of the directions."""
-        return float(np.hypot(self.sigma_s, self.drift_sigma * (ours - self.since)))
+        return float(np.hypot(self.sigma_s, self.drift_sigma * (local - self.since)))
 
 
 def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock:
@@ -104,7 +104,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     for index, each in enumerate(exchanges):
         if each.way < -RESOLUTION_S or each.t4 < each.t1:
             raise ValueError(
-                f"round trip {index} took {each.way:g} s on its way; stamps of one clock must not decrease"
+                f"round trip {index} has a transit time of {each.way:g} s; the times of each clock must not decrease"
             )
     steps = detect_steps(exchanges)
     start = steps[-1].before_s if steps else float("-inf")
@@ -112,7 +112,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
         raise ValueError(
-            f"{len(recent)} round trips since the clock last stepped; offset and drift take {FEWEST * window}"
+            f"{len(recent)} round trips since the clock last jumped; offset and drift need at least {FEWEST * window}"
         )
     since, offset, drift, sigma, drift_sigma, bound = _posterior(quick)
     return Clock(

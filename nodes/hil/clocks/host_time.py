@@ -17,7 +17,7 @@ class HostTime:
     Each state has the server's clock at its sending. The quickest of many states determines how far this computer's
     clock is ahead of the server's, including the travel time.
 
-    knows  whether the time between the last two states is known: none was lost, and they are not far apart
+    knows  whether the time between the last two states is known: no state was lost, and the time is short
     """
 
     def __init__(self) -> None:

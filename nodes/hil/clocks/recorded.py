@@ -84,16 +84,16 @@ class RecordedClock:
                 f"{len(exchanges)} round trips to the clock of {peer!r} are too few; at least 3 are needed"
             )
 
-    def near(self, ours: Floats) -> tuple[Floats, Floats]:
+    def near(self, local: Floats) -> tuple[Floats, Floats]:
         """Remote times at local times, and their standard deviations, by the section between two steps that each is
         in."""
-        index = np.searchsorted(self._starts[1:], ours, side="right")
-        theirs, sigma = np.empty_like(ours), np.empty_like(ours)
+        index = np.searchsorted(self._starts[1:], local, side="right")
+        peer, sigma = np.empty_like(local), np.empty_like(local)
         for number, clock in enumerate(self.clocks):
             here = index == number
-            theirs[here] = ours[here] + clock.offset_s + clock.drift * (ours[here] - clock.since)
-            sigma[here] = _uncertainty(clock, ours[here])
-        return theirs, sigma
+            peer[here] = local[here] + clock.offset_s + clock.drift * (local[here] - clock.since)
+            sigma[here] = _uncertainty(clock, local[here])
+        return peer, sigma
 
 
 def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
@@ -110,8 +110,8 @@ def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[C
     return [clock for clock in clocks if clock is not None]
 
 
-def _uncertainty(clock: Clock, ours: Floats) -> Floats:
-    return np.hypot(clock.sigma_s, clock.drift_sigma * (ours - clock.since))
+def _uncertainty(clock: Clock, local: Floats) -> Floats:
+    return np.hypot(clock.sigma_s, clock.drift_sigma * (local - clock.since))
 
 
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
@@ -134,32 +134,32 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     states = _states(recording, topic, what)
     rows = _round_trips(recording, of, what)
     origin_ns = int(rows["asked_ns"][0])
-    theirs, servers = RecordedClock(rows, of, origin_ns), RecordedClock(rows, SERVER, origin_ns)
+    peer, servers = RecordedClock(rows, of, origin_ns), RecordedClock(rows, SERVER, origin_ns)
     stamps = np.asarray(columns["timestamp"], dtype=float) - 1e-9 * origin_ns
     measured = _measured(recording, topic, of)
     if measured is None:
-        sides, places = _sides(stamps, theirs, None)
-        unknown_from = _late_jump(stamps, sides, theirs)
+        sides, places = _sides(stamps, peer, None)
+        unknown_from = _late_jump(stamps, sides, peer)
     else:  # commands arrive unevenly: the evenly spaced measured states locate the steps of the clock
         samples = measured - 1e-9 * origin_ns
-        sides_of_samples, places_of_samples = _sides(samples, theirs, None)
-        sides, places = _sides(stamps, theirs, places_of_samples)
-        unknown_from = _late_jump(samples, sides_of_samples, theirs)
-    sides[(sides == len(theirs.steps)) & (stamps > unknown_from)] = -1
+        sides_of_samples, places_of_samples = _sides(samples, peer, None)
+        sides, places = _sides(stamps, peer, places_of_samples)
+        unknown_from = _late_jump(samples, sides_of_samples, peer)
+    sides[(sides == len(peer.steps)) & (stamps > unknown_from)] = -1
     sent, time = 1e-9 * (states["sent_ns"] - origin_ns), np.asarray(states["timestamp"], dtype=float)
     found, sigma, known = np.full(len(stamps), np.nan), np.full(len(stamps), np.nan), np.zeros(len(stamps), dtype=bool)
-    for number, clock in enumerate(theirs.clocks):
+    for number, clock in enumerate(peer.clocks):
         here = sides == number
-        ours = (stamps[here] - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
-        on_server, servers_sigma = servers.near(ours)
+        local = (stamps[here] - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
+        on_server, servers_sigma = servers.near(local)
         found[here], known[here] = _between(on_server, sent, time)
-        sigma[here] = np.hypot(_uncertainty(clock, ours), servers_sigma)
+        sigma[here] = np.hypot(_uncertainty(clock, local), servers_sigma)
     found[~known] = np.nan
     _leave_out_overlaps(found)
     known = np.isfinite(found)
     if not known.any():
         raise StreamError(f"{what}: no stamp of the clock of {of!r} falls into the time of the recorded states")
-    latest = theirs.clocks[-1]
+    latest = peer.clocks[-1]
     note = ClockNote(
         of=of,
         offset_s=latest.offset_s,
@@ -167,8 +167,8 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
         drift_sigma=latest.drift_sigma,
         uncertainty_s=float(np.median(sigma[known])),
         bound_s=latest.bound_s,
-        round_trips=theirs.round_trips,
-        steps=theirs.steps,
+        round_trips=peer.round_trips,
+        steps=peer.steps,
         unplaced=int((~known).sum()),
         unsure=sum(not place.is_certain for place in places),
     )
@@ -220,7 +220,7 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
     A jump of the stamps after the last round trip may be a clock step or a pause: no later round trip shows which.
     """
-    late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].theirs(clock.last_s)))
+    late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].to_peer(clock.last_s)))
     if len(late) and late[0] > 0:
         usual = usual_distance(stamps[max(late[0] - RECENT, 0) : late[0] + 1])
         distances = np.diff(stamps[late[0] - 1 :])
@@ -252,7 +252,7 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
 
 
 def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Columns:
-    """Rows of topic `clock` by the node that measured both clocks; by the one with most rows."""
+    """Rows of topic `clock` from the node that measured both clocks; of several such nodes, the one with most rows."""
     rows: Columns = recording[CLOCK_TOPIC] if CLOCK_TOPIC in recording else {"asker": np.array([])}
     best: NDArray[Any] = np.array([], dtype=bool)
     for asker in sorted(set(rows["asker"].tolist())):

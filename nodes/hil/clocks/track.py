@@ -23,7 +23,7 @@ KEPT = 128  # round trips kept: a minute at 2 Hz
 
 
 class ClockTrack:
-    """One peer's clock, s. `ours` means the local clock, `theirs` the peer's.
+    """One peer's clock, s. Arguments named `local` are times of the local clock, `peer` of the peer's.
 
     clock   current estimate, in times counted from `origin_s`; None while there are too few round trips
     steps   number of steps of the peer's clock
@@ -62,24 +62,24 @@ class ClockTrack:
             reading.uncertainty_s = self.clock.uncertainty_at(now)
         return steps[-1] if steps else None
 
-    def ours(self, theirs_s: float) -> float | None:
+    def to_local(self, peer_s: float) -> float | None:
         """Local time at a time of the peer, s; None while unknown."""
-        return None if self.clock is None else self.clock.ours(theirs_s - self.origin_s) + self.origin_s
+        return None if self.clock is None else self.clock.to_local(peer_s - self.origin_s) + self.origin_s
 
-    def ours_before(self, theirs_s: float) -> float | None:
+    def to_local_before(self, peer_s: float) -> float | None:
         """Local time at a time of the peer before its latest step, s; None while unknown."""
-        return None if self.before is None else self.before.ours(theirs_s - self.origin_s) + self.origin_s
+        return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     @property
     def origin_s(self) -> float:
         """Local time from which the estimates count, s."""
         return 1e-9 * self._origin_ns
 
-    def theirs(self, ours_s: float) -> float | None:
+    def to_peer(self, local_s: float) -> float | None:
         """Peer's time at a local time, s; None while unknown."""
         if self.clock is None:
             return None
-        return self.clock.theirs(ours_s - self.origin_s) + self.origin_s
+        return self.clock.to_peer(local_s - self.origin_s) + self.origin_s
 
     @property
     def latest_offset(self) -> float:

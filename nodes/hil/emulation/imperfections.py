@@ -101,5 +101,5 @@ class OwnClock:
         return t + self.offset_s + self.drift * t + (self.step_s if t >= self.step_at_s else 0.0)
 
     def elapsed(self, t: float) -> float:
-        """Seconds that its timers have counted since t = 0; steps of the clock do not affect them."""
+        """Seconds counted by the clock's timers since t = 0; steps of the clock do not affect them."""
         return t + self.drift * t

@@ -62,14 +62,14 @@ class Odometry:
 
 
 class BoardClock:
-    """Relation of the board's clock to the local one, from the frame that arrived quickest."""
+    """Offset between the board's clock and the local clock, estimated from the frame with the shortest delay."""
 
     def __init__(self, way_s: float) -> None:
         self._way_s = way_s
         self._apart: deque[float] = deque(maxlen=KEPT)
 
-    def ours(self, theirs: float, heard: float) -> float:
+    def to_local(self, peer: float, heard: float) -> float:
         """Local time, s, of a reading of the board's clock that arrived at `heard`, with a travel time of at least
         `way_s`."""
-        self._apart.append(heard - theirs)
-        return theirs + min(self._apart) - self._way_s
+        self._apart.append(heard - peer)
+        return peer + min(self._apart) - self._way_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -78,7 +79,7 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
     heavier = dict(zip(bodies, spread("mass", differences.mass, bodies, "body"), strict=True))
     braked = dict(zip(joints, spread("friction", differences.friction, joints, "joint"), strict=True))
     rubbing = np.flatnonzero(spread("dry_friction", differences.dry_friction, joints, "joint"))
-    if len(rubbing) and (mechanism.coordinates != "joint" or any(j.kind == "planar" for j in mechanism.moving_joints)):
+    if len(rubbing) and (mechanism.coordinates != "joint" or not mechanism.has_single_coordinates):
         raise ValueError(
             f"dry_friction: {sim.robot!r} is not in joint coordinates; "
             'parameters = { coordinates = "joint" } may give it'
@@ -141,6 +142,22 @@ class Plant:
         self._joints = self.simulation.joints()
         self._told = np.zeros(len(self._joint))
         self._place = np.zeros(len(self._joint))
+
+    def snapshot(self) -> dict[str, Any]:
+        """State of the robot and its actuators."""
+        return {
+            "simulation": self.simulation.snapshot(),
+            "servos": self.servos.to_plain(),
+            "told": self._told,
+            "place": self._place,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self.simulation.restore(state["simulation"])
+        self.servos.from_plain(state["servos"])
+        self._told, self._place = state["told"], state["place"]
+        self._joints = self.simulation.joints()
 
     @property
     def tick(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,15 @@ from nodes.hil.emulation.imperfections import OwnClock, drag, quantize
 from nodes.hil.emulation.plant import PlantPerturbation, require_least, spread
 from nodes.messages import RobotState
 
+STATE = ("_past", "_sampled", "_shaft", "_shown", "samples", "lost")  # attributes
 NOISES = ("position_noise", "velocity_noise", "effort_noise")
 
 
 class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Deviations of the robot, as of PlantPerturbation, and of its measurement; by default perfect, at every step."""
+    """Emulated robot and sensors: the deviations of PlantPerturbation, and errors of the measurement.
+
+    The default is an exact measurement at every step.
+    """
 
     encoder_step: dict[str, float] = {}  # by joint, resolution of the encoder, rad or m
     encoder_zero: dict[str, float] = {}  # by joint, offset of the encoder's reading, rad or m
@@ -83,6 +88,14 @@ class Sensors:
         self._sampled = -math.inf
         self._shaft: Floats | None = None  # positions of the shafts that carry the encoders
         self._shown: Floats | None = None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Readings and counts so far; random numbers are not included."""
+        return {name: getattr(self, name) for name in STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        vars(self).update(state)
 
     def stamp(self, t: float) -> float:
         """Clock reading at simulation time t, s."""

@@ -149,12 +149,14 @@ class Search:
         return all(self._possible(key, value) for key, value in zip(keys, self._fit(keys)[0].tolist(), strict=True))
 
     def _left(self, keys: list[Key]) -> float:
-        """Fraction of the power that these causes leave unexplained."""
+        """Fraction of the residual's power that these causes leave unexplained."""
         left = self._fit(keys)[1]
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
-        """Hints for these causes, without those that the noise alone makes uncertain."""
+        """Hints for the causes `keys`, least-squares estimates of their values; a cause within its uncertainty by noise
+        is left out.
+        """
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, sigmas = self._estimates(A, self._residual)
         doubts = np.zeros(len(keys)) if self._timing is None else np.hypot(*self._estimates(A, self._timing))

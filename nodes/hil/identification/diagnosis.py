@@ -186,7 +186,7 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
 ) -> Iterator[Finding]:
-    """Findings on efforts that differ though no cause, or none that is certain, explains it."""
+    """Findings on effort differences that remain when all certain causes are subtracted."""
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
     text = f"the efforts differ from the model's by {residual:.2%} of them"
@@ -223,7 +223,7 @@ def _alike(hint: Hint) -> str:
 def _biases(
     comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
 ) -> Iterator[Finding]:
-    """Findings on constant position errors; not on those that a model fault causes, unless efforts show an encoder
+    """Findings on constant position errors. Errors that a model fault explains count only if efforts show an encoder
     offset."""
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)

@@ -33,9 +33,16 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     except ValueError as error:
         raise NoModelError(str(error)) from None
     if mechanism.coordinates != "joint" or mechanism.constraints:
-        raise NoModelError(f"robot {robot!r} is no tree of joints: its loops or absolute coordinates hide the efforts")
-    if any(joint.kind == "planar" for joint in mechanism.moving_joints):
-        raise NoModelError(f"robot {robot!r} has a planar joint, whose efforts are three")
+        raise NoModelError(
+            f"robot {robot!r} is no tree of joints: with loops or absolute coordinates "
+            "the efforts along its joints cannot be computed"
+        )
+    for joint in mechanism.joints:
+        if len(joint.coordinates) > 1:
+            raise NoModelError(
+                f"robot {robot!r}: joint {joint.name!r} is {joint.kind} with {len(joint.coordinates)} efforts; "
+                "efforts along a motion are compared only for robots whose joints have one coordinate each"
+            )
     return mechanism
 
 

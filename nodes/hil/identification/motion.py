@@ -74,19 +74,27 @@ class Applied:
             return mean
         measured = stream.effort
         if measured is None:
-            raise NoModelError("the measurement says no efforts, which the model's are set beside")
+            raise NoModelError(
+                "the measurement has no efforts to compare with the model's; record a topic with efforts"
+            )
         late = min(self.hold_s, stream.period_s) / 2.0
         return lambda stamps: at_times((stamps[1:] + stamps[:-1]) / 2.0 + late, stream.time, measured)
 
 
 def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Motion:
-    """Motion between each two samples, in the model's order of joints. NoModelError says what is missing."""
+    """Measured motion at the midpoints of consecutive samples, joints in the model's order. NoModelError: data are
+    missing.
+    """
     missing = [name for name in names if name not in measured.names]
     if missing:
-        raise NoModelError(f"the measurement lacks joint {missing[0]!r}, which the model needs")
+        raise NoModelError(
+            f"the measurement lacks joint {missing[0]!r} of the model; it has {', '.join(measured.names)}"
+        )
     stream = measured.only(names)
     if stream.velocity is None:
-        raise NoModelError("the measurement says no velocities, from which accelerations are taken")
+        raise NoModelError(
+            "the measurement has no velocities, from which accelerations are computed; record a topic with velocities"
+        )
     mean_effort = applied.between(stream)
     time, q, v, a, effort, rate, parts, start = [], [], [], [], [], [], [], 0
     for part in segments(stream.time):
@@ -103,7 +111,7 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
         parts.append(slice(start, start + len(steps)))
         start += len(steps)
     if not q:
-        raise NoModelError("the measurement has no stretch of 33 samples without a gap")
+        raise NoModelError("the measurement has no 33 consecutive samples without a gap; record a longer run")
     joined = [np.concatenate(each) for each in (time, q, v, a, effort, rate)]
     return Motion(joined[0], joined[1], joined[2], joined[3], joined[4], parts, 1.0 / stream.period_s, joined[5])
 
@@ -115,7 +123,9 @@ def rms(values: Floats) -> Floats:
 
 
 class Band:
-    """Low-pass filter, applied section by section forwards and backwards, and thinning of the result."""
+    """Low-pass filter, run forwards and backwards over each uninterrupted part of a motion, then downsampling to
+    KEPT_HZ.
+    """
 
     def __init__(self, motion: Motion) -> None:
         from scipy import signal
@@ -133,7 +143,7 @@ class Band:
         return rms(values - self.smooth(values))
 
     def smooth(self, values: Floats) -> Floats:
-        """The low-passed values, all of them."""
+        """The low-pass filtered values, at all instants of the motion."""
         from scipy import signal
 
         if self._filter is None:
@@ -141,7 +151,7 @@ class Band:
         return np.concatenate([signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts])
 
     def thinned(self, values: Floats) -> Floats:
-        """Every n-th of the values."""
+        """The values at every n-th instant, at a rate of about KEPT_HZ."""
         return values[:: self._every]
 
 

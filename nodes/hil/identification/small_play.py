@@ -99,7 +99,7 @@ def _windows(motion: Motion, joint: int) -> Iterator[slice]:
 
 
 def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
-    """Inverse covariance (n, n) of the noise, with a line in time projected out."""
+    """Weighting matrix (n, n): inverse covariance of the noise, insensitive to offset and linear trend in time."""
     white, rough = noise
     covariance = (white + 2.0 * rough) * np.eye(n) - rough * (np.eye(n, k=1) + np.eye(n, k=-1))
     try:

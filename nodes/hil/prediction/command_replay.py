@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nodes.messages import JointCommand, RobotState
 from nodes.plan.launch_plan import SimPlan
 
 FIRST_S = 0.1  # latest first known time for which a run counts as known from its start, s
+LATEST = 64  # states in a snapshot whose times are kept
 REMEMBERED = 4096  # states whose times are kept to compute the age of commands
 
 
@@ -33,6 +35,15 @@ class CommandReplayModel:
         self._plant.reset()
         self._taken: deque[tuple[int, JointCommand]] = deque()
         self._said = -1.0  # time of the latest state, s
+
+    def snapshot(self) -> dict[str, Any]:
+        """State of the model, and the commands to come."""
+        return {"plant": self._plant.snapshot(), "taken": self._taken, "said": self._said}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self._plant.restore(state["plant"])
+        self._taken, self._said = state["taken"], state["said"]
 
     @property
     def names(self) -> list[str]:
@@ -95,6 +106,16 @@ class CommandAges:
         self._sum = 0.0
         self._times: list[tuple[int, float]] = [(-1, 0.0)] * remembered
 
+    def snapshot(self) -> dict[str, Any]:
+        """The ages so far, and the times of the latest states."""
+        return {"count": self.count, "largest": self.largest, "sum": self._sum, "times": sorted(self._times)[-LATEST:]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self.count, self.largest, self._sum = state["count"], state["largest"], state["sum"]
+        for seq, at in state["times"]:
+            self._times[seq % len(self._times)] = seq, at
+
     def see(self, state: RobotState) -> None:
         """Record the time of a state."""
         self._times[state.seq % len(self._times)] = state.seq, state.timestamp
@@ -117,7 +138,7 @@ class CommandAges:
     def text(self) -> str:
         """The ages as text."""
         if not self.count:
-            return "commands as the robot took them"
+            return "commands at the times the robot received them"
         # times are sums of steps: less than a microsecond is rounding
         mean, most = (f"{1e3 * age if age >= 1e-6 else 0:.3g} ms" for age in (self.mean, self.largest))
-        return f"commands as the robot took them, {mean} after the states that they answer, {most} at most"
+        return f"commands at the times the robot received them, {mean} after the states they respond to, {most} at most"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from nodes.hil.alignment.live import LivePairs
 from nodes.hil.alignment.stamps import SERVER, Stamped
@@ -12,6 +13,7 @@ from nodes.messages import Event, JointCommand, Residual, RobotState
 from nodes.plan.launch_plan import SimPlan
 from sim_core.errors import SimulationDiverged
 
+STATE = ("lost", "taken_lost", "_last_taken", "_time", "_first", "_waiting")  # attributes
 Judged = Iterator[tuple[Residual, list[float]]]
 
 
@@ -42,7 +44,7 @@ class LivePrediction:
 
     @property
     def retraces(self) -> bool:
-        """Whether the local model is used."""
+        """Whether the prediction comes from the local model, not from the server's states."""
         return self._retrace is not None
 
     @property
@@ -69,6 +71,25 @@ class LivePrediction:
         self._waiting.append(message)
         yield from self._go_on()
 
+    def snapshot(self) -> dict[str, Any]:
+        """Pairs, ages, the local model, and the messages that wait."""
+        return {
+            "own": {name: getattr(self, name) for name in STATE},
+            "pairs": self.pairs.snapshot(),
+            "ages": self.ages.snapshot(),
+            "retrace": None if self._retrace is None else self._retrace.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        vars(self).update(state["own"])
+        self.pairs.restore(state["pairs"])
+        self.ages.restore(state["ages"])
+        self._retrace = None
+        if state["retrace"] is not None and self._sim is not None:
+            self._retrace, self._spare = self._spare or CommandReplayModel(self._sim), None
+            self._retrace.restore(state["retrace"])
+
     def forget(self, time: float) -> None:
         """Discard all states, because simulation time was set to `time`, s."""
         self.pairs.unpaired += sum(isinstance(each, RobotState) for each in self._waiting)
@@ -81,14 +102,14 @@ class LivePrediction:
             self.lose(f"time was put to {time:g} s")
 
     def see(self, event: Event) -> None:
-        """Take an event; one that changes the server's model makes the local one invalid."""
+        """Process an event of the run; an event that changes the server's model makes the local one invalid."""
         if event.kind == "set" and event.node == SERVER:
             self.lose(f"{event.key} of the model was set")
         elif event.kind == "restore":
             self.lose("the model was put elsewhere")
 
     def lose(self, why: str) -> None:
-        """Use the server's states from now on, for the reason `why`."""
+        """Stop using the local model, for the reason `why`, and predict by the server's states from now on."""
         if not self.lost:
             self.lost = why
             self._retrace = None

@@ -49,7 +49,7 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
     if why := _changed(recording):
         raise StreamError(why)
     if said.time[0] > FIRST_S:
-        raise StreamError(f"the recording begins at t = {said.time[0]:g} s, so the model's start is not in it")
+        raise StreamError(f"the recording begins at t = {said.time[0]:g} s; the model's start, t = 0, must be in it")
     times = _times(recording, taken)
     end_s = min(float(said.time[-1]), _known_until(recording[taken], times))
     ages = _ages(recording, taken)
@@ -60,13 +60,18 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
     try:
         stream = retraced(msgspec.convert(sim, SimPlan), end_s, commands)
     except (ValueError, SimulationDiverged) as error:
-        raise StreamError(f"the model with these commands: {error}") from None
+        raise StreamError(f"simulating the model with the recorded commands failed: {error}") from None
     if set(stream.names) != set(said.names):
-        raise StreamError(f"the plan's model has joints {', '.join(stream.names)}, the recorded one others")
+        raise StreamError(
+            f"the plan's model has joints {', '.join(stream.names)}; the recorded states have {', '.join(said.names)}"
+        )
     first = stream.position[np.searchsorted(stream.time, said.time[0] - 1e-9)]
     off = np.abs(first - said.only(stream.names).position[0]).max()
     if off > SAME_START:
-        raise StreamError(f"the model's start is {off:.3g} off the first state that was recorded")
+        raise StreamError(
+            f"the model's start differs from the first recorded state by {off:.3g} rad or m; at most "
+            f"{SAME_START:g} is permitted"
+        )
     return Prediction(stream, ages.text, _doubt(recording[taken]))
 
 
@@ -78,7 +83,7 @@ def _doubt(commands: Columns) -> str:
 
 
 def _changed(recording: Recording) -> str:
-    """One line on what changed the model from that of the plan; "" for nothing."""
+    """One line on a change that made the model differ from the plan's; "" without a change."""
     for topic in recording.topics:
         if topic.rpartition("/")[2] != "event":
             continue
@@ -114,7 +119,7 @@ def _known_until(commands: Columns, times: Floats) -> float:
 
 
 def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCommand]]:
-    """(simulation time, command) with times that do not decrease; only of the last run, where time was reset."""
+    """Yields (simulation time, command) of the recording's last run, with non-decreasing times."""
     time, start = _risen(times)
     fields = [columns[name].tolist() for name in ("mode", "name", "value", "state_seq")]
     for at, mode, names, values, state_seq in list(zip(time.tolist(), *fields, strict=True))[start:]:

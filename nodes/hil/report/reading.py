@@ -138,7 +138,7 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
-    """Prediction with the commands as the robot applied them, where recorded; else as recorded, with a note why."""
+    """Prediction from the commands that the robot applied, if recorded; else `said`, with a note on the reason."""
     if taken not in recording.topics:
         return said
     try:
@@ -181,7 +181,9 @@ def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
     hint = ""
     if leaves == ("measured_state",):
         hint = ": nothing was measured in it; give a second recording to compare with, or name the topic (--measured)"
-    raise StreamError(f"{recording.path} has no single topic {wanted}; its topics are {there}{hint}")
+    several = [topic for topic in recording.topics if topic.rpartition("/")[2] in leaves]
+    what = f"has {len(several)} topics of the form {wanted}, expected one" if several else f"has no topic {wanted}"
+    raise StreamError(f"{recording.path} {what}; its topics are {there}{hint}")
 
 
 def _plan(recording: Recording) -> dict[str, Any]:

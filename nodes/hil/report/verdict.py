@@ -25,7 +25,7 @@ UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two streams: where it was read, and what was missing in it. Times are s of its stamps.
+    """One of the two streams: its source, and the data missing in it. Times are s of its stamps.
 
     clock   clock that stamped it, and how its stamps became simulation time; None for stamps in simulation time
     driven  description of the commands with which the model was simulated again; "" for states as recorded

@@ -96,14 +96,14 @@ def test_ways_that_differ_put_the_offset_off_within_the_uncertainty_that_is_said
 
 def test_our_time_and_theirs_are_each_others_inverse_in_a_track() -> None:
     track = ClockTrack()
-    assert track.ours(5.0) is track.theirs(5.0) is None
+    assert track.to_local(5.0) is track.to_peer(5.0) is None
     for k in range(30):
         track.add(reading("robot", shifted(1e6, -80e-6), 0.5 * k))
     ours = 1e-9 * EPOCH_NS + 12.0
-    theirs = track.theirs(ours)
+    theirs = track.to_peer(ours)
     assert theirs == pytest.approx(ours + 1e6 - 80e-6 * 12.0, abs=2e-4)
     assert theirs is not None
-    assert track.ours(theirs) == pytest.approx(ours, abs=1e-6)
+    assert track.to_local(theirs) == pytest.approx(ours, abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [1.0, -1.0, 0.01])

@@ -20,7 +20,7 @@ from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import COMPARER
 from nodes.hil.report.run_notes import run_notes
 from nodes.messages import RobotState, Status, Verdict
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.simulation.compose import compose

@@ -14,7 +14,7 @@ from nodes.hil.report.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages import Verdict as LiveVerdict
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.simulation.compose import compose
 
@@ -77,11 +77,13 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_that_come_late_are_no_error_of_the_robot(tmp_path: Path) -> None:
     live = ran(far(tmp_path))
     assert live.outcome == "passed"
-    assert "; commands as the robot took them, " in live.detail
+    assert "; commands at the times the robot received them, " in live.detail
     report = reported()
     assert (report.passed, report.findings) == (True, [])
     assert max(joint.max for joint in report.joints) < 1e-9
-    assert "by the model with the commands as the robot took them, 1" in report.predicted.notes[-1]  # 15 ms or so
+    assert (
+        "by the model with the commands at the times the robot received them, 1" in report.predicted.notes[-1]
+    )  # 15 ms or so
     recorded = reported("arm_4dof/state")
     assert not recorded.passed  # beside the model that had them at once the robot seems to lag
     assert recorded.predicted.driven == ""
@@ -214,7 +216,10 @@ def test_how_old_the_states_are_that_commands_answer_is_told() -> None:
         list(made.hear(taken(at, state_seq=state_seq)))
     assert made.ages.count == 3
     assert (made.ages.mean, made.ages.largest) == pytest.approx((0.04 / 3, 0.03))
-    assert made.ages.text == "commands as the robot took them, 13.3 ms after the states that they answer, 30 ms at most"
+    assert (
+        made.ages.text
+        == "commands at the times the robot received them, 13.3 ms after the states they respond to, 30 ms at most"
+    )
 
 
 def test_what_is_but_rounding_is_no_age() -> None:
@@ -222,7 +227,10 @@ def test_what_is_but_rounding_is_no_age() -> None:
     list(made.predict(state(0.1, seq=1)))
     list(made.predict(state(0.2, seq=2)))
     list(made.hear(taken(0.1 + 1e-9, state_seq=1)))
-    assert made.ages.text == "commands as the robot took them, 0 ms after the states that they answer, 0 ms at most"
+    assert (
+        made.ages.text
+        == "commands at the times the robot received them, 0 ms after the states they respond to, 0 ms at most"
+    )
 
 
 def test_a_recording_of_a_model_that_was_changed_is_compared_as_it_was(tmp_path: Path) -> None:

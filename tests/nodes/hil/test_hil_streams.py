@@ -250,7 +250,9 @@ def test_a_model_without_efforts_of_its_own_says_why() -> None:
         model_of("armm_2dof", {})
     quiet = moving("none")
     silent = Stream(quiet.time, quiet.names, quiet.position, quiet.velocity)
-    assert explain(arm(), silent).hints.why_not == "the measurement says no efforts, which the model's are set beside"
+    assert explain(arm(), silent).hints.why_not == (
+        "the measurement has no efforts to compare with the model's; record a topic with efforts"
+    )
 
 
 def test_a_coarse_measurement_that_pauses_is_not_dead() -> None:
