@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from nodes.client import read_recording
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent

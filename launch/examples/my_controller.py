@@ -10,6 +10,7 @@ from armswing import Node, messages
 class HoldArm(Node):
     subscribes = {"state": messages.RobotState}
     publishes = {"command": messages.JointCommand}
+    stateless = True  # restarts from a recording need nothing from it
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         angle_deg: float = 30.0
@@ -23,5 +24,6 @@ class HoldArm(Node):
         arm = state.name.index("arm")
         params = self.context.params
         error = math.radians(params.angle_deg) - state.position[arm]
+        self.context.plot("error", error)  # rad; seen live and in recordings
         effort = params.stiffness * error - params.damping * state.velocity[arm]
         yield "command", messages.JointCommand(name=["arm"], value=[effort], state_seq=state.seq)

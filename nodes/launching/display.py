@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from nodes.launching.logs import RunLog
 from nodes.node import WAITS_FOR
 
 REFRESH_S = 0.25
@@ -41,6 +42,7 @@ class Display:
 
     def __init__(self, duration_s: float | None) -> None:
         self._duration_s = duration_s
+        self.log: RunLog | None = None
         # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._live: Live | None = None
@@ -72,7 +74,9 @@ class Display:
             self._live = None
 
     def say(self, text: str, name: str = "launch") -> None:
-        """Print a permanent line, prefixed with the name of its source."""
+        """Print a permanent line, prefixed with the name of its source, and add it to the log of the run."""
+        if self.log is not None:
+            self.log.add(name, text)
         if self._live is not None:
             self._console.print(Text(f"[{name}] {text}"))
         else:
@@ -117,7 +121,7 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """State of a node, or the detail line that names what it waits for."""
+    """State of a node; while it waits, the line of its status that says for which event."""
     return (
         line.detail
         if line.detail.startswith(WAITS_FOR) and line.state in ("starting", "ready", "running")

@@ -19,7 +19,7 @@ from nodes.plan.tables import PlanError
 from nodes.transport.host_config import remove_host_config, write_host_config
 from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 TICK_S = 0.05
 
@@ -40,15 +40,15 @@ def launch_host(plan: Plan, host: str) -> int:
             why = f"is not in [hosts], which are {there}{did_you_mean(host, others)}"
         raise PlanError(f"--host {host}: {host!r} {why}")
     check_own_address(plan, host)
-    site = host_config_of(plan, host)
+    host_config = host_config_of(plan, host)
     with contextlib.ExitStack() as stack:
         hold = DomainLock(plan.domain)
         stack.callback(hold.release)
         sweep(hold.folder)
-        write_host_config(plan.domain, site)
+        write_host_config(plan.domain, host_config)
         stack.callback(remove_host_config, plan.domain)
         display = stack.enter_context(Display(None))
-        waiting = Waiting(plan, host, site, display.say)
+        waiting = Waiting(plan, host, host_config, display.say)
         stack.enter_context(on_signals(waiting.asked))
         if not waiting.run():
             return 128 + waiting.signal
@@ -141,7 +141,7 @@ class HostLaunch:
         """Whether the server's plan equals this one; nodes of another plan would contradict the run's recording."""
         if (instance := self._observer.registry_instance) != self._joined:
             self._joined = instance
-            self._refusal = difference(self._plan, self._observer.far_plan)
+            self._refusal = difference(self._plan, self._observer.remote_plan)
         return not self._refusal
 
     def _lines(self) -> list[NodeLine]:

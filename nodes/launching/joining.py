@@ -1,4 +1,4 @@
-"""Runs one node in this process, beside a live launch or, if allowed, alone in its domain."""
+"""Runs one node in this process: in the domain of a live launch or, if allowed, alone in its domain."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def run_node(
 
 @contextlib.contextmanager
 def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
-    """Context that calls `say` with the line where its body takes longer than SILENT_S."""
+    """Context that calls `say` with `line` if its body takes longer than SILENT_S."""
     if say is None:
         yield
         return
@@ -117,7 +117,7 @@ def _run(
     try:
         node = cls()
         news = None if greet is None else Greeting(plan, cls, greet)
-        runner = Runner(plan, node_plan, node, context_plan=_live_plan(plan.domain), on_nodes=news)
+        runner = Runner(plan, node_plan, node, context_plan=live_plan(plan.domain), on_nodes=news)
         if beside is not None:
             threading.Thread(target=_stand_beside, args=(beside, plan.domain, node_plan.name), daemon=True).start()
         runner.run()
@@ -152,7 +152,7 @@ class Greeting:
 
 
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
-    """Call `beside` once the node is registered; it is no error that the node or its domain ends meanwhile."""
+    """Call `beside` once the node is registered; the end of the node or of its domain in the meantime is no error."""
     over = (ServiceError, RegistryError, NotLiveError, UnknownNameError, zmq.ZMQError)
     with contextlib.suppress(*over), Client(domain) as client:
         while all((entry.name, entry.pid) != (name, os.getpid()) for entry in client.nodes()):
@@ -160,7 +160,7 @@ def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str)
         beside(client, name)
 
 
-def _live_plan(domain: int) -> Plan | None:
+def live_plan(domain: int) -> Plan | None:
     """Plan of the launch that is live in the domain; None without a live server, whose plan file may remain after
     its end."""
     with contextlib.suppress(NotLiveError, PlanError), Client(domain) as client:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,11 +17,13 @@ from typing import Any
 import msgspec
 
 from nodes.launching.display import Display, NodeLine
+from nodes.launching.logs import RunLog
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
-from nodes.launching.remote_nodes import FarNodes, digests, host_config_of
+from nodes.launching.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
+from nodes.launching.watching import FileWatch
 from nodes.messages import Status, Verdict
 from nodes.messages.topics import resolve
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
@@ -31,6 +34,7 @@ from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 from nodes.transport.sockets import sweep
 
+BEGIN_FILE = "begin.msgpack"
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -50,41 +54,77 @@ def process_began() -> float:
     return time.monotonic() - age_s
 
 
-def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -> Summary:
+def launch_plan(
+    plan: Plan,
+    *,
+    view: bool = False,
+    watch: bool = False,
+    began: float | None = None,
+    begin: bytes = b"",
+    notes: Sequence[str] = (),
+) -> Summary:
     """Run a plan until its end, Ctrl-C or a failure, displaying it; print and return the summary, which has the exit
     code.
 
+    watch  whether nodes load their files anew when these are saved
     began  start (time.monotonic) of the time to the first state; by default now
+    begin  the point of a recorded run at which this one begins, encoded; b"" for the start
+    notes  lines to show at the start
 
     Raises RegistryError when the domain is live already, PlanError where this computer is not the server's host. Call
     from the main thread.
     """
     began = time.monotonic() if began is None else began
     check_own_address(plan, plan.sim.host)
-    with Registry(plan.domain, site=host_config_of(plan, plan.sim.host)) as registry, contextlib.ExitStack() as stack:
+    with (
+        Registry(plan.domain, host_config=host_config_of(plan, plan.sim.host)) as registry,
+        contextlib.ExitStack() as stack,
+    ):
         observer = Observer(plan.domain)
         stack.callback(observer.close)
         display = stack.enter_context(Display(plan.duration_s))
-        launch = Launch(plan, observer, display, began, registry)
+        for note in notes:
+            display.say(note)
+        if (log := run_log(plan)) is not None:
+            display.log = log
+            stack.callback(log.close)
+        launch = Launch(plan, observer, display, began, registry, begin)
         stack.enter_context(launch.signals())
-        launch.run(view=view)
+        launch.run(view=view, watch=watch)
     launch.show_failure()
     print(launch.summary.text(), flush=True)
     return launch.summary
 
 
+def run_log(plan: Plan) -> RunLog | None:
+    """The log of a run, beside the file of its first recorder at the server's host; None without a recorder there, or
+    where the folder cannot be written."""
+    for node in plan.nodes_on(plan.sim.host):
+        file = _file_of(node, plan.folder)
+        if file is not None and file.suffix == ".mcap" and file.absolute().parent.is_dir():
+            with contextlib.suppress(OSError):  # the recorder reports a folder that cannot be written
+                return RunLog(file.with_suffix(".log"))
+    return None
+
+
 class Launch:
     """One launch in a domain whose registry is running; call `run` once, in the main thread."""
 
-    def __init__(self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry) -> None:
+    def __init__(
+        self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry, begin: bytes = b""
+    ) -> None:
         self.plan = plan
+        self._begin = begin
         self._registry = registry
         registry.plan = digests(plan) if plan.hosts else {}
         registry.hosts = {"sim": plan.sim.host, **{node.name: node.host for node in plan.nodes}}
         self._rejected_connections: dict[str, dict[str, int]] = {}
-        self._far = FarNodes(plan, observer, display)
+        self._remote_nodes = RemoteNodes(plan, observer, display)
         self.summary = Summary(
-            plan=plan.name, robot=plan.sim.robot_name, mode=plan.sim.mode, method=plan.sim.method_text()
+            plan=plan.name,
+            robot=", ".join(view.sim.robot_name for view in plan.views),
+            mode=plan.sim.mode,
+            method=plan.sim.method_text(),
         )
         self._observer = observer
         self._display = display
@@ -93,6 +133,7 @@ class Launch:
         self._failure: Failure | None = None
         self._unshown: list[str] = []
         self._signal = 0
+        self._file_watch: FileWatch | None = None
         classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
         self._speakers = {name for name, cls in classes.items() if cls.publishes}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
@@ -119,19 +160,24 @@ class Launch:
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
 
-    def run(self, *, view: bool = False) -> None:
-        """Start the processes, resume, watch until the end, stop, summarize. No child survives, even on an
-        exception."""
+    def run(self, *, view: bool = False, watch: bool = False) -> None:
+        """Start the processes, start simulation time, watch until the end, stop the processes, and print the summary.
+
+        No child process survives, even on an exception.
+        """
+        # made before the nodes load their files, so that no change in between is missed
+        file_watch = FileWatch(self.plan, self._observer.ask, self._display.say) if watch else None
         try:
             self._supervisor.start(self._programs(view))
-            if self._watch(lambda: self._supervisor.ready and self._far.ready, STARTING_TICK_S):
+            if self._watch(lambda: self._supervisor.ready and self._remote_nodes.ready, STARTING_TICK_S):
+                self._file_watch = file_watch
                 self._resume()
                 self._watch(self._is_over, RUNNING_TICK_S)
             self._gather()
         finally:
             self._registry.ending = True  # the other hosts end their nodes
             self._supervisor.stop()
-            self._far.wait_until_gone()
+            self._remote_nodes.wait_until_gone()
             sweep(self._folder)  # sockets of processes that were killed
             self._show_output()
         self._take_last_statuses()
@@ -140,7 +186,11 @@ class Launch:
     def _programs(self, view: bool) -> list[Program]:
         path = self._folder / PLAN_FILE
         save_plan(self.plan, path)
-        programs = [program("sim", path)]
+        server, more = program("sim", path), list[str]()
+        if self._begin:
+            (self._folder / BEGIN_FILE).write_bytes(self._begin)
+            more = ["--begin", str(self._folder / BEGIN_FILE)]
+        programs = [dataclasses.replace(server, command=[*server.command, *more])]
         programs += node_programs(self.plan, self.plan.sim.host, path, self._display)
         if view:
             viewer = [sys.executable, "-P", "-c", VIEWER, str(os.getpid()), str(self.plan.domain)]
@@ -156,8 +206,10 @@ class Launch:
             if self._failure is not None:
                 return False
             self._show_output()
+            if self._file_watch is not None:
+                self._file_watch.look()
             self._observer.hear(tick_s)
-            self._far.look(self._supervisor.ready)
+            self._remote_nodes.look(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
 
@@ -233,7 +285,8 @@ class Launch:
     def _note_unsaid(self, name: str, refusal: str) -> None:
         """Record a node that never published a command because all its commands were invalid."""
         topic, _, reason = refusal.partition(": ")
-        if name in self._commanders and not self._taken.get(name) and topic == f"'{self.plan.sim.robot_name}/command'":
+        commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
+        if name in self._commanders and not self._taken.get(name) and topic in commands:
             self.summary.refused_commands.setdefault(name, reason)
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
@@ -256,7 +309,7 @@ class Launch:
     def _finish(self) -> None:
         """Set the exit code, and list the files that are complete only after their writers have ended."""
         summary = self.summary
-        required = [milestone.name for milestone in self.plan.milestones if milestone.required]
+        required = [name for name, milestone in self.plan.all_milestones.items() if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
         for file, before in self._files.items():
             if _identity(file) != before:  # a file that did not change belongs to an earlier run
@@ -345,7 +398,7 @@ class Launch:
             state = status.state if status is not None and known else child.state
             lost = status.counters.get("lost", 0) if status is not None else None
             lines.append(NodeLine(name, child.pid, state, lost, _detail(status)))
-        return [*lines, *self._far.lines()]
+        return [*lines, *self._remote_nodes.lines()]
 
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None

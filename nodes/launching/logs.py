@@ -1,14 +1,54 @@
-"""Output of a child process: the file it appends to, and the reader that follows the file."""
+"""Output of a child process: the file it appends to, the reader that follows the file, and the log of a run."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections import deque
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 KEPT_LINES = 200
 LARGEST_LOG_BYTES = 4 * 1024 * 1024
 LARGEST_READ_BYTES = 256 * 1024
+
+
+LARGEST_RUN_LOG_BYTES = 4 * 1024 * 1024
+RUN_LOGS = 3  # older files of a run's log that are kept: run.log.1 is the latest of them
+_LEVEL = re.compile(
+    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: (?P<owner>[\w/]+):)? |(?P<word>error|warning): ", re.IGNORECASE
+)
+
+
+class RunLog:
+    """Log of a launch on disk, beside its recording: a line per line of output, with time, level and node.
+
+    2026-01-31 12:00:00.123 WARNING left/hold: its commands are refused
+
+    Lines without a level of their own have that of the node's line before, so that a traceback has its error's. The
+    file begins anew with each launch and is rotated at 4 MiB; `OSError` where it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handler = RotatingFileHandler(path, "w", LARGEST_RUN_LOG_BYTES, RUN_LOGS, encoding="utf-8")
+        line = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
+        self._handler.setFormatter(line)
+        self._levels: dict[str, int] = {}
+
+    def add(self, name: str, text: str) -> None:
+        """Add a line of a node."""
+        found = _LEVEL.match(text)
+        if found:
+            self._levels[name] = logging.getLevelNamesMapping()[(found["word"] or found[1]).upper()]
+            text = text[found.end() :]
+        level = self._levels.get(name, logging.INFO)
+        self._handler.handle(logging.LogRecord(name, level, "", 0, text, None, None))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._handler.close()
 
 
 class Log:
@@ -51,7 +91,7 @@ class Log:
         self._kept.clear()
 
     def _read(self) -> int:
-        """Read what was appended to the file; returns the number of bytes."""
+        """Read the bytes appended since the last call; returns their number."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)

@@ -43,17 +43,17 @@ class Observer:
 
     @property
     def registry_instance(self) -> str:
-        """Instance id of the registry whose news arrived last, "" before any."""
+        """Instance id of the registry whose publication arrived last; "" before the first."""
         return self._link.instance
 
     @property
-    def far_plan(self) -> dict[str, str]:
-        """Digests of the launch's plan in the registry's latest news: {part: digest}."""
+    def remote_plan(self) -> dict[str, str]:
+        """Digests of the launch's plan in the registry's latest publication: {part: digest}."""
         return self._link.plan
 
     @property
     def hears_registry(self) -> bool:
-        """Whether news of the registry arrived recently."""
+        """Whether a publication of the registry arrived recently."""
         return self._link.hears
 
     @property

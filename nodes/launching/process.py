@@ -35,12 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", required=True, help="the plan, as JSON")
     parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="the process whose end ends this one")
+    parser.add_argument("--begin", default="", help="for the server: the point of a recorded run at which to begin")
     given = parser.parse_args(arguments)
     die_with_parent(given.parent)
     say_warnings_plainly()
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
     try:
-        run_node(read_plan(given.plan), given.node)
+        run_node(read_plan(given.plan), given.node, given.begin)
     except (PlanError, RegistryError, AddressError, DomainError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -87,10 +88,13 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def run_node(plan: Plan, name: str) -> None:
-    """Run one node of the plan, or its simulation server, in this thread until it is asked to stop."""
+def run_node(plan: Plan, name: str, begin: str = "") -> None:
+    """Run one node of the plan, or its simulation server, in this thread until it is asked to stop.
+
+    begin  file with the point of a recorded run at which the server begins; "" for the start
+    """
     if name == "sim":
-        _run_simulation(plan)
+        _run_simulation(plan, begin)
         return
     from nodes.hosting.runner import Runner
     from nodes.plan.loading import load_class
@@ -99,15 +103,23 @@ def run_node(plan: Plan, name: str) -> None:
     Runner(plan, node_plan, load_class(node_plan.run, plan.folder)()).run()
 
 
-def _run_simulation(plan: Plan) -> None:
-    from nodes.hosting.clock import DeadlineMissedError
+def _run_simulation(plan: Plan, begin: str) -> None:
+    from nodes.hosting.timing.clock import DeadlineMissedError
     from nodes.hosting.turns import LockstepError
     from nodes.simulation.compose import make_server
     from nodes.simulation.event_loop import SimHost
+    from nodes.simulation.restart.snapshots import Restart, require_robot
     from sim_core.errors import InvalidRequest, SimulationError
 
     try:
-        SimHost(plan, make_server(plan)).run()
+        server, point = make_server(plan), None
+        if begin:
+            point = Restart.decode(Path(begin).read_bytes())
+            try:
+                require_robot(point, server.code_hash)
+            except ValueError as error:
+                raise PlanError(str(error)) from None
+        SimHost(plan, server, point).run()
     except InvalidRequest as error:
         raise PlanError(f"plan {plan.name!r}: [sim]: {error}") from error
     except (SimulationError, LockstepError, DeadlineMissedError) as error:

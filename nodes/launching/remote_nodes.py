@@ -11,7 +11,7 @@ import msgspec
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import NOT_READY, Observer
 from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
-from nodes.transport.host_config import HostConfig, far_registry
+from nodes.transport.host_config import HostConfig, remote_registry
 from nodes.transport.security import keys
 
 GONE_S = 2.0  # time to wait for other hosts, out of the 5 s in which a launch ends
@@ -31,7 +31,7 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
     address = plan.hosts[host]
     if host == plan.sim.host:
         return HostConfig(host=host, address=address)
-    ends = far_registry(plan.domain, plan.hosts[plan.sim.host])
+    ends = remote_registry(plan.domain, plan.hosts[plan.sim.host])
     calls, news = (f"{end}#{known[plan.sim.host]}" for end in ends)
     return HostConfig(host=host, address=address, calls=calls, news=news)
 
@@ -68,7 +68,7 @@ def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
     )
 
 
-class FarNodes:
+class RemoteNodes:
     """The plan's nodes on other hosts, and whether they are registered and ready."""
 
     def __init__(self, plan: Plan, observer: Observer, display: Display) -> None:

@@ -82,7 +82,7 @@ class Excursion(msgspec.Struct, kw_only=True):
     unit: str = ""
 
     def text(self) -> str:
-        """Text such as "0.40 m of 0 .. 0.14 m"."""
+        """Text such as "0.40 m of 0 .. 0.14 m": the farthest position, and the limits."""
         ends = ("" if end is None else f"{end:.3g}" for end in (self.lower, self.upper))
         return f"{self.position:.3g} {self.unit} of {' .. '.join(ends)} {self.unit}"
 
@@ -95,10 +95,10 @@ class Summary(msgspec.Struct, kw_only=True):
     first_state_s                 wall time from the start of the program to the first state after the simulation began
     loads                         {actuator: peak, rms, limit, unit of its effort}, without switches
     constraint_mode               constraint mode at the end, for a robot with several
-    figures                       {node: what it measured of its work, the unit in the name}
+    figures                       {node: {figure that it measured, with the unit in the name: value}}
     verdicts                      {node that judges the run: outcome and reason}
     nodes                         {node: its communication problems}
-    holes                         {node that failed while the run continued: what is missing because of it}
+    holes                         {node that failed while the run continued: text about the missing data}
     refused_commands              {node none of whose commands was accepted: reason}
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
     rejected_connections_by_kind  the same by kind: another key, no key, no ZeroMQ

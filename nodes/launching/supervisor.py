@@ -130,7 +130,7 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for program in programs:
-            child = Child(program, Log(self.folder / f"{program.name}.log"))
+            child = Child(program, Log(self.folder / f"{program.name.replace('/', '.')}.log"))
             self.children[program.name] = child
             self._spawn(child)
 

@@ -23,11 +23,11 @@ CERTAIN = ("wrong_key", "not_allowed")  # results that do not resolve by themsel
 class Waiting:
     """Probes the server's registry until a handshake succeeds; call `run` once.
 
-    site  configuration of this host as of the last attempt; keys may be changed meanwhile
+    host_config  configuration of this host as of the last attempt; keys may be changed meanwhile
     """
 
-    def __init__(self, plan: Plan, host: str, site: HostConfig, say: Callable[[str], None]) -> None:
-        self.site = site
+    def __init__(self, plan: Plan, host: str, host_config: HostConfig, say: Callable[[str], None]) -> None:
+        self.host_config = host_config
         self.signal = 0
         self._plan = plan
         self._host = host
@@ -55,13 +55,16 @@ class Waiting:
         return False
 
     def _attempt(self) -> Answer | None:
-        """Try once, and report a result that differs from the last one; None without the keys for it."""
+        """Attempt one connection to the server's registry, and report a result that differs from the last one.
+
+        None where a key for the connection is missing.
+        """
         try:
-            site = host_config_of(self._plan, self._host)
-            if site != self.site:
-                self.site = site
-                write_host_config(self._plan.domain, site)
-            answer = probe(site.news)
+            host_config = host_config_of(self._plan, self._host)
+            if host_config != self.host_config:
+                self.host_config = host_config
+                write_host_config(self._plan.domain, host_config)
+            answer = probe(host_config.news)
         except keys.KeysError as error:
             self._tell("keys", f"waits: {error}")
             return None
@@ -76,7 +79,7 @@ class Waiting:
             self._say(line)
 
     def _line(self, answer: Answer) -> str:
-        """Sentence that states what prevents the connection and how to resolve it."""
+        """Sentence with the obstacle to the connection and its remedy."""
         server = self._plan.sim.host
         at = f"host {server!r} at {self._plan.hosts[server]}"
         if answer.result == "unreachable":
@@ -91,11 +94,11 @@ class Waiting:
         if answer.result == "silent":
             return f"waits for {at}: the program on port {port} there is no launch of armswing"
         if answer.result == "wrong_key":
-            held = self.site.news.partition("#")[2][:SHOWN_DIGITS]
+            held = self.host_config.news.partition("#")[2][:SHOWN_DIGITS]
             return (
-                f"waits for {at}: a launch runs there, but its key is not {held}..., allowed here as {server!r};"
-                f" 'armswing keys list' there prints its key, 'armswing keys revoke {server}' and 'armswing keys allow"
-                f" {server} KEY' here allow it"
+                f"waits for {at}: the launch there has another key than {held}..., the one allowed on this computer as"
+                f" {server!r}; 'armswing keys list' there prints its key; on this computer, 'armswing keys revoke"
+                f" {server}' and 'armswing keys allow {server} KEY' allow it"
             )
         own = keys.own_key().public
         return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
@@ -12,13 +11,15 @@ from typing import Any
 
 import msgspec
 
-from nodes.messages import Message
-from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
+from nodes.messages.topics import resolve
 from nodes.node import Node
+from nodes.plan.files.including import Entry, Tables
+from nodes.plan.files.source import Source
 from nodes.plan.handlers import uncalled
-from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, shortened
 from nodes.plan.tables import PlanError, convert, suggestion, worded
+from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
 from sim_core.tables import out_of_range
@@ -26,47 +27,87 @@ from sim_core.tables import out_of_range
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
-def check_plan(plan: Plan, file: Path, host: str | None = None) -> None:
+def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
     """Raise PlanError for the first error found.
 
     Paths in `run` that are not found below the plan's folder are made absolute.
 
+    tables  the tables that the plan was made from, with their places in the launch files
     host  further host that runs its nodes of the plan here; where the simulation is not installed, only these nodes are
           checked. The launch at the server checks the whole plan, and both plans are compared.
     """
     only = host if host is not None and not can_simulate() else None
-    _check_hosts(plan, file)
-    _check_sim(plan, file, with_methods=only is None)
-    actuators = _check_robot(plan, file) if only is None else None
-    seen: set[str] = {"sim"}
-    commanders: dict[str, str] = {}
+    _check_one_clock(plan, tables)
+    _check_hosts(plan, tables)
+    actuators: dict[str, list[str]] = {}
+    for view in plan.views:
+        part = tables.part(view.sim.namespace)
+        _check_sim(view, part, with_methods=only is None)
+        if only is None:
+            actuators[view.sim.robot_name] = _check_robot(view, part)
+    seen: dict[str, Source | None] = {"sim": None}
+    commanders: dict[str, dict[str, str]] = {}
     classes: dict[str, type[Node]] = {}
-    for node in plan.nodes:
-        where = f"{file}: node {node.name!r}"
+    for node, entry in zip(plan.nodes, tables.nodes, strict=True):
+        where = entry.source
         _check_node(node, seen, where)
+        _check_times(node, plan.sim.mode, where)
         if only is not None and node.host != only:
             continue
-        cls = classes[node.name] = _node_class(node, plan, file, where)
+        cls = classes[node.name] = _node_class(node, plan, entry)
+        in_params = where.below("params")
         node.params = worded(node.params, cls.Params)  # as its process receives them
         if isinstance(own := node.params.get("parameters"), dict):  # parameters of a robot model inside the node
-            _find_file(own, plan, file, f"{where}: params")
+            _find_file(own, entry, in_params)
         if isinstance(model := node.params.get("robot"), str) and is_reference(model):
-            node.params["robot"] = _located(model, plan, file, f"{where}: params")
-        params = convert(node.params, cls.Params, f"{where}: params")
+            node.params["robot"] = _located(model, entry, in_params)
+        params = convert(node.params, cls.Params, in_params)
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
-        _check_topics(cls.publishes, plan.sim.robot_name, f"{where}: publishes")
-        _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: subscribes")
+        check_topics(cls, node, plan, where)
+        robot, view = plan.robot_of(node.namespace), plan.view(node.namespace)
         try:
-            cls.check(params, plan)
-            command = f"{plan.sim.robot_name}/command"
-            if actuators is not None and any(resolve(each, plan.sim.robot_name) == command for each in cls.publishes):
-                names = cls.commands(params, plan)
-                _check_commands(names, actuators, commanders, node.name, where)
+            cls.check(params, view)
+            _check_guard(cls, node, view, where)
+            for name in cls.publishes:
+                commanded, _, topic = resolve(node.remap.get(name, name), robot).rpartition("/")
+                if topic in ("command", "raw_command") and commanded in actuators:
+                    names, others = cls.commands(params, view), commanders.setdefault(f"{commanded}/{topic}", {})
+                    _check_commands(names, actuators[commanded], others, node.name, str(where))
         except ValueError as error:
-            raise error if isinstance(error, PlanError) else PlanError(f"{where}: params: {error}") from None
-    for name, cls in classes.items() if only is None else ():
-        _check_misspelt(cls, list(classes.values()), f"{file}: node {name!r}")
+            raise error if isinstance(error, PlanError) else PlanError(f"{in_params}: {error}") from None
+    check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
+    if only is None:
+        check_misspelt(classes, plan, {entry.name: entry.source for entry in tables.nodes})
+
+
+def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:
+    """Check the guard of a driver: PlanError with the key for limits that are missing or do not fit."""
+    if node.guard is None:
+        return
+    from nodes.guard.driver import require_driver  # numpy, which most nodes of a robot's own computer do not need
+    from nodes.guard.limits import GuardParams
+
+    in_guard = where.below("guard")
+    try:
+        require_driver(cls, convert(node.guard, GuardParams, in_guard), plan)
+    except ValueError as error:
+        raise error if isinstance(error, PlanError) else PlanError(f"{in_guard}: {error}") from None
+
+
+ONE_CLOCK = ("mode", "step_ms", "speed", "deadline_ms", "host", "overrun_policy", "cpu", "realtime_priority")
+
+
+def _check_one_clock(plan: Plan, tables: Tables) -> None:
+    """Check that all simulations have the same clock: step, mode, speed and computer."""
+    first, *others = plan.views
+    for other in others:
+        for key in ONE_CLOCK:
+            one, two = getattr(first.sim, key), getattr(other.sim, key)
+            if one != two:
+                where = tables.part(other.sim.namespace).of_sim().source.at(key)
+                there = f"{two!r}, and {joined(first.sim.namespace, 'sim')} has {one!r}"
+                raise PlanError(f"{where}: key {key!r} is {there}; simulations of one launch have one clock")
 
 
 def _check_commands(
@@ -77,8 +118,8 @@ def _check_commands(
         if commanders:
             other = next(iter(commanders.values()))
             raise PlanError(
-                f"{where}: commands the actuators that node {other!r} commands, as its classmethod commands() does "
-                "not name its own; remove one"
+                f"{where}: its classmethod commands() names no actuators, so it commands all, also those of node "
+                f"{other!r}; name them there, or remove one of the nodes"
             )
         names = actuators or [""]  # a robot without actuators has one commanding node, too
     else:
@@ -97,11 +138,11 @@ def _check_commands(
         commanders[name] = node
 
 
-def _check_hosts(plan: Plan, file: Path) -> None:
+def _check_hosts(plan: Plan, tables: Tables) -> None:
     """Check the addresses in [hosts] and the host of each node; a node whose host is this computer gets the server's
     host."""
     for name, address in plan.hosts.items():
-        where = f"{file}: [hosts]: key {name!r}"
+        where = f"{tables.plain['hosts'].source.table('[hosts]', 'hosts').at(name)}: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
             raise PlanError(f"{where}: a host's name is letters, digits and _, a letter first, and not {LOCAL}")
         try:
@@ -111,16 +152,17 @@ def _check_hosts(plan: Plan, file: Path) -> None:
                 f"{where}: {address!r} is no numeric address such as 192.168.1.20; a name may resolve differently on"
                 f" each host; 'getent ahosts {address}' shows its address here"
             ) from None
-    named: list[tuple[str, SimPlan | NodePlan]] = [
-        ("[sim]", plan.sim),
-        *((f"node {node.name!r}", node) for node in plan.nodes),
+    first = plan.sim.namespace
+    named: list[tuple[Source, SimPlan | NodePlan]] = [
+        (tables.part(first).of_sim().source, plan.sim),
+        *((entry.source, node) for entry, node in zip(tables.nodes, plan.nodes, strict=True)),
     ]
-    for owner, each in named:
+    for source, each in named:
         if each.host in LOCAL_HOSTS and (each is not plan.sim or not plan.hosts):
             each.host = plan.sim.host
         elif each.host not in plan.hosts:
             there = f"; its hosts are {', '.join(plan.hosts)}" if plan.hosts else "; a table [hosts] names them"
-            raise PlanError(f"{file}: {owner}: key 'host': {each.host!r} is not in [hosts]{there}")
+            raise PlanError(f"{source.at('host')}: key 'host': {each.host!r} is not in [hosts]{there}")
 
 
 def can_simulate() -> bool:
@@ -131,16 +173,20 @@ def can_simulate() -> bool:
         return False
 
 
-def _check_sim(plan: Plan, file: Path, with_methods: bool) -> None:
-    sim = plan.sim
+def _check_sim(plan: Plan, tables: Tables, with_methods: bool) -> None:
+    sim, where = plan.sim, tables.of_sim().source
     if sim.watchdog_ms is True:
-        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': true is not a time; give ms, or 0 or false for none")
+        raise PlanError(
+            f"{where.at('watchdog_ms')}: key 'watchdog_ms': true is not a time; give ms, or 0 or false for none"
+        )
     if with_methods:
-        _check_methods(sim, file)
+        _check_methods(sim, where)
     if len(plan.name) > NAME_LENGTH or not plan.name.isprintable():
         what = f"{len(plan.name)} characters" if plan.name.isprintable() else repr(plan.name[:NAME_LENGTH])
-        raise PlanError(f"{file}: key 'name': {what}; a plan's name has at most {NAME_LENGTH}, all of them printable")
-    check_duration(plan, f"{file}: key 'duration_s'")
+        place = tables.source.at("name")
+        raise PlanError(f"{place}: key 'name': {what}; a plan's name has at most {NAME_LENGTH}, all of them printable")
+    source = tables.plain["duration_s"].source if "duration_s" in tables.plain else tables.source
+    check_duration(plan, f"{source.at('duration_s')}: key 'duration_s'")
 
 
 def check_duration(plan: Plan, where: str) -> None:
@@ -149,24 +195,26 @@ def check_duration(plan: Plan, where: str) -> None:
     if plan.duration_s is None:
         return
     if line := out_of_range(plan.duration_s, kind):
-        raise PlanError(f"{where}: {line}")
+        raise PlanError(f"{where} {line}")
     if plan.duration_s < plan.sim.step_s * (1.0 - 1e-9):
         raise PlanError(f"{where}: {plan.duration_s:g} s is less than one step of {plan.sim.step_ms:g} ms")
 
 
-def _check_methods(sim: SimPlan, file: Path) -> None:
+def _check_methods(sim: SimPlan, source: Source) -> None:
     """Check stepper and stabilizer: names, keys of their tables, values."""
     from sim_core.errors import UnknownName
 
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
         asked = getattr(sim, key)
-        where = f"{file}: [sim]: key {key!r}" if isinstance(asked, str) else f"{file}: [sim.{key}]"
+        table = source.table(f"[sim.{key}]", key)
+        where = f"{source.at(key)}: key {key!r}" if isinstance(asked, str) else str(table)
         if isinstance(asked, dict) and not isinstance(asked.get("name"), str):
             raise PlanError(f"{where}: key 'name' is missing, as in name = \"{_usual(key)}\"")
         try:
             make()
         except UnknownName as error:
             what = f"no {key}" if error.kind == key else "unknown key"
+            where = where if isinstance(asked, str) else table.at(error.name)
             raise PlanError(f"{where}: {what} {error.name!r}{suggestion(error.name, error.available)}") from None
         except InvalidRequest as error:
             raise PlanError(f"{where}: {error}") from None
@@ -176,57 +224,60 @@ def _usual(key: str) -> str:
     return str(getattr(SimPlan(robot=""), key))
 
 
-def _check_robot(plan: Plan, file: Path) -> list[str]:
+def _check_robot(plan: Plan, tables: Tables) -> list[str]:
     """Check the robot and its parameters; returns the names of its actuators."""
     from robots.registry import OWN_FILE, build, names
     from sim_core.errors import SimulationWarning
     from sim_core.mechanism.validation import check_bounds
 
-    where = f"{file}: [sim]"
+    entry = tables.of_sim()
+    where = entry.source
     known = names()
-    _find_file(plan.sim.parameters, plan, file, where)
+    _find_file(plan.sim.parameters, entry, where)
     if is_reference(plan.sim.robot):
-        plan.sim.robot = _located(plan.sim.robot, plan, file, where)
+        plan.sim.robot = _located(plan.sim.robot, entry, where)
     elif plan.sim.robot not in known:
         near = suggestion(plan.sim.robot, known)
-        raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{near}{OWN_FILE}")
+        raise PlanError(f"{where.at('robot')}: key 'robot': no robot {plan.sim.robot!r}{near}{OWN_FILE}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulationWarning)  # the server prints these warnings
             mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
         key = _named(str(error), plan.sim)
-        raise PlanError(f"{where}: key {key!r}: {error}") from None
+        raise PlanError(f"{where.at(*key.split('.', 1))}: key {key!r}: {error}") from None
     for tunable in mechanism.tunables:
         if tunable.name in plan.sim.parameters:
             try:
                 check_bounds(f"robot {plan.sim.robot!r}", tunable, tunable.value)
             except InvalidRequest as error:
-                raise PlanError(f"{where}: key 'parameters.{tunable.name}': {error}") from None
-    _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
+                at = where.at("parameters", tunable.name)
+                raise PlanError(f"{at}: key 'parameters.{tunable.name}': {error}") from None
+    _check_milestones(plan, tables, {joint.name: joint.unit for joint in mechanism.moving_joints})
     return [actuator.name for actuator in mechanism.actuators]
 
 
-def _located(robot: str, plan: Plan, file: Path, where: str) -> str:
+def _located(robot: str, entry: Entry, where: Source) -> str:
     """A robot's file and function with the absolute path, looked for where a `run` is; PlanError where it is not."""
     try:
-        found = located(robot, plan.folder, Path.cwd(), file.resolve().parent)
+        found = located(robot, *entry.folders)
         load(found)
     except InvalidRequest as error:
-        raise PlanError(f"{where}: key 'robot': {error}") from error.__cause__
+        raise PlanError(f"{where.at('robot')}: key 'robot': {error}") from error.__cause__
     return found
 
 
-def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -> None:
+def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
     """Make a robot's parameter `file` absolute; it is searched for in the same folders as a `run`."""
     asked = parameters.get("file")
     if not isinstance(asked, str) or not asked:
         return
-    places = [Path(folder).resolve() / asked for folder in (plan.folder, Path.cwd(), file.resolve().parent)]
+    places = [Path(folder).resolve() / asked for folder in entry.folders]
     found = next((place for place in places if is_file(place)), None)
     if found is None:
         tried = ", ".join(dict.fromkeys(map(str, places)))
-        raise PlanError(f"{where}: key 'parameters.file': no such file {shortened(asked)!r}; tried {shortened(tried)}")
+        at = where.at("parameters", "file")
+        raise PlanError(f"{at}: key 'parameters.file': no such file {shortened(asked)!r}; tried {shortened(tried)}")
     if found != Path.cwd() / asked:
         parameters["file"] = str(found)
 
@@ -239,70 +290,65 @@ def _named(refusal: str, sim: SimPlan) -> str:
     return "parameters" if sim.parameters else "robot"
 
 
-def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str], file: Path) -> None:
+def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> None:
     """Check milestones: unique names, existing joints with angles, references without a cycle."""
+    milestones = plan.milestones
     after = {milestone.name: milestone.after for milestone in milestones}
-    for number, milestone in enumerate(milestones):
-        at = f"{file}: milestone {milestone.name!r}"
+    for number, (milestone, entry) in enumerate(zip(milestones, tables.milestones, strict=True)):
+        where = entry.source
         if milestone.name in [other.name for other in milestones[:number]]:
-            raise PlanError(f"{at}: key 'name': already used; every milestone needs its own name")
+            raise PlanError(f"{where.at('name')}: key 'name': already used; every milestone needs its own name")
         if milestone.joint not in units:
-            raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}")
-        if units[milestone.joint] != "rad":
             raise PlanError(
-                f"{at}: key 'joint': {milestone.joint!r} is in {units[milestone.joint]}; expected a joint with an angle"
+                f"{where.at('joint')}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}"
             )
+        if units[milestone.joint] != "rad":
+            unit = units[milestone.joint]
+            what = f"{milestone.joint!r} is in {unit}; expected a joint with an angle"
+            raise PlanError(f"{where.at('joint')}: key 'joint': {what}")
         if milestone.after and milestone.after not in after:
-            raise PlanError(f"{at}: key 'after': no milestone {milestone.after!r}{suggestion(milestone.after, after)}")
+            hint = suggestion(milestone.after, after)
+            raise PlanError(f"{where.at('after')}: key 'after': no milestone {milestone.after!r}{hint}")
         chain = [milestone.name]
         while before := after.get(chain[-1]):
             if before in chain:
-                raise PlanError(f"{at}: key 'after': {' after '.join(map(repr, [*chain, before]))} is a circle")
+                raise PlanError(
+                    f"{where.at('after')}: key 'after': {' after '.join(map(repr, [*chain, before]))} is a circle"
+                )
             chain.append(before)
 
 
-def _check_node(node: NodePlan, seen: set[str], where: str) -> None:
+def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -> None:
     if len(node.name) > NAME_LENGTH:
         told = f"{len(node.name)} characters, {node.name[:20]!r} ...; a node's name has at most {NAME_LENGTH}"
-        raise PlanError(f"{where.partition(': node ')[0]}: node: key 'name': {told}")
-    if not NAME.fullmatch(node.name):
-        raise PlanError(f"{where}: key 'name': use letters, digits and _, a letter first")
+        raise PlanError(f"{where.place('name')}: node: key 'name': {told}")
+    if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
+        raise PlanError(f"{where.at('name')}: key 'name': use letters, digits and _, a letter first")
     if node.name in seen:
-        raise PlanError(f"{where}: key 'name': already used; every node (and 'sim') needs its own name")
-    seen.add(node.name)
+        other = seen[node.name]
+        used = f" in {other.place()}" if other is not None else ""
+        raise PlanError(
+            f"{where.at('name')}: key 'name': already used{used}; every node (and 'sim') needs its own name"
+        )
+    seen[node.name] = where
 
 
-def _node_class(node: NodePlan, plan: Plan, file: Path, where: str) -> type[Node]:
-    beside = file.resolve().parent
+def _check_times(node: NodePlan, mode: str, where: Source) -> None:
+    """Check that link and compute time are those of a lockstep run."""
+    for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
+        if getattr(node, key) != unset and mode != "lockstep":
+            raise PlanError(
+                f'{where.at(key)}: key {key!r}: messages and turns take simulation time in mode "lockstep" only, and '
+                f'[sim] has mode "{mode}"'
+            )
+
+
+def _node_class(node: NodePlan, plan: Plan, entry: Entry) -> type[Node]:
     try:
-        path, name = locate(node.run, plan.folder, Path.cwd(), beside)
-        if not is_file(Path(plan.folder) / node.run.rpartition(":")[0]):
+        path, name = locate(node.run, *entry.folders)
+        below = Path(plan.folder) / node.run.rpartition(":")[0]
+        if not is_file(below) or below.resolve() != path:
             node.run = f"{path}:{name}"
         return load_class(f"{path}:{name}")
     except PlanError as error:
-        raise PlanError(f"{where}: {error}") from error.__cause__
-
-
-def _check_topics(table: Mapping[str, type[Message]], robot: str, where: str) -> None:
-    for name, message in table.items():
-        row = None if name == "*" else lookup(resolve(name, robot))
-        if row is not None and row.message is not message:
-            raise PlanError(f"{where}: {name!r} carries {row.message.__name__}, not {message.__name__}")
-
-
-def _check_misspelt(cls: type[Node], everyone: list[type[Node]], where: str) -> None:
-    """Raise PlanError for a topic that no other node has and whose name is similar to a known one; other topics are
-    valid."""
-    said = {name for other in everyone for name in other.publishes}
-    heard = {name for other in everyone for name in other.subscribes}
-    for what, table, known, verb in (
-        ("subscribes", cls.subscribes, said, "publishes"),
-        ("publishes", cls.publishes, heard, "subscribes to"),
-    ):
-        for name, message in table.items():
-            if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:
-                continue
-            names = {row.name for row in ROBOT_TOPICS.values() if row.message is message} | known
-            near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.8)
-            if near:
-                raise PlanError(f"{where}: {what}: nobody {verb} {name!r}; did you mean {near[0]!r}?")
+        raise PlanError(f"{entry.source.at('run')}: {error}") from error.__cause__

@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.files.arguments import Argument
+from nodes.plan.files.including import Group, Include, MilestoneTable, NodeTable
+from nodes.plan.launch_plan import LinkPlan, Plan, SimPlan
 from nodes.plan.tables import type_text
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.registry import stabilizers_by_name
-from sim_core.typed import choices_of
+from sim_core.tables import defaults_of
 
 # Description of each parameter of steppers and stabilizers; a test checks that every one has one.
 ABOUT_PARAMETERS = {
@@ -71,11 +73,15 @@ ABOUT_METHODS = {
 }
 TABLES: dict[str, type[msgspec.Struct]] = {
     "": Plan,
+    "[args]": Argument,
     "[sim]": SimPlan,
-    "[[nodes]]": NodePlan,
-    "[[milestones]]": Milestone,
+    "[[nodes]]": NodeTable,
+    "[nodes.link]": LinkPlan,
+    "[[milestones]]": MilestoneTable,
+    "[[groups]]": Group,
+    "[[include]]": Include,
 }
-NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder")}
+NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder", "simulations"), "[sim]": ("namespace",)}
 
 
 def docstring_of(kind: Any) -> tuple[str, str, dict[str, str]]:
@@ -97,9 +103,15 @@ def docstring_of(kind: Any) -> tuple[str, str, dict[str, str]]:
     return " ".join(first.split()), "\n".join(rest).strip(), described
 
 
-# Description of each key, from the docstring of its struct. A test checks that every key has one.
+# Description of each key, from the docstrings of its struct and its bases. A test checks that every key has one.
 ABOUT = {
-    table: {key: line for key, line in docstring_of(kind)[2].items() if key not in NOT_IN_A_FILE.get(table, ())}
+    table: {
+        key: line
+        for base in reversed(kind.__mro__)
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct
+        for key, line in docstring_of(base)[2].items()
+        if key not in NOT_IN_A_FILE.get(table, ())
+    }
     for table, kind in TABLES.items()
 }
 
@@ -110,18 +122,19 @@ def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
     if table == "[sim]":
         methods = {"stepper": STEPPERS, "stabilizer": stabilizers_by_name()}
     for field in msgspec.structs.fields(TABLES[table]):
-        if field.name not in NOT_IN_A_FILE.get(table, ()):
-            about = ABOUT[table].get(field.name, "")
-            names = f": {', '.join(methods[field.name])}" if field.name in methods else ""
-            yield field.name, type_text(field.type), _default(table, field), about + names
+        key = field.encode_name
+        if key not in NOT_IN_A_FILE.get(table, ()):
+            about = ABOUT[table].get(key, "")
+            names = f": {', '.join(methods[key])}" if key in methods else ""
+            yield key, type_text(field.type), _default(table, field), about + names
 
 
 def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
     """(method, key, default, description) of every stepper or stabilizer that takes parameters."""
     makers = ADJUSTABLE if kind == "stepper" else stabilizers_by_name()
     for name, maker in makers.items():
-        for key, default in choices_of(maker).items():
-            yield name, key, default_text(default), ABOUT_PARAMETERS[key]
+        for key, default in defaults_of(maker).items():
+            yield name, key, default_text(default), ABOUT_PARAMETERS.get(key, "")
 
 
 def default_text(default: object) -> str:

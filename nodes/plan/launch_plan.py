@@ -29,11 +29,16 @@ Rate = Annotated[float, Range(1e-3, 1e6, "Hz")]
 LOCAL = "localhost"  # name of the only host of a launch without [hosts]
 
 
+def joined(*parts: str) -> str:
+    """Namespaces and names joined with "/", without empty ones."""
+    return "/".join(filter(None, parts))
+
+
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The table [sim]: the simulation server.
 
-    robot              one of `armswing robot list`, or "path/to/file.py:function" of your own, searched for as nodes
-                       are
+    robot              one of `armswing robot list`, "path/to/file.py:function" of your own, or a URDF or
+                       MJCF file, "path/to/robot.urdf"; files are searched for as nodes are
     parameters         parameters of the robot, as `armswing robot show` lists them
     mode               paced by the clock, as fast as possible, or each step waits for every node, which is
                        reproducible
@@ -47,12 +52,14 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     speed              simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz            rate of the state in simulation time, Hz; without it, every step
     poses_hz           rate of the body poses in simulation time, Hz
+    snapshot_s         simulated seconds between two snapshots, from which a recorded run restarts; 0: none
     deadline_ms        longest wait for one node's reply in lockstep, ms
     host               one of [hosts]: the computer of the server, where `armswing launch` is given no --host
     overrun_policy     steps in realtime that are a step or more late: left out, made up for, or the run ends
     cpu                core that the server's loop runs on; without it, any
     realtime_priority  SCHED_FIFO for the server's loop; where that is not permitted, a warning
     assemble_start     start at the state nearest to the robot's own that satisfies its constraints
+    namespace          set by an include: first part of the robot's topics, as in "left/charmie/state"
     """
 
     robot: str
@@ -66,17 +73,20 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     speed: Annotated[float, Range(SPEED_MIN, SPEED_MAX)] = 1.0
     rate_hz: Rate | None = None
     poses_hz: Rate = 60.0
+    snapshot_s: Annotated[float, Range(0.0, 1e8, "s")] = 2.0
     deadline_ms: Annotated[float, Range(1e-3, 1e7, "ms")] = 1000.0
     host: str = LOCAL
     overrun_policy: Literal["skip", "catch_up", "stop"] = "skip"
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     assemble_start: bool = False
+    namespace: str = ""
 
     @property
     def robot_name(self) -> str:
-        """First part of the robot's topics: its registered name, or the name of the Python function that builds it."""
-        return robot_name(self.robot)
+        """First part of the robot's topics: its namespace, and its registered name or that of the Python function that
+        builds it."""
+        return joined(self.namespace, robot_name(self.robot))
 
     @property
     def step_s(self) -> float:
@@ -120,6 +130,19 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
     return named(str(table.pop("name")), **table)
 
 
+class LinkPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A table [nodes.link] after its [[nodes]]: the network between a node and all others, in lockstep.
+
+    delay_ms   simulation time that each message to or from the node takes, ms
+    jitter_ms  largest additional time, drawn uniformly for each message; the order of messages is kept, ms
+    loss       share of messages that are lost, 0 .. 1; descriptions, status and events always arrive
+    """
+
+    delay_ms: Annotated[float, Range(0.0, 1e7, "ms")] = 0.0
+    jitter_ms: Annotated[float, Range(0.0, 1e7, "ms")] = 0.0
+    loss: Annotated[float, Range(0.0, 1.0)] = 0.0
+
+
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[nodes]]: one node and its process.
 
@@ -133,6 +156,12 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu                core that the node's loop runs on; without it, any
     realtime_priority  SCHED_FIFO for the node's loop; where that is not permitted, a warning
     required           false: the run continues when the node fails finally, and the exit code is 1; not in lockstep
+    namespace          namespace of an included simulation that the node belongs to
+    remap              topics under other names, such as { state = "measured_state", reference = "/left/goal" }
+    link               delay, jitter and loss of the node's messages in lockstep, see [nodes.link]
+    compute_ms         simulation time that a turn of the node takes in lockstep, until which it has no other, ms
+    guard              of a driver: limits of the commands that it receives, the parameters of `nodes/guard`; checked
+                       in its own process
     """
 
     name: str
@@ -145,6 +174,16 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     required: bool = True
+    namespace: str = ""
+    remap: dict[str, str] = {}
+    link: LinkPlan = LinkPlan()
+    compute_ms: Annotated[float, Range(0.0, 1e7, "ms")] = 0.0
+    guard: dict[str, Any] | None = None
+
+    @property
+    def local_name(self) -> str:
+        """The name without the namespace."""
+        return self.name.removeprefix(f"{self.namespace}/")
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +216,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     hosts       a table of computers, name = "address"; each needs the keys of the others
     duration_s  simulated s until the run ends; without it, Ctrl-C ends it; --duration overrides it
     folder      folder from which relative paths of `run` are resolved first
+    simulations plans of included simulations, by namespace
     """
 
     name: str
@@ -188,6 +228,26 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     duration_s: Duration | None = None
     folder: str = "."
     hosts: dict[str, str] = {}
+    simulations: dict[str, Plan] = {}
+
+    @property
+    def views(self) -> list[Plan]:
+        """The plan of each simulation: this one where it has one of its own, then those of its namespaces."""
+        return [*([] if self.sim.namespace in self.simulations else [self]), *self.simulations.values()]
+
+    def view(self, namespace: str) -> Plan:
+        """The plan that the nodes of a namespace have: that of its simulation."""
+        return self.simulations.get(namespace, self)
+
+    def robot_of(self, namespace: str) -> str:
+        """First part of the topics of the robot of a namespace; "" where the namespace has no simulation."""
+        sim = self.view(namespace).sim
+        return sim.robot_name if sim.namespace == namespace else ""
+
+    @property
+    def all_milestones(self) -> dict[str, Milestone]:
+        """The milestones of all simulations, {name with namespace: milestone}."""
+        return {joined(view.sim.namespace, each.name): each for view in self.views for each in view.milestones}
 
     def nodes_on(self, host: str) -> list[NodePlan]:
         """Nodes that run on a host."""

@@ -20,8 +20,9 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
 
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
-    """(file, class name) of `run`; the file is relative to the first of `folders` or the package root that contains
-    it."""
+    """(file, class name) of a node's `run`; the file is relative to the first of `folders`, or to the package root,
+    that contains it.
+    """
     file, colon, name = run.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
         raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName'")
@@ -47,7 +48,7 @@ def shortened(text: str) -> str:
 
 
 def load_class(run: str, *folders: str | Path) -> type[Node]:
-    """Node class that `run` names; PlanError, one line, where there is none."""
+    """Node class that `run` names; PlanError, one line, for a missing file or class."""
     path, name = locate(run, *folders)
     try:
         module = _module(path)
@@ -55,6 +56,14 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
         raise
     except Exception as error:
         raise PlanError(f"run = {run!r}: {failure(error, path)}") from error
+    return node_class(module, name, run)
+
+
+def node_class(module: ModuleType, name: str, run: str) -> type[Node]:
+    """Node class of a module by its name; PlanError, one line, for a missing class.
+
+    run  reference to the class, for messages
+    """
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Node)):
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Node)]

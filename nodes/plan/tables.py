@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from sim_core.errors import did_you_mean
-from sim_core.tables import misfit, out_of_range, ranges_of
+from nodes.plan.files.source import Source, at
+from sim_core.support.suggestion import did_you_mean
+from sim_core.tables import misfit, ranges_of, unknown_key
 
 T = TypeVar("T", bound=msgspec.Struct)
 RENAMED = {"every": "decimation", "deadline": "overrun_policy"}  # keys of earlier launch files
@@ -34,35 +35,26 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"; known are {', '.join(names)}"
 
 
-def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
+def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
     """`value` as a struct of type `kind`; PlanError names `where`, the key and the nearest known key.
 
-    Numbers must be finite unless the field's default is not; tables without a schema are checked where they are used.
+    Unknown keys are errors, even if `kind` allows them. Tables without a schema are checked where they are used.
     """
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = msgspec.structs.fields(kind)
+    known = [field.encode_name for field in fields]
     value = worded(value, kind)
-    for key, item in value.items():
-        if RENAMED.get(key) in fields:
-            raise PlanError(f"{where}: key {key!r}: renamed to {RENAMED[key]!r}")
-        if key not in fields:
-            raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
-        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
-            raise PlanError(f"{where}: key {key!r}: {item} is not finite")
-        if line := out_of_range(item, fields[key].type):
-            raise PlanError(f"{where}: key {key!r}: {line}")
+    for key in value:
+        if RENAMED.get(key) in known:
+            raise PlanError(f"{at(where, key)}: key {key!r}: renamed to {RENAMED[key]!r}")
+        if key not in known:
+            raise PlanError(f"{at(where, key)}: {unknown_key(key, known)}")
+    if wrong := misfit(value, kind):
+        line = f"key {wrong.key!r} {wrong.text}" if wrong.key else wrong
+        raise PlanError(f"{at(where, *_path(wrong.key))}: {line}")
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        text, _, key = str(error).partition(" - at `$")
-        key = key.rstrip("`").lstrip(".")
-        field, part = _key_and_rest(key)
-        allowed = choices(fields[field].type) if field in fields else []
-        if allowed and not part:
-            text = f"{value[field]!r} is none of {', '.join(allowed)}{did_you_mean(str(value[field]), allowed)}"
-        elif line := misfit(value, kind):
-            found, _, rest = line.partition(" is ")
-            raise PlanError(f"{where}: key {found!r} is {rest}" if rest else f"{where}: {line}") from None
-        raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+    except msgspec.ValidationError as error:  # from the __post_init__ of a node's own struct
+        raise PlanError(f"{where}: {error}") from None
 
 
 def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -74,19 +66,9 @@ def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, An
     }
 
 
-def _key_and_rest(path: str) -> tuple[str, str]:
-    """Key of a path and the rest: "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
-    key = re.split(r"[.\[]", path, maxsplit=1)[0]
-    return key, path[len(key) :]
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether every number in a value of TOML or JSON types is finite."""
-    if isinstance(value, Mapping):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_finite, value))
-    return not isinstance(value, float) or math.isfinite(value)
+def _path(key: str) -> list[str | int]:
+    """The keys of a path such as "joints[0].name"."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"[.\[\]]+", key) if part]
 
 
 def choices(kind: Any) -> list[str]:
@@ -105,7 +87,7 @@ def type_text(kind: Any) -> str:
     if get_origin(kind) is Annotated:
         return ", ".join([type_text(get_args(kind)[0]), *map(str, ranges_of(kind))])
     name = getattr(kind, "__name__", str(kind))
-    inner = [part for part in get_args(kind) if part is not type(None)]
+    inner = [part for part in get_args(kind) if part not in (type(None), msgspec.UnsetType)]
     if name == "dict" or not inner:
         return {"float": "number", "int": "whole number", "str": "text", "bool": "true | false", "dict": "table"}.get(
             name, name

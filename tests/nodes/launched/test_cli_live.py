@@ -120,7 +120,7 @@ def test_parameters_are_listed_read_and_changed(ask: Any, capsys: pytest.Capture
     assert ask("param", "set", "damper", "damping", "-0.002")["damping"] == -0.002
     assert ask("param", "set", "damper", "damping", "0.002")["damping"] == 0.002
     assert run(["param", "set", "damper", "damping", "nan"]) == 2
-    assert capsys.readouterr().err.endswith("key 'damping': nan is not finite\n")
+    assert capsys.readouterr().err.endswith("key 'damping' is nan; it must be a finite number\n")
     assert run(["param", "set", "damper", "damping", "5"]) == 2
     refused = "node 'damper': params: damping is 5; rotary_pendulum takes 1 N m s/rad at most\n"
     assert capsys.readouterr().err.endswith(refused)

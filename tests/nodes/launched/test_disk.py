@@ -33,7 +33,8 @@ def recorder(name: str, file: object, flush_s: float = 0.1) -> str:
 
 @pytest.mark.parametrize("mode", [pytest.param("realtime", marks=pytest.mark.soak), "lockstep"])
 def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, until: Callable[..., None]) -> None:
-    files = {"whole": "whole.mcap", "full": "full.mcap", "deleted": "deleted.mcap", "second": "whole.mcap"}
+    files = {"whole": "whole.mcap", "full": "full.mcap", "deleted": "deleted.mcap", "second": "sub/../whole.mcap"}
+    (ground.folder / "sub").mkdir()
     nodes = "".join(recorder(name, file) for name, file in files.items()) + recorder("read_only", NOBODY_WRITES)
     plan = ground.launch_file(nodes, mode, f"duration_s = {DURATION_S}\n")
     process = ground.start("launch", plan, "--json", "summary.json")
@@ -91,8 +92,8 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert not anew.holes
 
     second = verdicts["second"]["reason"]
-    assert second.startswith("whole.mcap: node 'whole' writes it too, no message is missing: ")
-    assert second.endswith("is in whole.second.mcap")
+    assert second.startswith("sub/../whole.mcap: node 'whole' writes it too, no message is missing: ")
+    assert second.endswith("is in sub/../whole.second.mcap")
     for name in ("whole.mcap", "whole.second.mcap"):
         recording = read_recording(folder / name)
         assert not recording.holes

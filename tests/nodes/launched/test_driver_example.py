@@ -115,7 +115,7 @@ def test_the_example_of_a_driver_brings_a_robot_into_the_loop(domain: int, robot
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["figures"]["compare"]["driver_clock_uncertainty_ms"] < 100.0
-    assert "; commands as the robot took them, " in summary["verdicts"]["compare"]["detail"]
+    assert "; commands at the times the robot received them, " in summary["verdicts"]["compare"]["detail"]
     case = read_case(tmp_path / "run.mcap", None)
     assert case.predicted.driven
     assert robot.commands > 20

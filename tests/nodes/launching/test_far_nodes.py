@@ -9,7 +9,7 @@ import pytest
 
 from nodes.launching.observer import Observer
 from nodes.launching.remote_nodes import difference, digests
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.transport.registry import Registry
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"
@@ -53,6 +53,6 @@ def test_the_registry_tells_the_plan_of_its_launch(domain: int, until: Callable[
         registry.plan = digests(plan)
         observer = Observer(domain)
         until(lambda: observer.registry_instance)
-        heard = observer.far_plan
+        heard = observer.remote_plan
         observer.close()
     assert heard == digests(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from robots.charmie.parameters import DEFAULT_FILE
 
 PLAN = '[sim]\nrobot = "charmie"\nparameters = {{ file = "{file}" }}\n'

@@ -9,7 +9,7 @@ import pytest
 from nodes.cli.application import run
 from nodes.launching import own_address
 from nodes.launching.own_address import check_own_address, is_own, own_addresses
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.tables import PlanError
 from nodes.transport.security import keys
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run as command_line
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingFile
 from robots.registry import BUILTIN, build

@@ -1,0 +1,60 @@
+"""`armswing launch --watch`: has a node load its file anew when the file was saved."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nodes.plan.launch_plan import Plan
+from nodes.plan.loading import locate
+from nodes.transport.service import ServiceError
+
+SETTLED_S = 0.03  # a file that changed less than this ago is perhaps still being written
+RELOAD_S = 60.0  # longest time to load a file, in which imports and models may be compiled
+
+
+class FileWatch:
+    """Looks at the files of a plan's nodes.
+
+    ask  calls a service of a node; raises ServiceError
+    say  shows (line, node) to the user
+    """
+
+    def __init__(self, plan: Plan, ask: Callable[..., Any], say: Callable[[str, str], None]) -> None:
+        self._ask, self._say = ask, say
+        self._files: dict[Path, list[str]] = {}
+        for node in plan.nodes_on(plan.sim.host):
+            path, _ = locate(node.run, plan.folder)
+            self._files.setdefault(path, []).append(node.name)
+        self._seen = {path: _version(path) for path in self._files}
+
+    def look(self) -> None:
+        """Have the nodes of every file that has changed load it; returns at once."""
+        for path, names in self._files.items():
+            version = _version(path)
+            if version is None or version == self._seen[path] or time.time() - 1e-9 * version[0] < SETTLED_S:
+                continue
+            self._seen[path] = version
+            for name in names:
+                threading.Thread(target=self._reload, args=(name, path), daemon=True).start()
+
+    def _reload(self, name: str, path: Path) -> None:
+        began = time.monotonic()
+        try:
+            note = self._ask(name, "reload", timeout_s=RELOAD_S)
+        except ServiceError as error:
+            self._say(f"{path.name} was not loaded, the node before the change stays in charge: {error}", name)
+        else:
+            self._say(f"loaded {path.name} in {time.monotonic() - began:.2f} s{note}", name)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Time of the last change in ns and size of a file; None without a file, as between two steps of an editor."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

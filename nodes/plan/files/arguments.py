@@ -1,0 +1,196 @@
+"""Arguments of a launch file: the table [args], the values given for them, and `"${name}"` in the rest of the file."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from nodes.plan.files.source import Source
+from nodes.plan.launch_plan import NAME
+from nodes.plan.tables import PlanError, convert, suggestion
+from sim_core.support.suggestion import did_you_mean
+
+Value = bool | int | float | str | list[Any]
+KINDS: dict[str, tuple[type, str]] = {
+    "boolean": (bool, "true or false"),
+    "integer": (int, "a whole number"),
+    "number": (float, "a number"),
+    "text": (str, "text"),
+    "list": (list, "a list"),
+}
+_USE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+
+
+class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An entry of the table [args], `name = { ... }`: an argument of the launch file, used as `"${name}"`.
+
+    default  value where none is given; without it, the argument has to be given
+    type     type of the values; by default that of `default` or of `choices`
+    help     meaning of the argument, with its unit
+    choices  allowed values
+    min      smallest allowed number
+    max      largest allowed number
+    """
+
+    default: Value | None = None
+    type: Literal["boolean", "integer", "number", "text", "list"] | None = None
+    help: str = ""
+    choices: list[bool | int | float | str] = []
+    min: float | None = None
+    max: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """Type of the values, one of KINDS."""
+        if self.type is not None:
+            return self.type
+        example = self.default if self.default is not None else self.choices[0]
+        return next(name for name, (kind, _) in KINDS.items() if type(example) is kind)
+
+    def limits(self) -> str:
+        """Allowed values as text; "" where every value of the type is allowed."""
+        if self.choices:
+            return " | ".join(map(text_of, self.choices))
+        if self.min is not None or self.max is not None:
+            return f"{'' if self.min is None else f'{self.min:g} '}..{'' if self.max is None else f' {self.max:g}'}"
+        return ""
+
+
+def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
+    """The arguments of a file's table [args]; PlanError names file, line and key."""
+    if not isinstance(table, dict):
+        raise PlanError(f"{source}: args is a table, written [args]")
+    declared = {}
+    for name, entry in table.items():
+        where = source.table(f"[args]: argument {name!r}", name)
+        if not NAME.fullmatch(name):
+            raise PlanError(f"{where}: use letters, digits and _, a letter first")
+        if not isinstance(entry, dict):
+            raise PlanError(f"{where}: write a table: {name} = {{ default = {text_of(entry, quoted=True)} }}")
+        argument = declared[name] = convert(entry, Argument, where)
+        if argument.type is None and argument.default is None and not argument.choices:
+            raise PlanError(f"{where}: give a default, choices or a type, which is one of {', '.join(KINDS)}")
+        if (argument.min is not None or argument.max is not None) and argument.kind not in ("integer", "number"):
+            raise PlanError(f"{where}: min and max are for numbers; its type is {argument.kind}")
+        for choice in argument.choices:
+            plain = msgspec.structs.replace(argument, choices=[], type=argument.kind)
+            _fitting(choice, plain, where.at("choices") + ": key 'choices'")
+        if argument.default is not None:
+            argument.default = _fitting(argument.default, argument, where.at("default") + ": key 'default'")
+    return declared
+
+
+def argument_values(
+    declared: Mapping[str, Argument], given: Mapping[str, Any], source: Source, at: str = ""
+) -> dict[str, Any]:
+    """{argument: value}, given ones and defaults; PlanError for an unknown, unfitting or missing one.
+
+    at  place where the values are given, by default the file itself
+    """
+    place = at or str(source.file)
+    for name in given:
+        if name not in declared:
+            hint = suggestion(name, declared) if declared else "; the file has no table [args]"
+            of = f" of {source.file}" if at else ""
+            raise PlanError(f"{place}: unknown argument {name!r}{of}{hint}")
+    values = {}
+    for name, argument in declared.items():
+        if name in given:
+            values[name] = _fitting(given[name], argument, f"{place}: argument {name!r}")
+        elif argument.default is not None:
+            values[name] = argument.default
+        else:
+            where = source.at("args", name)
+            about = f" ({argument.help})" if argument.help else ""
+            raise PlanError(
+                f"{at or where}: argument {name!r}{about} is missing; give {name}=VALUE, {_wanted(argument)}"
+            )
+    return values
+
+
+def parsed_arguments(texts: Sequence[str], declared: Mapping[str, Argument]) -> dict[str, Any]:
+    """{argument: value} of "name=value" texts, as on the command line; values of text arguments need no quotes."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            names = f"; arguments are {', '.join(declared)}" if declared else "; the file has no arguments"
+            raise PlanError(f"{text!r}: an argument is written name=value{names}{did_you_mean(text, declared)}")
+        name, value = name.strip(), value.strip()
+        if name in values:
+            raise PlanError(f"argument {name!r} is given twice: {value} after {text_of(values[name])}")
+        is_text = name in declared and declared[name].kind == "text"
+        values[name] = value if is_text and value[:1] not in "\"'" else _parsed(value)
+    return values
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def _fitting(value: Any, argument: Argument, where: str) -> Any:
+    """The value in the argument's type; PlanError for one that does not fit."""
+    kind, _ = KINDS[argument.kind]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = (number and math.isfinite(value)) if kind is float else type(value) is kind
+    if fits and argument.choices:
+        fits = value in argument.choices
+    elif fits and number:
+        low, high = argument.min, argument.max
+        fits = (low is None or value >= low) and (high is None or value <= high)
+    if not fits:
+        near = did_you_mean(value, argument.choices) if argument.choices else ""
+        raise PlanError(f"{where}: {text_of(value, quoted=True)} does not fit; it takes {_wanted(argument)}{near}")
+    return float(value) if kind is float else value
+
+
+def _wanted(argument: Argument) -> str:
+    if argument.choices:
+        return f"one of {', '.join(map(text_of, argument.choices))}"
+    limits = argument.limits()
+    return f"{KINDS[argument.kind][1]}{f' in {limits}' if limits else ''}"
+
+
+def text_of(value: object, quoted: bool = False) -> str:
+    """A value as a launch file has it; text without its quotes unless `quoted`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and not quoted:
+        return value
+    if isinstance(value, list):
+        return f"[{', '.join(text_of(item, quoted=True) for item in value)}]"
+    return repr(value)
+
+
+def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> Any:
+    """Tables, lists and texts with the arguments in place of `"${name}"`; `"$${"` stands for "${".
+
+    A text that is one argument as a whole becomes the argument's value, in its type.
+    """
+    if isinstance(values, dict):
+        return {key: substituted(item, arguments, source.table(source.label, key)) for key, item in values.items()}
+    if isinstance(values, list):
+        return [substituted(item, arguments, source.table(source.label, index)) for index, item in enumerate(values)]
+    if not isinstance(values, str) or "${" not in values:
+        return values
+    for name in _names(values):
+        if name not in arguments:
+            key = next((key for key in reversed(source.path) if isinstance(key, str)), "")
+            hint = suggestion(name, arguments) if arguments else "; the file has no table [args]"
+            raise PlanError(f"{source}: key {key!r}: no argument {name!r} for {values!r}{hint}")
+    whole = _USE.fullmatch(values)
+    if whole and not whole[1]:
+        return arguments[whole[2].strip()]
+    return _USE.sub(lambda use: f"${{{use[2]}}}" if use[1] else text_of(arguments[use[2].strip()]), values)
+
+
+def _names(text: str) -> Iterator[str]:
+    return (use[2].strip() for use in _USE.finditer(text) if not use[1])

@@ -1,0 +1,79 @@
+"""Conditions of a launch file: `if = "args.viewer and not args.robot == 'gibbon'"`, on the arguments alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from nodes.plan.tables import PlanError, suggestion
+
+LONGEST = 500  # characters of a condition
+NO_ARGUMENTS = "; the file has no table [args]"
+FORM = "a condition has args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
+
+
+def holds(condition: object, arguments: Mapping[str, Any], where: str) -> bool:
+    """Value of a condition; PlanError, beginning with `where`, for one that is neither true nor false."""
+    if isinstance(condition, bool):
+        return condition
+    if not isinstance(condition, str):
+        raise PlanError(f"{where}: key 'if': {condition!r} is no condition; {FORM}")
+    try:
+        if len(condition) > LONGEST:
+            raise ValueError(f"{len(condition)} characters, at most {LONGEST}")
+        return _truth(ast.parse(condition.strip(), mode="eval").body, arguments)
+    except SyntaxError as error:
+        raise PlanError(f"{where}: key 'if': {condition!r}: {error.msg}; {FORM}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise PlanError(f"{where}: key 'if': {condition[:LONGEST]!r}: {error}") from None
+
+
+def _truth(part: ast.expr, arguments: Mapping[str, Any]) -> bool:
+    value = _value(part, arguments)
+    if not isinstance(value, bool):
+        text = ast.unparse(part)
+        raise ValueError(f"{text} is {value!r}, neither true nor false; compare it, as in {text} == {value!r}")
+    return value
+
+
+def _value(part: ast.expr, arguments: Mapping[str, Any]) -> Any:
+    match part:
+        case ast.BoolOp(op=ast.And()):
+            return False not in _truths(part, arguments)
+        case ast.BoolOp():
+            return True in _truths(part, arguments)
+        case ast.UnaryOp(op=ast.Not()):
+            return not _truth(part.operand, arguments)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq() as compare], comparators=[right]):
+            return _equal(part, right, arguments) == isinstance(compare, ast.Eq)
+        case ast.Constant(value=bool() | str() | int() | float() as value):
+            return value
+        case ast.Name(id="true" | "false" as word):
+            return word == "true"
+        case ast.Attribute(value=ast.Name(id="args"), attr=name):
+            if name not in arguments:
+                raise ValueError(f"no argument {name!r}{suggestion(name, arguments) if arguments else NO_ARGUMENTS}")
+            return arguments[name]
+        case ast.Name(id=name) if name in arguments:
+            raise ValueError(f"{name!r} is an argument: write args.{name}")
+    raise ValueError(f"{ast.unparse(part)!r} is not allowed; {FORM}")
+
+
+def _truths(part: ast.BoolOp, arguments: Mapping[str, Any]) -> list[bool]:
+    """Values of all parts, so that an error in any of them is found."""
+    return [_truth(one, arguments) for one in part.values]
+
+
+def _equal(part: ast.Compare, right: ast.expr, arguments: Mapping[str, Any]) -> bool:
+    first, second = _value(part.left, arguments), _value(right, arguments)
+    if _kind(first) is not _kind(second):
+        raise ValueError(f"{ast.unparse(part)} compares {first!r} with {second!r}, which is never equal")
+    return bool(first == second)
+
+
+def _kind(value: object) -> type:
+    """Type of a value, in which whole and other numbers are the same."""
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)

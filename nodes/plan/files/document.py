@@ -1,0 +1,96 @@
+"""Reading of a launch file's TOML text, with limits on its size and nesting."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nodes.plan.files.lines import Lines
+from nodes.plan.files.source import Source
+from nodes.plan.launch_plan import DEPTH
+from nodes.plan.tables import PlanError
+from sim_core.support.suggestion import did_you_mean
+
+MCAP = b"\x89MCAP"  # first bytes of a recording
+SIZE = 8_000_000  # largest size of a launch file, bytes
+TOO_DEEP = f"tables and lists are nested more than {DEPTH} deep"
+
+
+@dataclass(frozen=True)
+class Document:
+    """The tables and keys of one launch file, and their places in it."""
+
+    values: dict[str, Any]
+    source: Source
+
+
+def read_document(file: Path, asked_in: str = "") -> Document:
+    """The launch file as tables; PlanError, one line, for a file that is none.
+
+    asked_in  place of the include that names the file, which begins the message where there is no such file
+    """
+    try:
+        text = _text(file)
+        values = tomllib.loads(text)
+    except FileNotFoundError:
+        place = f"{asked_in}: {str(file)!r}" if asked_in else str(file)
+        raise PlanError(f"{place}: no such launch file{_launch_file_like(file)}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{file}: {_no_text(file)}") from None
+    except OSError as error:
+        raise PlanError(f"{file}: cannot be read: {error}") from None
+    except RecursionError:
+        raise PlanError(f"{file}: {TOO_DEEP}") from None
+    except ValueError as error:  # of tomllib, or of a number of thousands of digits
+        raise PlanError(f"{file}: not valid TOML: {error}") from None
+    if is_deeper(values, DEPTH):
+        raise PlanError(f"{file}: {TOO_DEEP}")
+    return Document(values, Source(file, Lines(text)))
+
+
+def _text(file: Path) -> str:
+    """Text of a launch file; PlanError for a file above the size limit."""
+    if file.is_file() and file.stat().st_size > SIZE:
+        raise PlanError(f"{file}: {file.stat().st_size} bytes; a launch file has at most {SIZE}")
+    return file.read_text(encoding="utf-8")
+
+
+def is_deeper(value: object, depth: int) -> bool:
+    """Whether tables and lists are nested more than `depth` deep."""
+    level: list[object] = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
+
+
+def _launch_file_like(file: Path) -> str:
+    """Text such as "; did you mean 'launch/charmie_pick.toml'?" for a launch file of a similar name nearby, else ""."""
+    folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
+    there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
+    name = file.name.removesuffix(".toml")
+    return did_you_mean(name, [name] if name in there else there, show=lambda near: str(there[near]))
+
+
+def _no_text(file: Path) -> str:
+    """Message about a file that is not text, with the command that reads it if it is a recording."""
+    with file.open("rb") as opened:
+        recording = opened.read(len(MCAP)) == MCAP
+    if recording:
+        return f"a recording, no launch file; show it with 'armswing view {file}' or 'armswing info {file}'"
+    return "no launch file: it is not text; a launch file is TOML"
+
+
+def project_folder(file: Path) -> Path:
+    """Folder that contains launch/, for a file in launch/ or below it; otherwise the file's own folder."""
+    for parent in file.resolve().parents:
+        if parent.name == "launch":
+            return parent.parent
+    return file.resolve().parent

@@ -1,0 +1,104 @@
+"""Reading of a launch file with arguments and overrides, checked before any process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.plan.checks import check_plan
+from nodes.plan.files.document import project_folder
+from nodes.plan.files.including import Entry, Tables, composed
+from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan, joined
+from nodes.plan.overrides import override
+from nodes.plan.tables import PlanError, convert
+
+
+def load_plan(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    host: str | None = None,
+    arguments: Mapping[str, Any] | Sequence[str] = (),
+) -> Plan:
+    """Checked plan of a launch file, with its arguments, and overrides "node.key=value" and "sim.key=value" applied.
+
+    host       host that runs its nodes of the plan here: without an installed simulation only these nodes are checked
+    arguments  values of the file's arguments, {name: value} or texts "name=value"
+
+    Raises PlanError, one line with file, line and key.
+    """
+    tables = composed(Path(path), arguments)
+    for text in overrides:
+        override(tables, text)
+    plan = _plan(tables)
+    check_plan(plan, tables, host)
+    _share_nodes(plan)
+    return plan
+
+
+def _plan(tables: Tables) -> Plan:
+    """The plan of a launch, with a plan of its own for each simulation that has a namespace."""
+    views = {namespace: _one_plan(tables.part(namespace)) for namespace in tables.parts}
+    if tables.sim is None and views:
+        first = next(iter(views))
+        plan = _one_plan(replace(tables.part(""), sim=tables.parts[first].sim, milestones=[]))
+        plan.sim = views[first].sim
+    else:
+        plan = _one_plan(tables.part(""))
+    plan.nodes = [_node(entry) for entry in tables.nodes]
+    for namespace, view in views.items():
+        view.sim.namespace = namespace
+        view.domain, view.hosts = plan.domain, plan.hosts
+        if "seed" not in tables.parts[namespace].plain:
+            view.seed = plan.seed
+    plan.simulations = views
+    _share_duration(plan, tables)
+    _share_nodes(plan)
+    return plan
+
+
+def _one_plan(tables: Tables) -> Plan:
+    """The plan of the tables of one simulation, without its nodes."""
+    file, sim = tables.source.file, tables.of_sim()
+    top: dict[str, Any] = {"name": file.stem, "sim": {"robot": ""}, "folder": str(project_folder(file))}
+    for entry in tables.plain.values():
+        convert({**top, **entry.table}, Plan, entry.source)
+        top |= entry.table
+    plan = convert(top, Plan, tables.source)
+    plan.sim = convert(sim.table, SimPlan, sim.source)
+    plan.milestones = [convert(entry.table, Milestone, entry.source) for entry in tables.milestones]
+    return plan
+
+
+def _node(entry: Entry) -> NodePlan:
+    node = convert(entry.table, NodePlan, entry.source)
+    node.name, node.namespace = joined(entry.namespace, node.name), entry.namespace
+    return node
+
+
+def _share_nodes(plan: Plan) -> None:
+    """Give the plan of each simulation the nodes of its namespace, under the names that they have in it."""
+    for namespace, view in plan.simulations.items():
+        own = [node for node in plan.nodes if node.namespace == namespace]
+        view.nodes = [msgspec.structs.replace(node, name=node.local_name, namespace="") for node in own]
+
+
+def _share_duration(plan: Plan, tables: Tables) -> None:
+    """Give all simulations one duration: the launched file's, or the only one of the included files."""
+    found = {
+        namespace: (view.duration_s, tables.parts[namespace].plain["duration_s"].source)
+        for namespace, view in plan.simulations.items()
+        if view.duration_s is not None
+    }
+    if plan.duration_s is None and found:
+        values = {duration_s for duration_s, _ in found.values()}
+        if len(values) > 1:
+            there = ", ".join(f"{source.place('duration_s')} has {s:g} s" for s, source in found.values())
+            where = f"{tables.source.file}: key 'duration_s'"
+            raise PlanError(f"{where}: {there}; simulations of one launch end together: write duration_s in this file")
+        plan.duration_s = values.pop()
+    for view in plan.simulations.values():
+        view.duration_s = plan.duration_s

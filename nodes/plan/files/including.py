@@ -1,0 +1,308 @@
+"""Composition of launch files: arguments, groups, conditions and included files become one list of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.plan.files.arguments import Argument, argument_values, declared_arguments, parsed_arguments, substituted
+from nodes.plan.files.conditions import holds
+from nodes.plan.files.document import Document, project_folder, read_document
+from nodes.plan.files.source import Source
+from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, joined
+from nodes.plan.tables import PlanError, convert, suggestion
+
+PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
+TOP = {"sim", "hosts", "args", *PARTS, *PLAIN_KEYS}
+
+
+class NodeTable(NodePlan, kw_only=True, forbid_unknown_fields=True):
+    """A table [[nodes]] of a launch file.
+
+    if  condition on the arguments, such as "args.viewer and not args.fast"; where it is false, the node is left out
+    """
+
+    condition: bool | str = msgspec.field(name="if", default=True)
+
+
+class MilestoneTable(Milestone, kw_only=True, forbid_unknown_fields=True):
+    """A table [[milestones]] of a launch file.
+
+    if  condition on the arguments; where it is false, the milestone is left out
+    """
+
+    condition: bool | str = msgspec.field(name="if", default=True)
+
+
+class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A table [[groups]]: nodes that are switched on and off together.
+
+    if          condition on the arguments, such as "args.viewer and not args.fast"; where it is false, all of the
+                group is left out
+    nodes       the group's nodes, written [[groups.nodes]]
+    milestones  the group's milestones, written [[groups.milestones]]
+    include     launch files that the group includes, written [[groups.include]]
+    """
+
+    condition: bool | str = msgspec.field(name="if", default=True)
+    nodes: list[dict[str, Any]] = []
+    milestones: list[dict[str, Any]] = []
+    include: list[dict[str, Any]] = []
+
+
+class Include(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A table [[include]]: another launch file, whose nodes are added to those of the including file.
+
+    file       launch file to include, from this file's folder or the one above launch/
+    if         condition on the arguments; where it is false, nothing is included
+    args       values of the included file's arguments
+    namespace  first part of the names of its nodes and topics, as in "left/charmie/state"; its [sim] is then one of
+               several
+    """
+
+    file: str
+    condition: bool | str = msgspec.field(name="if", default=True)
+    args: dict[str, Any] = {}
+    namespace: str = ""
+
+
+@dataclass
+class Entry:
+    """One table of a launch, and the place where it is written."""
+
+    table: dict[str, Any]
+    source: Source
+    folder: Path  # project folder of its file
+    namespace: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of a node, with its namespace."""
+        return joined(self.namespace, str(self.table.get("name")))
+
+    @property
+    def folders(self) -> tuple[Path, Path, Path]:
+        """Folders in which the files that the table names are searched for, in this order."""
+        return self.folder, Path.cwd(), self.source.file.resolve().parent
+
+
+@dataclass
+class Tables:
+    """All tables of a launch file and of the files that it includes, without those that are switched off.
+
+    plain         values of the keys outside of tables
+    switched_off  {name: place} of the nodes whose condition is false
+    parts         {namespace: tables of the file with its simulation}; the nodes and milestones of all namespaces are
+                  in `nodes` and `milestones`
+    """
+
+    source: Source
+    plain: dict[str, Entry] = field(default_factory=dict)
+    sim: Entry | None = None
+    nodes: list[Entry] = field(default_factory=list)
+    milestones: list[Entry] = field(default_factory=list)
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    switched_off: dict[str, Source] = field(default_factory=dict)
+    parts: dict[str, Tables] = field(default_factory=dict)
+
+    def part(self, namespace: str) -> Tables:
+        """The tables of the simulation with this namespace."""
+        own = self.parts.get(namespace, self)
+        return replace(
+            own,
+            nodes=[entry for entry in self.nodes if entry.namespace == namespace],
+            milestones=[entry for entry in self.milestones if entry.namespace == namespace],
+            parts={},
+        )
+
+    def of_sim(self) -> Entry:
+        """The table [sim]; PlanError where there is none."""
+        if self.sim is None:
+            raise PlanError(f'{self.source.file}: a table [sim] with robot = "..." is missing')
+        return self.sim
+
+
+def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> Tables:
+    """The tables of a launch file; PlanError, one line, for the first error.
+
+    arguments  {name: value}, or texts "name=value"
+    """
+    document = read_document(file)
+    declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
+    given = arguments if isinstance(arguments, Mapping) else _parsed(arguments, declared, file)
+    return _composed(document, declared, argument_values(declared, given, document.source), ())
+
+
+def arguments_of(file: Path) -> dict[str, Argument]:
+    """The arguments that a launch file declares."""
+    document = read_document(file)
+    return declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
+
+
+def _parsed(texts: Sequence[str], declared: Mapping[str, Argument], file: Path) -> dict[str, Any]:
+    try:
+        return parsed_arguments(texts, declared)
+    except PlanError as error:
+        raise PlanError(f"{file}: {error}") from None
+
+
+def _composed(
+    document: Document, declared: dict[str, Argument], arguments: Mapping[str, Any], parents: tuple[Path, ...]
+) -> Tables:
+    source = document.source
+    file = source.file
+    if len(document.values) > 1 and not TOP & set(document.values):
+        told = f'in the launch file: [sim], parameters = {{ file = "{file.name}" }}'
+        raise PlanError(f"{file}: no launch file: it has no table [sim]; a robot's parameter file is named {told}")
+    for key in document.values:
+        if key not in TOP:
+            raise PlanError(f"{source.at(key)}: unknown key {key!r}{suggestion(key, TOP)}")
+    composition = _Composition(arguments, project_folder(file), (*parents, file), Tables(source, arguments=declared))
+    composition.add_plain(document.values, source)
+    composition.add_parts(document.values, source)
+    return composition.tables
+
+
+@dataclass(frozen=True)
+class _Composition:
+    """One file while its tables are collected."""
+
+    arguments: Mapping[str, Any]
+    folder: Path
+    files: tuple[Path, ...]  # the file that is launched, those that include this one, and this one
+    tables: Tables
+
+    def add_plain(self, values: Mapping[str, Any], source: Source) -> None:
+        """Add [sim] and the keys outside of tables."""
+        for key in (*PLAIN_KEYS, "hosts"):
+            if key in values:
+                value = substituted(values[key], self.arguments, source.table("", key))
+                self.tables.plain[key] = Entry({key: value}, source, self.folder)
+        if "sim" in values:
+            if not isinstance(values["sim"], dict):
+                raise PlanError(f'{source.at("sim")}: sim is a table, written [sim], with robot = "..."')
+            place = source.table("[sim]", "sim")
+            self.tables.sim = Entry(substituted(values["sim"], self.arguments, place), place, self.folder)
+
+    def add_parts(self, values: Mapping[str, Any], source: Source) -> None:
+        """Add nodes, milestones, groups and included files, in the order in which they are written."""
+        for kind, written, place in sorted(_parts(values, source), key=lambda part: part[2].line or 0):
+            table = {
+                key: item if key in PARTS else substituted(item, self.arguments, place.table(place.label, key))
+                for key, item in written.items()
+            }
+            place = replace(place, label=_label(kind, int(place.path[-1]), table))
+            is_on = holds(table.pop("if", True), self.arguments, place.at("if"))
+            if kind == "nodes" and is_on:
+                namespace = table.pop("namespace", "") if isinstance(table.get("namespace"), str) else ""
+                self.tables.nodes.append(Entry(table, place, self.folder, namespace))
+            elif kind == "milestones" and is_on:
+                self.tables.milestones.append(Entry(table, place, self.folder))
+            elif kind == "groups":
+                convert(table, Group, place)
+                if is_on:
+                    self.add_parts(table, place)
+                else:
+                    self._switch_off(table.get("nodes", []), place)
+            elif kind == "include":
+                include = convert(table, Include, place)
+                if is_on:
+                    self._include(include, place)
+            elif kind == "nodes":
+                self._switch_off([table], place)
+
+    def _switch_off(self, nodes: list[dict[str, Any]], place: Source) -> None:
+        self.tables.switched_off |= {str(node.get("name")): place for node in nodes}
+
+    def _include(self, include: Include, place: Source) -> None:
+        file = self._file(include.file)
+        known = [each.resolve() for each in self.files]
+        if file.resolve() in known:
+            circle = [*self.files[known.index(file.resolve()) :], file]
+            names = " includes ".join(each.name for each in circle)
+            raise PlanError(f"{place.at('file')}: key 'file': {names}; a file cannot include itself")
+        document = read_document(file, f"{place.at('file')}: key 'file'")
+        declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
+        values = argument_values(declared, include.args, document.source, place.at("args"))
+        if include.namespace and not all(NAME.fullmatch(each) for each in include.namespace.split("/")):
+            what = f"{include.namespace!r} is no name: letters, digits and _, a letter first"
+            raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}")
+        other = _composed(document, declared, values, self.files)
+        if include.namespace:
+            self._merge_into_namespace(other, include.namespace, place)
+        else:
+            self._merge(other, place)
+
+    def _file(self, asked: str) -> Path:
+        """Path of an included file, beside this file or below its project folder; relative to the present folder where
+        this file is."""
+        own = self.files[-1]
+        if (project := self.folder / asked).is_file() and not (own.parent / asked).is_file():
+            return project
+        return own.parent / asked
+
+    def _merge(self, other: Tables, place: Source) -> None:
+        """Add the tables of an included file."""
+        mine = self.tables
+        for key, entry in other.plain.items():
+            present = mine.plain.get(key)
+            if present is None:
+                mine.plain[key] = entry
+            elif present.source.file != self.files[-1] and present.table != entry.table:
+                there = (
+                    f"{present.source.at(key)} has {present.table[key]!r}, {entry.source.at(key)} {entry.table[key]!r}"
+                )
+                raise PlanError(f"{place}: key {key!r}: {there}; set {key} in {self.files[-1]}, which decides")
+        if other.sim is not None:
+            if mine.sim is not None:
+                there = f"stands in {mine.sim.source.place()} and in {other.sim.source.place()}"
+                raise PlanError(f"{place}: [sim] {there}; one of them is to be left out")
+            mine.sim = other.sim
+        for namespace, part in other.parts.items():
+            self._add_part(namespace, part, place)
+        mine.nodes += other.nodes
+        mine.milestones += other.milestones
+        mine.switched_off |= other.switched_off
+
+    def _merge_into_namespace(self, other: Tables, namespace: str, place: Source) -> None:
+        """Add the tables of an included file with a namespace, whose simulation is then one of several."""
+        mine = self.tables
+        for name, part in [*([("", other)] if other.sim is not None else []), *other.parts.items()]:
+            self._add_part(joined(namespace, name), part, place)
+        for entry in (*other.nodes, *other.milestones):
+            entry.namespace = joined(namespace, entry.namespace)
+        mine.nodes += other.nodes
+        mine.milestones += other.milestones
+        mine.switched_off |= {joined(namespace, name): off for name, off in other.switched_off.items()}
+
+    def _add_part(self, namespace: str, part: Tables, place: Source) -> None:
+        if (other := self.tables.parts.get(namespace)) is not None:
+            there = f"{other.of_sim().source.place()} and {part.of_sim().source.place()}"
+            raise PlanError(f"{place.at('namespace')}: key 'namespace': {namespace!r} has two tables [sim], {there}")
+        self.tables.parts[namespace] = part
+
+
+def _parts(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, dict[str, Any], Source]]:
+    """(kind, table, place) of the lists of tables."""
+    for kind in PARTS:
+        for index, table in enumerate(tables_of(values, kind, source)):
+            yield kind, dict(table), source.table(_label(kind, index, table), kind, index)
+
+
+def _label(kind: str, index: int, table: Mapping[str, Any]) -> str:
+    """Name of a table in messages: "node 'recorder'"."""
+    noun = {"nodes": "node", "milestones": "milestone", "groups": "group"}.get(kind, kind)
+    name = table.get("file" if kind == "include" else "name", f"number {index + 1}")
+    return f"{noun} {name!r}"
+
+
+def tables_of(values: Mapping[str, Any], key: str, source: Source) -> list[dict[str, Any]]:
+    """A list of tables; PlanError for anything else."""
+    tables = values.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise PlanError(f"{source.at(key)}: {key!r} is a list of tables, written [[{key}]]")
+    return tables

@@ -1,0 +1,54 @@
+"""Places in launch files, as error messages name them: "launch/demo.toml:12: node 'damp'"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nodes.plan.files.lines import KeyPath, Lines
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of a launch file.
+
+    label  name of the table in messages; "" for the whole file
+    path   keys that lead to the table
+    """
+
+    file: Path
+    lines: Lines
+    label: str = ""
+    path: KeyPath = ()
+
+    def __str__(self) -> str:
+        return self.at()
+
+    @property
+    def line(self) -> int | None:
+        """Number of the table's line; None where it was not written in the file."""
+        return self.lines.of(self.path)
+
+    def at(self, *keys: str | int) -> str:
+        """File, line and table, for a message on the table or on one of its keys; without the line where the value
+        was not written in the file."""
+        line = self.lines.of((*self.path, *keys))
+        place = f"{self.file}:{line}" if line is not None else str(self.file)
+        return f"{place}: {self.label}" if self.label else place
+
+    def place(self, *keys: str | int) -> str:
+        """File and line of the table, or of one of its keys."""
+        return replace(self, label="").at(*keys)
+
+    def table(self, label: str, *keys: str | int) -> Source:
+        """A table inside of this one with a label of its own."""
+        return replace(self, label=label, path=(*self.path, *keys))
+
+    def below(self, key: str) -> Source:
+        """A table inside of this one, labelled with its key: "node 'damp': params"."""
+        return replace(self, label=f"{self.label}: {key}" if self.label else key, path=(*self.path, key))
+
+
+def at(where: Source | str, *keys: str | int) -> str:
+    """Text that names a place in a launch file: file, line and label of a Source and key; other text unchanged."""
+    return where.at(*keys) if isinstance(where, Source) else where

@@ -1,0 +1,88 @@
+"""Checks of the topics of a plan's nodes: message types, remapped and misspelt names, and one recorder per file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from nodes.messages import Message
+from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
+from nodes.node import Node
+from nodes.plan.files.including import Entry
+from nodes.plan.files.source import Source
+from nodes.plan.launch_plan import NodePlan, Plan
+from nodes.plan.tables import PlanError, suggestion
+from sim_core.support.suggestion import nearest
+
+TOPIC = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
+
+
+def check_topics(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:
+    """Check the names and message types of a node's topics; PlanError, one line, for the first error."""
+    declared = {**cls.publishes, **cls.subscribes}
+    for name, new in node.remap.items():
+        at = f"{where.below('remap').at(name)}: key {name!r}"
+        if name not in declared or name == "*":
+            own = [each for each in declared if each != "*"]
+            raise PlanError(f"{at}: the node has no topic {name!r}{suggestion(name, own) if own else ''}")
+        if not TOPIC.fullmatch(new):
+            raise PlanError(f"{at}: {new!r} is no topic such as 'measured_state' or '/left/charmie/state'")
+    robot = plan.robot_of(node.namespace)
+    for what, table in (("publishes", cls.publishes), ("subscribes", cls.subscribes)):
+        for name, message in table.items():
+            _check_topic(what, node.remap.get(name, name), message, robot, plan, where)
+
+
+def _check_topic(what: str, name: str, message: type[Message], robot: str, plan: Plan, where: Source) -> None:
+    if name == "*":
+        return
+    if not robot and not name.startswith("/"):
+        there = ", ".join(filter(None, (view.sim.namespace for view in plan.views)))
+        whole = f"/{plan.sim.robot_name}/{name}"
+        raise PlanError(
+            f"{where}: {what}: {name!r} is a topic of a robot, and this node's namespace has no [sim]; write "
+            f'namespace = "...", one of {there}, or remap {name!r} to a whole name such as "{whole}"'
+        )
+    row = lookup(resolve(name, robot))
+    if row is not None and row.message is not message:
+        raise PlanError(f"{where}: {what}: {name!r} carries {row.message.__name__}, not {message.__name__}")
+
+
+def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> None:
+    """Raise PlanError for a topic that no other node has and whose name is similar to a known one; other topics are
+    valid."""
+
+    def names(table: Mapping[str, type[Message]], node: NodePlan) -> dict[str, type[Message]]:
+        return {node.remap.get(name, name): message for name, message in table.items()}
+
+    nodes = [node for node in plan.nodes if node.name in classes]
+    said = {name for node in nodes for name in names(classes[node.name].publishes, node)}
+    heard = {name for node in nodes for name in names(classes[node.name].subscribes, node)}
+    for node in nodes:
+        cls = classes[node.name]
+        for what, table, known, verb in (
+            ("subscribes", names(cls.subscribes, node), said, "publishes"),
+            ("publishes", names(cls.publishes, node), heard, "subscribes to"),
+        ):
+            for name, message in table.items():
+                if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:
+                    continue
+                similar = {row.name for row in ROBOT_TOPICS.values() if row.message is message} | known
+                if near := nearest(name, sorted(similar), cutoff=0.8):
+                    line = f"{what}: nobody {verb} {name!r}; did you mean {near!r}?"
+                    raise PlanError(f"{where[node.name]}: {line}")
+
+
+def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries: Mapping[str, Entry]) -> None:
+    """Raise PlanError for two nodes that record into one file."""
+    writers: dict[Path, str] = {}
+    for node in plan.nodes:
+        file = node.params.get("file")
+        if node.name not in classes or "*" not in classes[node.name].subscribes or not isinstance(file, str):
+            continue
+        path = Path(file).absolute()
+        if path in writers and node.host == plan.node(writers[path]).host:
+            at = entries[node.name].source.below("params").at("file")
+            raise PlanError(f"{at}: key 'file': {file!r} is written by node {writers[path]!r}, too")
+        writers[path] = node.name

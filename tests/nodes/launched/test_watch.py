@@ -1,0 +1,192 @@
+"""`armswing launch --watch`: an edited controller takes over without a jump, a broken one leaves the old in charge."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodes.client import read_recording
+from nodes.messages import JointCommand
+from nodes.messages.codec import decode
+from nodes.plan.files.file import load_plan
+from nodes.simulation.compose import compose
+
+LIMIT = 0.05  # N m, of the arm's motor
+LARGEST_JUMP = 0.03 * LIMIT
+CONTROLLER = """
+import msgspec
+
+from armswing import Node, messages
+
+VERSION = 0
+
+
+class Hold(Node):
+    subscribes = {{"state": messages.RobotState}}
+    publishes = {{"command": messages.JointCommand, "reference": messages.JointReference}}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        stiffness: float = 0.01
+        damping: float = 0.002
+
+    def on_start(self, context):
+        self.context = context
+
+    def on_message(self, name, state):
+        params = self.context.params
+        effort = {offset} - params.stiffness * state.position[0] - params.damping * state.velocity[0]{more}
+        yield "command", messages.JointCommand(name=["arm"], value=[effort], state_seq=state.seq)
+        zero = [0.0]
+        yield "reference", messages.JointReference(
+            name=["arm"], position=[{version}], velocity=zero, acceleration=zero
+        )
+"""
+BROKEN = (" + params.stifness", " + (", " + undefined", " + 1 / 0")
+LAUNCH = """
+[sim]
+watchdog_ms = false    # a loaded computer must not put the arm into its safe mode
+robot = "rotary_pendulum"
+parameters = {{ start_deg = 0.0, torque_limit = 0.05 }}
+mode = "{mode}"
+rate_hz = 200
+
+[[nodes]]
+name = "hold"
+run = "hold.py:Hold"
+params = {{ damping = 0.003 }}
+
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "hold.mcap" }}
+"""
+
+
+class Watched:
+    """A launch with --watch in a folder of its own."""
+
+    def __init__(self, folder: Path, runtime: str, mode: str) -> None:
+        self.file, self.output = folder / "hold.py", folder / "output"
+        self.save(0)
+        (folder / "hold.toml").write_text(LAUNCH.format(mode=mode))
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "nodes.cli", "launch", "hold.toml", "--watch"],
+                cwd=folder,
+                env=os.environ | {"XDG_RUNTIME_DIR": runtime},
+                stdout=output,
+                stderr=output,
+            )
+
+    def save(self, version: int, more: str = "") -> int:
+        """Save a version of the controller; returns the time, ns."""
+        text = CONTROLLER.format(version=float(version), more=more, offset=0.02 * (version % 2))
+        beside = self.file.with_suffix(".new")
+        beside.write_text(text)
+        beside.replace(self.file)
+        return time.time_ns()
+
+    def until(self, text: str, count: int = 1, timeout_s: float = 120.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.output.read_text().count(text) < count:
+            assert time.monotonic() < deadline, self.output.read_text()
+            assert self.process.poll() is None, self.output.read_text()
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60.0)
+
+
+def edit(folder: Path, mode: str, edits: int, broken_every: int) -> tuple[np.ndarray, float]:
+    """(time from saving to the first command of each good edit, s; largest change between two commands, N m)."""
+    saved: dict[int, int] = {}
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="watch-", dir="/tmp") as runtime:
+        launch = Watched(folder, runtime, mode)
+        try:
+            launch.until("sim running")
+            for version in range(1, edits + 1):
+                if version % broken_every == 0:
+                    launch.save(version, BROKEN[failures % len(BROKEN)])
+                    failures += 1
+                    launch.until("in charge", failures)
+                else:
+                    saved[version] = launch.save(version)
+                    launch.until("loaded hold.py in", version - failures)
+                time.sleep(0.6)  # so that the new code has faded over before the next edit
+        finally:
+            launch.end()
+        shown = launch.output.read_text()
+    recording = read_recording(folder / "hold.mcap")
+    references = recording["rotary_pendulum/reference"]
+    commands = recording["rotary_pendulum/command"]
+    assert failures == shown.count("in charge"), shown
+    assert all(each in shown for each in ("AttributeError", "SyntaxError")[:failures]), shown
+    first: dict[int, int] = {}
+    for position, sent_ns in zip(references["position"], references["sent_ns"], strict=True):
+        first.setdefault(int(position[0]), int(sent_ns))
+    values = np.array([value[0] for value in commands["value"]])
+    steps = np.abs(np.diff(values))
+    delays = np.array([1e-9 * (first[version] - at) for version, at in saved.items()])
+    return delays, float(steps.max())
+
+
+def test_an_edited_controller_takes_over_without_a_jump(tmp_path: Path) -> None:
+    delays, jump = edit(tmp_path, "realtime", 4, 3)
+    assert len(delays) == 3
+    assert jump <= LARGEST_JUMP
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_100_edits_of_which_20_are_broken(tmp_path: Path) -> None:
+    delays, jump = edit(tmp_path, "realtime", 100, 5)
+    print(f"save to first command: p50 {np.median(delays):.3f} s, p95 {np.quantile(delays, 0.95):.3f} s; jump {jump}")
+    assert np.quantile(delays, 0.95) <= 0.5
+    assert jump <= LARGEST_JUMP
+
+
+def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(tmp_path: Path) -> None:
+    file = tmp_path / "hold.py"
+    (tmp_path / "hold.toml").write_text(LAUNCH.format(mode="lockstep"))
+    file.write_text(CONTROLLER.format(version=0.0, more="", offset=0.02))
+    commands: list[float] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic == "rotary_pendulum/command":
+            commands.append(decode(topic, payload, JointCommand).value[0])
+
+    ended: list[Exception | None] = []
+    plan = load_plan(tmp_path / "hold.toml", ["recorder.file=/dev/null"])
+    plan.nodes.pop()
+    with compose(plan, carry) as run:
+        run.step(1000)
+        hosted = run.nodes["hold"]
+        hosted.set_parameters({"stiffness": 0.02})
+        run.step(5)
+        file.write_text(CONTROLLER.format(version=1.0, more="", offset=-0.02).replace("0.002", "0.004"))
+        assert hosted.replace_node(hosted.load_anew(file), ended.append) == ""
+        run.step(500)
+        assert ended == [None]
+        assert hosted.parameters() == {"stiffness": 0.02, "damping": 0.003}
+        assert max(abs(b - a) for a, b in pairwise(commands[200:])) < LARGEST_JUMP
+        assert abs(commands[-1] - commands[200]) > LARGEST_JUMP
+        file.write_text(CONTROLLER.format(version=2.0, more=" + 1 / 0", offset=0.02))
+        hosted.replace_node(hosted.load_anew(file), ended.append)
+        before = hosted.node
+        run.step(50)
+        assert isinstance(ended[-1], ZeroDivisionError)
+        assert hosted.node is before
+        file.write_text(CONTROLLER.format(version=3.0, more="", offset=0.0).replace('"reference":', '"other":'))
+        with pytest.raises(ValueError, match="`publishes` has changed, which needs a new launch"):
+            hosted.load_anew(file)

@@ -1,0 +1,48 @@
+"""The log of a run beside its recording: levels, nodes, and rotation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nodes.launching import logs
+from nodes.launching.display import Display
+from nodes.launching.logs import RunLog
+
+
+def test_each_line_has_time_level_and_node(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    display = Display(None)
+    display.log = RunLog(path)
+    for name, line in (
+        ("launch", "t = 1.0 s: sim running"),
+        ("left/hold", "WARNING hold: late"),
+        ("left/hold", "ERROR hold: not loaded"),
+        ("left/hold", "Traceback (most recent call last):"),
+        ("sim", "warning: a step that is too large"),
+        ("sim", "error: diverged"),
+        ("left/hold", "INFO hold: loaded"),
+    ):
+        display.say(line, name)
+    display.log.close()
+    lines = [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", line) for line in path.read_text().splitlines()]
+    assert lines == [
+        "INFO launch: t = 1.0 s: sim running",
+        "WARNING left/hold: late",
+        "ERROR left/hold: not loaded",
+        "ERROR left/hold: Traceback (most recent call last):",
+        "WARNING sim: a step that is too large",
+        "ERROR sim: diverged",
+        "INFO left/hold: loaded",
+    ]
+
+
+def test_a_long_log_is_rotated(tmp_path: Path) -> None:
+    log = RunLog(tmp_path / "run.log")
+    line = "x" * 1000
+    for _ in range(6 * logs.LARGEST_RUN_LOG_BYTES // 1000):
+        log.add("sim", line)
+    log.close()
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["run.log", "run.log.1", "run.log.2", "run.log.3"]
+    assert all(file.stat().st_size <= logs.LARGEST_RUN_LOG_BYTES for file in files)

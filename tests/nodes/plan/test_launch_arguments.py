@@ -1,0 +1,314 @@
+"""Arguments, conditions, groups and included files of launch files; errors name the file, the line and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.cli.application import run
+from nodes.plan.files.file import load_plan
+from nodes.plan.files.including import composed
+from nodes.plan.files.lines import Lines
+from nodes.plan.launch_plan import Plan
+from nodes.plan.tables import PlanError
+
+ROOT = Path(__file__).parents[3]
+SIM = '[sim]\nrobot = "rotary_pendulum"\n'
+HOLD = f'[[nodes]]\nname = "hold"\nrun = "{ROOT}/launch/examples/my_controller.py:HoldArm"\n'
+ARGS = """[args]
+damping = { default = 0.0, help = "of the arm's joint, N m s", min = 0.0, max = 1.0 }
+mode = { choices = ["fast", "lockstep"] }
+angle = { type = "number", default = 3, help = "held angle, degrees" }
+tag = { default = "a" }
+record = { default = true }
+"""
+USES = f"""{ARGS}
+{SIM}mode = "${{mode}}"
+
+{HOLD}params = {{ damping = "${{damping}}", angle_deg = "${{angle}}" }}
+
+[[groups]]
+if = "args.record"
+
+[[groups.nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "run_${{tag}}_${{damping}}.mcap" }}
+"""
+
+
+@pytest.fixture
+def launch_file(tmp_path: Path) -> Path:
+    return tmp_path / "launch.toml"
+
+
+def plan_of(file: Path, text: str, *arguments: str, **values: Any) -> Plan:
+    file.write_text(text)
+    return load_plan(file, arguments=values or arguments)
+
+
+def refused(file: Path, text: str, *arguments: str, **values: Any) -> str:
+    """The line by which a launch file is refused, without its folder."""
+    with pytest.raises(PlanError) as error:
+        plan_of(file, text, *arguments, **values)
+    line = str(error.value)
+    assert "\n" not in line
+    return line.replace(f"{file.parent}/", "")
+
+
+def test_an_argument_has_its_type_as_a_whole_value_and_is_text_inside_of_one(launch_file: Path) -> None:
+    plan = plan_of(launch_file, USES, "mode=lockstep", "damping=1e-4", "tag=7")
+    assert plan.sim.mode == "lockstep"
+    assert plan.node("hold").params == {"damping": 1e-4, "angle_deg": 3.0}
+    assert isinstance(plan.node("hold").params["angle_deg"], float)
+    assert plan.node("recorder").params == {"file": "run_7_0.0001.mcap"}
+    assert plan == plan_of(launch_file, USES, mode="lockstep", damping=1e-4, tag="7")
+
+
+def test_a_doubled_dollar_is_no_argument(launch_file: Path) -> None:
+    plan = plan_of(launch_file, USES.replace("run_${tag}", "$${tag}_${ tag }"), "mode=fast")
+    assert plan.node("recorder").params["file"] == "${tag}_a_0.0.mcap"
+
+
+WRONG = {
+    "dampng=1": "launch.toml: unknown argument 'dampng'; did you mean 'damping'?",
+    "damping=hello": "launch.toml: argument 'damping': 'hello' does not fit; it takes a number in 0 .. 1",
+    "damping=nan": "launch.toml: argument 'damping': nan does not fit; it takes a number in 0 .. 1",
+    "damping=true": "launch.toml: argument 'damping': true does not fit; it takes a number in 0 .. 1",
+    "damping=1.5": "launch.toml: argument 'damping': 1.5 does not fit; it takes a number in 0 .. 1",
+    "mode=fest": "launch.toml: argument 'mode': 'fest' does not fit; it takes one of fast, lockstep; "
+    "did you mean 'fast'?",
+    "record=1": "launch.toml: argument 'record': 1 does not fit; it takes true or false",
+    "angle": "launch.toml: 'angle': an argument is written name=value; arguments are damping, mode, angle, tag, "
+    "record; did you mean 'angle'?",
+    "mode=fast": "launch.toml: argument 'mode' is given twice: fast after fast",
+}
+
+
+@pytest.mark.parametrize(("given", "line"), WRONG.items(), ids=WRONG)
+def test_a_wrong_argument_is_refused_in_one_line(given: str, line: str, launch_file: Path) -> None:
+    assert refused(launch_file, USES, *(["mode=fast"] if given != "mode=fest" else []), given) == line
+
+
+def test_a_missing_argument_is_named_with_its_line_and_values(launch_file: Path) -> None:
+    line = refused(launch_file, USES)
+    assert line == "launch.toml:3: argument 'mode' is missing; give mode=VALUE, one of fast, lockstep"
+
+
+FAULTS = {
+    '"${damping}"': (
+        '"${dampng}"',
+        "launch.toml:15: node 'hold'",
+        "key 'damping': no argument 'dampng' for '${dampng}'; did you mean 'damping'?",
+    ),
+    'default = "a"': ("default = {}", "launch.toml:5: [args]: argument 'tag'", "key 'default'"),
+    "min = 0.0": ("mim = 0.0", "launch.toml:2: [args]: argument 'damping'", "unknown key 'mim'; did you mean 'min'?"),
+    "max = 1.0": (
+        "max = -1.0",
+        "launch.toml:2: [args]: argument 'damping'",
+        "key 'default': 0.0 does not fit; it takes a number in 0 .. -1",
+    ),
+    "tag = {": ("5tag = {", "launch.toml:5: [args]: argument '5tag'", "use letters, digits and _, a letter first"),
+    '{ default = "a" }': ('"a"', "launch.toml:5: [args]: argument 'tag'", "write a table: tag = { default = 'a' }"),
+    '"args.record"': (
+        '"args.recrd"',
+        "launch.toml:18: group 'number 1'",
+        "key 'if': 'args.recrd': no argument 'recrd'; did you mean 'record'?",
+    ),
+    'if = "args.record"': (
+        'fi = "args.record"',
+        "launch.toml:18: group 'number 1'",
+        "unknown key 'fi'; the keys are if, nodes, milestones, include",
+    ),
+    "recorder.py": ("recoder.py", "launch.toml:22: node 'recorder'", "run = "),
+    '"recorder"': ('"hold"', "launch.toml:21: node 'hold'", "key 'name': already used in launch.toml:12; every node"),
+    "angle_deg =": (
+        "angle_dg =",
+        "launch.toml:15: node 'hold': params",
+        "unknown key 'angle_dg'; did you mean 'angle_deg'?",
+    ),
+    "{ file = ": ("{ flush_s = -1.0, file = ", "launch.toml:23: node 'recorder': params", "flush_s"),
+    '"${mode}"': ('"${tag}"', "launch.toml:10: [sim]", "key 'mode' is 'a'; it is one of fast, lockstep, realtime"),
+}
+
+
+@pytest.mark.parametrize("right", FAULTS)
+def test_every_key_is_checked_with_its_file_and_line(right: str, launch_file: Path) -> None:
+    wrong, place, what = FAULTS[right]
+    assert right in USES
+    line = refused(launch_file, USES.replace(right, wrong), "mode=fast")
+    assert line.startswith(f"{place}: ")
+    assert what in line
+
+
+def test_a_value_of_the_command_line_has_no_line_of_the_file(launch_file: Path) -> None:
+    launch_file.write_text(USES)
+    with pytest.raises(PlanError, match=r"launch\.toml: \[sim\]: key 'step_ms'"):
+        load_plan(launch_file, ["sim.step_ms=-1"], arguments=["mode=fast"])
+    with pytest.raises(PlanError, match=r"'damping' is an argument, written damping=1 after the file, without --set"):
+        load_plan(launch_file, ["damping=1"], arguments=["mode=fast"])
+    with pytest.raises(PlanError, match=r"node 'recorder' is switched off by its 'if', .*launch\.toml:17"):
+        load_plan(launch_file, ["recorder.file=x"], arguments=["mode=fast", "record=false"])
+
+
+CONDITIONS = {
+    "args.record": True,
+    "not args.record": False,
+    "args.tag == 'a' and args.damping == 0": True,
+    "args.tag != 'a' or (args.record == true)": True,
+    "not (args.record and args.damping == -1.5)": True,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_switches_a_group(condition: str, launch_file: Path) -> None:
+    plan = plan_of(launch_file, USES.replace('"args.record"', f'"{condition}"'), "mode=fast")
+    assert ("recorder" in [node.name for node in plan.nodes]) is CONDITIONS[condition]
+
+
+NO_CONDITIONS = {
+    "record": "'record' is an argument: write args.record",
+    "args.tag": "args.tag is 'a', neither true nor false; compare it, as in args.tag == 'a'",
+    "args.tag == 1": "compares 'a' with 1, which is never equal",
+    "__import__('os')": "is not allowed; a condition has args.NAME, not, and, or, ==, !=",
+    "args.tag.upper() == 'A'": "is not allowed",
+    "args.record and args.tag": "args.tag is 'a', neither true nor false",
+    "args.record or args.nothing": "no argument 'nothing'",
+    "args.record and": "invalid syntax",
+    "1 < args.damping < 2": "is not allowed",
+    "(" * 400: "",
+    "args.record" + " and args.record" * 50: "at most 500",
+}
+
+
+@pytest.mark.parametrize("condition", NO_CONDITIONS, ids=lambda text: text[:30])
+def test_anything_else_is_no_condition(condition: str, launch_file: Path) -> None:
+    line = refused(launch_file, USES.replace('"args.record"', f'"{condition}"'), "mode=fast")
+    assert line.startswith("launch.toml:18: group 'number 1': key 'if': ")
+    assert NO_CONDITIONS[condition] in line
+
+
+def test_nodes_take_their_turns_in_the_order_of_the_file(launch_file: Path) -> None:
+    group = '[[groups]]\n[[groups.nodes]]\nname = "{}"\nrun = "nodes/player.py:Player"\n'
+    text = SIM + group.format("a") + HOLD + group.format("b") + HOLD.replace('"hold"', '"c"')
+    launch_file.write_text(text)
+    assert [entry.table["name"] for entry in composed(launch_file).nodes] == ["a", "hold", "b", "c"]
+
+
+def test_an_included_file_gets_arguments_and_stands_in_its_place(launch_file: Path) -> None:
+    (launch_file.parent / "part.toml").write_text(f"{ARGS}\n{HOLD}params = {{ damping = '${{damping}}' }}\n")
+    text = f"""{SIM}
+[args]
+d = {{ default = 0.25 }}
+[[include]]
+file = "part.toml"
+args = {{ damping = "${{d}}", mode = "fast" }}
+
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "x.mcap" }}
+"""
+    plan = plan_of(launch_file, text, "d=0.5")
+    assert [node.name for node in plan.nodes] == ["hold", "recorder"]
+    assert plan.node("hold").params == {"damping": 0.5}
+
+
+def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: Path) -> None:
+    part = launch_file.parent / "part.toml"
+    include = '[[include]]\nfile = "part.toml"\n'
+    part.write_text(HOLD + "params = { dampng = 1.0 }\n")
+    assert refused(launch_file, SIM + include).startswith("part.toml:4: node 'hold': params: unknown key 'dampng'; did")
+    part.write_text(HOLD)
+    line = refused(launch_file, SIM + HOLD + include)
+    assert line.startswith("part.toml:2: node 'hold': key 'name': already used in launch.toml:3; every node")
+    line = refused(launch_file, SIM + include + "args = { tag = 'x' }")
+    assert (
+        line == "launch.toml:5: include 'part.toml': unknown argument 'tag' of part.toml; the file has no table [args]"
+    )
+    part.write_text(SIM)
+    line = refused(launch_file, SIM + include)
+    assert line == (
+        "launch.toml:3: include 'part.toml': [sim] stands in launch.toml:1 and in part.toml:1; one of them is to be"
+        " left out"
+    )
+    part.write_text("seed = 1\n")
+    (launch_file.parent / "other.toml").write_text("seed = 2\n")
+    line = refused(launch_file, SIM + include + include.replace("part", "other"))
+    assert line == (
+        "launch.toml:5: include 'other.toml': key 'seed': part.toml:1 has 1, other.toml:1 2;"
+        " set seed in launch.toml, which decides"
+    )
+    assert plan_of(launch_file, "seed = 3\n" + SIM + include).seed == 3
+    line = refused(launch_file, SIM + '[[include]]\nfile = "prt.toml"\n')
+    assert (
+        line
+        == "launch.toml:4: include 'prt.toml': key 'file': 'prt.toml': no such launch file; did you mean 'part.toml'?"
+    )
+
+
+def test_a_file_that_includes_itself_is_refused(launch_file: Path) -> None:
+    line = refused(launch_file, SIM + '[[include]]\nfile = "launch.toml"\n')
+    assert line.startswith("launch.toml:4: include 'launch.toml': key 'file': launch.toml includes launch.toml; a file")
+    (launch_file.parent / "part.toml").write_text('[[include]]\nfile = "launch.toml"\n')
+    line = refused(launch_file, SIM + '[[include]]\nfile = "part.toml"\n')
+    assert line == (
+        "part.toml:2: include 'launch.toml': key 'file': launch.toml includes part.toml includes launch.toml;"
+        " a file cannot include itself"
+    )
+
+
+def test_the_command_line_lists_and_refuses_arguments(launch_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch_file.write_text(USES)
+    assert run(["launch", str(launch_file), "--args"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "argument  type     default   allowed          what it is",
+        "damping   number   0.0       0 .. 1           of the arm's joint, N m s",
+        "mode      text     required  fast | lockstep",
+        "angle     number   3.0       -                held angle, degrees",
+        "tag       text     'a'       -",
+        "record    boolean  true      -",
+    ]
+    assert run(["launch", str(launch_file), "mode=fast", "dampng=1"]) == 2
+    assert capsys.readouterr().err == f"armswing: {launch_file}: unknown argument 'dampng'; did you mean 'damping'?\n"
+
+
+TEXTS = [*sorted((ROOT / "launch").rglob("*.toml")), ROOT / "pyproject.toml"]
+
+
+def paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in pairs:
+        if isinstance(key, str) and not isinstance(item, dict | list):
+            yield (*path, key)
+        yield from paths(item, (*path, key))
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
+def test_the_line_of_every_key_has_the_key(file: Path) -> None:
+    text = file.read_text()
+    lines, rows = Lines(text), text.splitlines()
+    for path in paths(tomllib.loads(text)):
+        found = lines.of(path)
+        assert found is not None
+        assert str(path[-1]) in rows[found - 1]
+
+
+def test_lines_are_found_among_brackets_comments_and_long_texts() -> None:
+    text = (
+        '# [[no]] = "\n"a=b" = """\nx = 1\n[t]\n"""\n[x . "y]"] # ] = \'\nk = [ # [\n  { a = 1 },\n]\n'
+        "[[n]]\n[n.p]\nq.r = '''#'''\n[[n]]\nname = 2\n[n.p]\nq = 3"
+    )
+    lines = Lines(text)
+    assert lines.of(("a=b",)) == 2
+    assert lines.of(("x", "y]")) == 6
+    assert lines.of(("x", "y]", "k", 0, "a")) == 7
+    assert lines.of(("n", 0, "p", "q", "r")) == 12
+    assert lines.of(("n", 1)) == 13
+    assert lines.of(("n", 1, "p", "q")) == 16
+    assert lines.of(("n", 1, "p", "missing")) == 15
+    assert lines.of(("nothing",)) is None
