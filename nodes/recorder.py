@@ -19,7 +19,7 @@ from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
-from robots.files import is_reference
+from robots.files import is_reference, split
 from sim_core.tables import Range
 
 # Errors of the disk: the run goes on without its recording, and the launch fails at its end.
@@ -139,7 +139,7 @@ class Recorder(Node):
         return f"the rest is in {self._writer.path}"
 
     def on_start(self, context: Context) -> Outgoing:
-        """Open the file under a temporary name, beside any earlier recording."""
+        """Open the file under a temporary name; an earlier recording stays until this one is complete."""
         self._context = context
         self._opened = context.params
         self._flush_s = self._opened.flush_s
@@ -399,8 +399,8 @@ def _portable_or_name(run: str, folder: str) -> str:
 
 def _portable(run: str, folder: str) -> str | None:
     """The class reference `run` relative to the plan's folder or the package; None for a file outside both."""
-    file, colon, name = run.rpartition(":")
-    path = PurePath(file)
+    file, name = split(run)
+    colon, path = ":" if name else "", PurePath(file)
     if not path.is_absolute():
         return run
     for root in (folder, PACKAGE_ROOT):

@@ -6,7 +6,6 @@ the numbers that a controller computes with are finite. Diagnostics (phi, energy
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +25,7 @@ from nodes.messages.structs import (
     Twist,
 )
 from nodes.messages.topics import lookup
+from sim_core.support.suggestion import did_you_mean
 
 MAX_BYTES = 1 << 20
 LATEST_S = 9e9  # 285 years: in nanoseconds it still fits 64 bits, as recordings need
@@ -40,7 +40,9 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
-    raise TypeError(f"a {kind} is not a number, text, list, table or numpy array; a message holds nothing else")
+    raise TypeError(
+        f"a {kind} is not a number, text, list, table or numpy array; convert it, a message holds nothing else"
+    )
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
@@ -75,7 +77,8 @@ def encode(message: Message, topic: str = "") -> bytes:
         _check(topic, message)
     except TypeError:  # a field with one number, with text, or with a 2-D array
         raise WireError(
-            topic, f"a field of {type(message).__name__} is not a list of numbers, one for each name"
+            topic,
+            f"a field of {type(message).__name__} is not a list of numbers; give lists with one number for each name",
         ) from None
     try:
         payload = _encoder.encode(message)
@@ -126,9 +129,7 @@ def _check(topic: str, message: Message) -> None:
 
 
 def _no_mode(mode: object) -> str:
-    near = difflib.get_close_matches(str(mode), MODES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"mode is {str(mode)[:64]!r}; it is one of {', '.join(MODES)}{hint}"
+    return f"mode is {str(mode)[:64]!r}; it is one of {', '.join(MODES)}{did_you_mean(mode, MODES)}"
 
 
 def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
@@ -144,7 +145,10 @@ def _check_command(topic: str, command: JointCommand) -> None:
     if command.mode not in MODES:  # decoding has checked the mode, construction in a node has not
         raise WireError(topic, _no_mode(command.mode))
     if len(command.name) != len(command.value):
-        raise WireError(topic, f"{len(command.name)} names for {len(command.value)} values")
+        raise WireError(
+            topic,
+            f"JointCommand has {len(command.name)} names for {len(command.value)} values; give one value per name",
+        )
     # any value that is not finite makes the sum not finite; one sum costs less than a test of each value
     if not math.isfinite(sum(command.value)):
         _check_each(topic, value=command.value)
@@ -155,9 +159,14 @@ def _check_state(topic: str, state: RobotState) -> None:
     count = len(state.name)
     if len(position) != count or len(velocity) != count or len(effort) not in (count, 0):
         lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(effort)} efforts"
-        raise WireError(topic, f"{count} names for {lengths}")
+        raise WireError(topic, f"RobotState has {count} names for {lengths}; give one number per name")
     if not math.isfinite(sum(position) + sum(velocity) + sum(effort)):
         _check_each(topic, position=position, velocity=velocity, effort=effort)
+    if state.frames or state.twists:
+        if len(state.frames) % 7 or 6 * len(state.frames) != 7 * len(state.twists):
+            numbers = f"{len(state.frames)} and {len(state.twists)} numbers"
+            raise WireError(topic, f"frames and twists have {numbers}, not 7 and 6 for each joint")
+        _check_each(topic, frames=state.frames, twists=state.twists)
 
 
 def _check_reference(topic: str, reference: JointReference) -> None:
@@ -165,7 +174,7 @@ def _check_reference(topic: str, reference: JointReference) -> None:
     count = len(reference.name)
     if len(position) != count or len(velocity) not in (count, 0) or len(acceleration) not in (count, 0):
         lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(acceleration)} accelerations"
-        raise WireError(topic, f"{count} names for {lengths}")
+        raise WireError(topic, f"JointReference has {count} names for {lengths}; give one number per name")
     _check_each(topic, position=position, velocity=velocity, acceleration=acceleration)
 
 
@@ -179,7 +188,8 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
 
 def _check_lines(topic: str, lines: Polylines) -> None:
     if len(lines.name) != len(lines.count):
-        raise WireError(topic, f"{len(lines.name)} names for {len(lines.count)} counts of points")
+        counts = f"{len(lines.count)} counts of points"
+        raise WireError(topic, f"Polylines has {len(lines.name)} names for {counts}; give one count per name")
     if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
         raise WireError(topic, f"points has {len(lines.points)} numbers, not 3 for each of {sum(lines.count)} points")
     if not math.isfinite(sum(lines.points)):
@@ -196,14 +206,15 @@ def _check_twist(topic: str, twist: Twist) -> None:
 
 def _check_encoders(topic: str, encoders: Encoders) -> None:
     if len(encoders.name) != len(encoders.count):
-        raise WireError(topic, f"{len(encoders.name)} names for {len(encoders.count)} counts")
+        numbers = f"{len(encoders.name)} names for {len(encoders.count)} counts"
+        raise WireError(topic, f"Encoders has {numbers}; give one count per name")
 
 
 def _check_each(topic: str, **fields: list[float]) -> None:
     """Raise WireError naming the first field with a number that is not finite; sums of finite numbers may overflow."""
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):
-            raise WireError(topic, f"{name} is not finite")
+            raise WireError(topic, f"{name} is not finite; send finite numbers only")
 
 
 _CHECKS: dict[type[Message], Callable[[str, Any], None]] = {

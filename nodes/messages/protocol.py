@@ -7,7 +7,7 @@ FIRST = 1  # version of peers and recordings that carry none
 
 
 def mismatch(what: str, protocol: object) -> str:
-    """One-line error message where `protocol` is not this protocol version; "" where it is.
+    """One-line error message where the peer's `protocol` differs from this protocol version; "" where it is equal.
 
     what      the peer or recording, for the message
     protocol  its version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from nodes.messages.structs import UNSTAMPED, Message
 
@@ -24,6 +24,15 @@ class MessageStamper:
         self._seq: dict[str, int] = {}
         self._wall_clock = wall_clock
         self._now_ns = now_ns
+
+    @property
+    def last(self) -> dict[str, int]:
+        """{topic: seq of the latest stamped message}."""
+        return dict(self._seq)
+
+    def resume(self, last: Mapping[str, int]) -> None:
+        """Continue the sequence numbers from {topic: seq}, the attribute `last` of an earlier stamper."""
+        self._seq = dict(last)
 
     def stamp(self, topic: str, message: Message) -> int:
         """Fill in seq and sent_ns of the message; returns the seq."""

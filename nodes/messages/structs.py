@@ -21,7 +21,7 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
     timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9; a timestamp set by the node, 0.0 included,
                stays
     seq        counts up by one per publisher and topic, to 2**53; a gap means lost messages
-    sent_ns    the sender's wall clock at sending, nanoseconds since the epoch; 0 in lockstep
+    sent_ns    the sender's wall clock at sending, ns since the epoch; 0 in lockstep, which reads no wall clock
     """
 
     timestamp: float = UNSTAMPED
@@ -131,6 +131,7 @@ class Description(Message, kw_only=True):
     ground        fixed shapes in the world frame: supports, bars, obstacles
     output_units  one per output, "" where none is known
     holds         the grippers
+    frames        names of the spherical and free joints, in the order of RobotState.frames
     """
 
     robot: str = ""
@@ -147,6 +148,7 @@ class Description(Message, kw_only=True):
     forces: list[ForceDescription] = []
     output_units: list[str] = []
     holds: list[GripperDescription] = []
+    frames: list[str] = []
 
 
 class RobotState(Message, kw_only=True):
@@ -161,6 +163,10 @@ class RobotState(Message, kw_only=True):
     energy     kinetic plus potential energy, J
     outputs    the robot's named outputs
     clock      name of the node whose own clock gave `timestamp`, as for a robot's measurements; "" for simulation time
+    frames     of the spherical and free joints that the description names: position of the child's point from the
+               parent's, m, along the parent's axes, then quaternion w x y z of the child's axes in the parent's; (7n,)
+    twists     of the same joints: linear velocity, m/s, along the parent's axes, then angular velocity, rad/s, in the
+               child's axes; (6n,)
     """
 
     name: list[str] = []
@@ -172,6 +178,8 @@ class RobotState(Message, kw_only=True):
     energy: float = 0.0
     outputs: dict[str, float] = {}
     clock: str = ""
+    frames: list[float] = []
+    twists: list[float] = []
 
 
 class BodyPoses(Message, kw_only=True):
@@ -227,6 +235,15 @@ class Twist(Message, kw_only=True):
     angular: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
+class Enable(Message, kw_only=True):
+    """State of an enabling switch, sent again while it is held.
+
+    pressed  whether it is pressed, so that the robot may move
+    """
+
+    pressed: bool = False
+
+
 class Encoders(Message, kw_only=True):
     """Counts of incremental encoders, pulses since the start, unwrapped: one count per name."""
 
@@ -242,9 +259,11 @@ class Event(Message, kw_only=True):
             "restore", "pause", "resume", "speed" (simulated seconds per second), "set" of a parameter; end of the run:
             "diverged", "late" (`overrun_policy`); of a commanding node: "refused", "safe" (silent: the actuators went
             to their safe mode), "held" (disconnected: its last command holds) or "cut" (limited to a joint's range,
-            published once); "clock_step": the clock of `node` jumped; "step_too_large": for the fastest mode;
-            "energy_departure": the energy differs from the balance of work and events, by 1 % of the run's energies,
-            and at each doubling
+            published once); of a guard: "guard_clamp" (`part` a joint, `key` the limit, `old` the commanded and `new`
+            the given value), "guard_rejected", "guard_stop" and "guard_acknowledged" (`key` the cause); "clock_step":
+            the clock of `node` jumped; "step_too_large": for the fastest mode; "energy_departure": the energy differs
+            from the balance of work and events, by 1 % of the run's energies, and at each doubling; "estop" and
+            "estop_released": an emergency stop of all actuators begins and ends
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change, J
@@ -270,6 +289,17 @@ class Event(Message, kw_only=True):
     part: str = ""
     source: str = ""
     target: str = ""
+
+
+class Snapshot(Message, kw_only=True):
+    """Complete state of a run, from which it can be restarted: taken after the turns of a step, before the step.
+
+    tick  number of steps taken
+    data  the state: MessagePack compressed by zlib, see nodes/simulation/restart/snapshots.py
+    """
+
+    tick: int = 0
+    data: bytes = b""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -328,6 +358,15 @@ class Residual(Message, kw_only=True):
     velocity: list[float] = []
     effort: list[float] = []
     state_seq: int | None = None
+
+
+class PlotValues(Message, kw_only=True):
+    """Values that a node plots with `context.plot`: all of one callback in one message.
+
+    values  by name: a number, or a vector whose length stays the same; any number may be NaN or infinite
+    """
+
+    values: dict[str, float | list[float]] = {}
 
 
 class PeerClock(Message, kw_only=True):
@@ -396,15 +435,15 @@ class SwingPlan(Message, kw_only=True):
 
 
 class SwingProgress(Message, kw_only=True):
-    """Progress of a gibbon's swing plans; published whenever it changes.
+    """Progress of a gibbon's swing plans; published whenever it changes. A field that is UNSET is not sent.
 
-    plan        number of the active plan, 0 for none
-    refused     number of the latest plan that arrived after its start and was discarded, 0 for none
+    plan        number of the active plan; UNSET for none
+    refused     number of the latest plan that arrived after its start and was discarded; UNSET for none
     late        number of plans that arrived too late
     hand_overs  number of grips at the end of a swing
     """
 
-    plan: int = 0
-    refused: int = 0
+    plan: int | msgspec.UnsetType = msgspec.UNSET
+    refused: int | msgspec.UnsetType = msgspec.UNSET
     late: int = 0
     hand_overs: int = 0

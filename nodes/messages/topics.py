@@ -1,7 +1,8 @@
 """The topic table: message type and quality of service of each topic.
 
 Names resolve as in ROS: "state" in the table of a node that works on robot "charmie" is "charmie/state"; a name with
-a leading slash ("/status") is used without the slash. Two topics are the same only if their whole names are equal.
+a leading slash ("/status") is used without the slash. Topics that a node has for itself contain its name:
+"charmie/my_controller/plot". Two topics are the same only if their whole names are equal.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from functools import lru_cache
 from nodes.messages.structs import (
     BodyPoses,
     Description,
+    Enable,
     Encoders,
     Event,
     JointCommand,
     JointReference,
     Message,
     PeerClock,
+    PlotValues,
     Polylines,
     Residual,
     RobotState,
+    Snapshot,
     Status,
     SwingPlan,
     SwingProgress,
@@ -52,8 +56,11 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("lines", Polylines, sampled=True),
         Topic("overlay", Polylines, sampled=True),
         Topic("command", JointCommand),
+        Topic("raw_command", JointCommand),
+        Topic("enable", Enable, sampled=True),
         Topic("reference", JointReference),
         Topic("event", Event),
+        Topic("snapshot", Snapshot),
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
         Topic("measured_state", RobotState),
@@ -64,6 +71,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("swing_status", SwingProgress),
     )
 }
+NODE_TOPICS: dict[str, Topic] = {"plot": Topic("plot", PlotValues)}
 GLOBAL_TOPICS: dict[str, Topic] = {
     "status": Topic("status", Status, latched=True, sampled=True),
     "clock": Topic("clock", PeerClock),
@@ -75,16 +83,32 @@ def resolve(name: str, robot: str) -> str:
     return name[1:] if name.startswith("/") else f"{robot}/{name}"
 
 
+def node_topic(name: str, robot: str, node: str) -> str:
+    """Full name of a topic of NODE_TOPICS that belongs to one node: "<robot>/<node>/plot"."""
+    return resolve(f"{node}/{name}", robot)
+
+
+def known_topics() -> dict[str, Topic]:
+    """Rows of the table by the name shown to users: "<robot>/state", "<robot>/<node>/plot", "status"."""
+    return {
+        **{f"<robot>/{name}": row for name, row in ROBOT_TOPICS.items()},
+        **{f"<robot>/<node>/{name}": row for name, row in NODE_TOPICS.items()},
+        **GLOBAL_TOPICS,
+    }
+
+
 def lookup(topic: str) -> Topic | None:
     """Table row of a full topic name, None for a topic that is not in the table."""
     if topic in GLOBAL_TOPICS:
         return GLOBAL_TOPICS[topic]
     robot, _, leaf = topic.rpartition("/")
+    if "/" in robot and leaf in NODE_TOPICS:
+        return NODE_TOPICS[leaf]
     return ROBOT_TOPICS.get(leaf) if robot else None
 
 
 @lru_cache(maxsize=1024)
 def is_sampled(topic: str) -> bool:
-    """Whether a topic, by its full name, is sampled: its latest message replaces those before it."""
+    """Whether a topic, by its full name, is sampled: of several waiting messages only the latest is delivered."""
     row = lookup(topic)
     return row is not None and row.sampled

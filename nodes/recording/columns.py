@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from itertools import chain
+from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim_core.support.suggestion import did_you_mean
+
+UNNAMED = ("frames", "twists")  # vectors whose entries are not those that the field "name" names
+
 
 class Columns(dict[str, NDArray[Any]]):
-    """{field: array}. An unknown field raises a KeyError that names the nearest field and lists all of them."""
+    """{field: array}. An unknown field raises a KeyError that names the nearest field and lists all of them.
+
+    present  of each field that some messages do not have, which messages have it, (n,) bool: its other entries are NaN.
+             Values that a node plots are such fields
+    """
+
+    def __init__(self, *given: Any, **fields: NDArray[Any]) -> None:
+        super().__init__(*given, **fields)
+        self.present: dict[str, NDArray[np.bool_]] = {}
 
     def __missing__(self, field: str) -> NDArray[Any]:
-        near = get_close_matches(field, self, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise KeyError(f"no field {field!r}{hint}; the fields are {', '.join(self)}")
+        raise KeyError(f"no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}")
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
@@ -30,10 +40,46 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
         maps = [value for value in values if isinstance(value, dict)]
         if maps and len(maps) + values.count(None) == len(values):
             for key in dict.fromkeys(chain.from_iterable(maps)):
-                found[f"{name}.{key}"] = _column([None if value is None else value.get(key) for value in values])
+                if len(maps) == len(values) and all(map(dict.__contains__, maps, repeat(key))):
+                    found[f"{name}.{key}"] = _column([value[key] for value in maps])
+                    continue
+                first = next(value[key] for value in maps if key in value)
+                absent = {key: [None] * len(first) if isinstance(first, list) else None}
+                found[f"{name}.{key}"] = _column([(value or absent).get(key, absent[key]) for value in values])
+                found.present[f"{name}.{key}"] = np.array(
+                    [isinstance(value, dict) and key in value for value in values]
+                )
         else:
             found[name] = _column(values)
     return found
+
+
+def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yields every column of numbers, text or objects as (heading, (n,) array).
+
+    Vectors become "position[arm]" where the message names its entries and the names never change, else "position[0]".
+    """
+    names = _constant_names(fields)
+    for field, values in fields.items():
+        if values.ndim == 1:
+            yield field, values
+        elif field != "name" or names is None:
+            width = values.shape[1]
+            labels = (
+                names
+                if names is not None and len(names) == width and field not in UNNAMED
+                else [str(i) for i in range(width)]
+            )
+            for index, label in enumerate(labels):
+                yield f"{field}[{label}]", values[:, index]
+
+
+def _constant_names(fields: Columns) -> list[str] | None:
+    """Entries of the field "name" if they are the same in all messages; None otherwise."""
+    names = fields.get("name")
+    if names is None or names.ndim != 2 or len(names) == 0 or not bool(np.all(names == names[0])):
+        return None
+    return [str(name) for name in names[0]]
 
 
 def _column(values: list[Any]) -> NDArray[Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
-from nodes.recording.columns import Columns
+from nodes.recording.columns import labelled
 from nodes.recording.integrity.holes import Hole
 from nodes.recording.reader import Recording
 
@@ -31,11 +30,11 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
     written = _write_holes(recording.holes, target / HOLES)
     for topic, fields in recording.items():
         path = target / f"{topic.replace('/', '.')}.csv"
-        headings, series = zip(*_flat(fields), strict=True)
+        headings, series = zip(*labelled(fields), strict=True)
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(headings)
-            writer.writerows(zip(*series, strict=True))
+            writer.writerows(zip(*map(_cells, series), strict=True))
         written.append(path)
     return written
 
@@ -52,27 +51,6 @@ def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
             for topic, count in hole.messages.items() or [("", "")]:
                 writer.writerow((hole.start_s, hole.end_s, hole.cause, topic, count))
     return [path]
-
-
-def _flat(fields: Columns) -> Iterator[tuple[str, list[Any]]]:
-    """Yields every column as (heading, cells)."""
-    names = _constant_names(fields)
-    for field, values in fields.items():
-        if values.ndim == 1:
-            yield field, _cells(values)
-        elif field != "name" or names is None:
-            width = values.shape[1]
-            labels = names if names is not None and len(names) == width else [str(i) for i in range(width)]
-            for index, label in enumerate(labels):
-                yield f"{field}[{label}]", _cells(values[:, index])
-
-
-def _constant_names(fields: Columns) -> list[str] | None:
-    """Entries of the field "name" where all messages have the same, None otherwise."""
-    names = fields.get("name")
-    if names is None or names.ndim != 2 or len(names) == 0 or not bool(np.all(names == names[0])):
-        return None
-    return [str(name) for name in names[0]]
 
 
 def _cells(values: NDArray[Any]) -> list[Any]:

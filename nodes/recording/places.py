@@ -45,7 +45,7 @@ def is_closed(path: str | os.PathLike[str]) -> bool:
 
 
 def known_until(path: str | os.PathLike[str]) -> str:
-    """Time of the last message of a truncated recording, as text: "t = 3.200 s"."""
+    """Time of the last readable message of a truncated recording, as text: "t = 3.200 s"."""
     from nodes.recording.reader import RecordingError, RecordingFile
 
     try:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from nodes.messages import Description, Event, Message
 from nodes.messages.protocol import FIRST, mismatch
 from nodes.messages.topics import lookup
 from nodes.recording.columns import Columns, columns
+from nodes.recording.frames import frame, recording_html
 from nodes.recording.integrity.holes import Hole, damage_text, inner
 from nodes.recording.integrity.scan import Scanner
 from nodes.recording.integrity.warning import RecordingWarning
@@ -29,6 +30,9 @@ from nodes.recording.runs import Run, RunCutter, picked, seq_of
 from nodes.recording.schema import decode_json, schema_name
 from nodes.recording.sidecar import read_sidecar, sidecar_is_damaged
 from nodes.recording.writer import RecordingWriter, is_complete
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Hole",
@@ -50,7 +54,7 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recorded message, not yet decoded.
+    """One recorded message in its encoded form, with topic and times.
 
     schema   name of its type, such as "armswing.RobotState"
     time_ns  log time: simulation time, nanoseconds
@@ -186,6 +190,27 @@ class Recording(Mapping[str, Columns]):
     def topics(self) -> list[str]:
         """Names of the topics, in the order of their first message."""
         return list(self._topics)
+
+    @overload
+    def to_pandas(self, topic: str) -> pd.DataFrame: ...
+
+    @overload
+    def to_pandas(self, topic: None = None) -> dict[str, pd.DataFrame]: ...
+
+    def to_pandas(self, topic: str | None = None) -> pd.DataFrame | dict[str, pd.DataFrame]:
+        """The messages of a topic as a data frame; without a topic, {topic: data frame}.
+
+        The index `time_s` is the log time, simulation time in s; where a recording has several runs it goes back, so
+        read one of them (`run=1`). Vectors are columns "position[arm]". `attrs` has the file, the topic, and what the
+        recording lacks. Needs pandas: ModuleNotFoundError, one line with the install command, where it is missing.
+        """
+        if topic is None:
+            return {name: self.to_pandas(name) for name in self}
+        return frame(self[topic], {"file": str(self.path), "topic": topic, "warning": self.warning})
+
+    def _repr_html_(self) -> str:
+        """The recording at the end of a notebook cell."""
+        return recording_html(self)
 
     def __getitem__(self, topic: str) -> Columns:
         try:

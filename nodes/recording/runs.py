@@ -93,7 +93,9 @@ class RunCutter:
 
 
 def picked(runs: Sequence[Run], number: int | None) -> int | None:
-    """Index of run `number` (from 1; -1 is the last); None for all runs. ValueError, naming the runs, for others."""
+    """Index of the run with this `number` (from 1; -1 is the last); None for all runs. ValueError lists the existing
+    runs.
+    """
     if number is None:
         return None
     count = max(len(runs), 1)

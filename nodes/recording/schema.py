@@ -44,8 +44,10 @@ def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if "$ref" in schema:
         return _simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:  # X | None
-        chosen = next(option for option in schema["anyOf"] if option.get("type") != "null")
-        return _nullable(_simplified(chosen, definitions))
+        options = [option for option in schema["anyOf"] if option.get("type") != "null"]
+        if len(options) > 1:  # a number or a vector: readers find out which from the value
+            return {}
+        return _nullable(_simplified(options[0], definitions))
     kind = schema.get("type", "string" if "enum" in schema else None)
     found: dict[str, Any] = {"type": kind}
     if "description" in schema:
@@ -59,8 +61,8 @@ def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if kind == "object":
         properties = schema.get("properties", {})
         found["properties"] = {name: _simplified(field, definitions) for name, field in properties.items()}
-        if isinstance(extra := schema.get("additionalProperties"), dict):
-            found["additionalProperties"] = _simplified(extra, definitions)
+        if isinstance(extra := schema.get("additionalProperties"), dict) and (one := _simplified(extra, definitions)):
+            found["additionalProperties"] = one
     return found
 
 
@@ -86,6 +88,8 @@ def decode_json(kind: type[Message], payload: bytes) -> Message:
 
 def _with_nan(value: Any, kind: inspect.Type) -> Any:
     """`value` with NaN in place of each null where the type `kind` requires a float."""
+    if isinstance(kind, inspect.UnionType):
+        kind = _chosen(value, kind)
     if value is None:
         return float("nan") if isinstance(kind, inspect.FloatType) else None
     if isinstance(kind, inspect.StructType) and isinstance(value, dict):
@@ -96,3 +100,14 @@ def _with_nan(value: Any, kind: inspect.Type) -> Any:
     if isinstance(kind, inspect.DictType) and isinstance(value, dict):
         return {name: _with_nan(item, kind.value_type) for name, item in value.items()}
     return value
+
+
+def _chosen(value: Any, union: inspect.UnionType) -> inspect.Type:
+    """The type of a union that a recorded value has; null is None where the union has it, else a number."""
+    wanted: tuple[type, ...] = (inspect.FloatType,)
+    if isinstance(value, list | dict):
+        wanted = (inspect.ListType,) if isinstance(value, list) else (inspect.StructType, inspect.DictType)
+    elif value is None:
+        wanted = (inspect.NoneType, inspect.FloatType)
+    found = (kind for sought in wanted for kind in union.types if isinstance(kind, sought))
+    return next(found, union.types[0])

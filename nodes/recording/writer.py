@@ -77,7 +77,7 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether `path` names this file: it was not deleted, moved, replaced or truncated."""
+        """Whether the file at `path` is still this one: it was not deleted, moved, replaced or truncated."""
         try:
             there = os.stat(path)
         except OSError:
@@ -88,7 +88,7 @@ class BacklogFile:
 
     @property
     def now_at(self) -> Path | None:
-        """The file's present path; None where it was deleted or truncated."""
+        """Present path of the open file; None where it was deleted or truncated."""
         try:
             found = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:
@@ -101,14 +101,14 @@ class BacklogFile:
         return len(data)
 
     def tell(self) -> int:
-        """Position in the file of the next byte to be written."""
+        """Position in the file at which the next queued byte will be written."""
         return self.on_disk + len(self._pending)
 
     def flush(self) -> None:
         """Does nothing: the MCAP writer calls it at the end of each chunk, but only `hand_over` writes to the disk."""
 
     def since(self, start: int) -> memoryview:
-        """The queued bytes from file position `start` on."""
+        """The queued bytes from position `start` of the file to the end of the queue."""
         return memoryview(self._pending)[start - self.on_disk :]
 
     def hand_over(self) -> None:
@@ -211,7 +211,7 @@ class RecordingWriter:
 
     @property
     def is_aside(self) -> bool:
-        """Whether the file still has its temporary name, and `path` is as it was before."""
+        """Whether the recording still has its temporary name, and no other file has appeared at `path`."""
         return self._part is not None
 
     @property
@@ -226,12 +226,12 @@ class RecordingWriter:
 
     @property
     def now_at(self) -> Path | None:
-        """Present path of a file that was moved; None where it is gone."""
+        """Present path of the recording; None where it was deleted or truncated."""
         return None if self._file is None else self._file.now_at
 
     @property
     def written(self) -> Missing:
-        """All messages written so far, wherever the file is now."""
+        """Number and time span of all messages written so far, also where the file was moved or deleted since."""
         found = Missing()
         found.merge(self._all)
         found.merge(self._in_chunk())
@@ -450,7 +450,7 @@ def is_complete(path: str | os.PathLike[str]) -> bool:
 def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
     """Rename a truncated recording at `path`, so that a new one does not overwrite it; returns its new path, else None.
 
-    A recorder that is restarted after a crash must not overwrite what the crash left.
+    A recorder that is restarted after a crash must not overwrite the file of the crashed one.
     """
     old = Path(path)
     if not old.is_file() or old.stat().st_size == 0 or is_complete(old):

@@ -27,7 +27,7 @@ LARGEST_BYTES = 4 << 20
 
 
 class ChannelCheck(msgspec.Struct, array_like=True):
-    """Message counts of one channel up to a position in the file.
+    """Numbers of messages of one channel before a position in the file.
 
     before    messages before the chunk
     count     messages in the chunk
@@ -50,7 +50,7 @@ class ChannelCheck(msgspec.Struct, array_like=True):
 
 
 class Check(msgspec.Struct, omit_defaults=True):
-    """Content of a check record.
+    """Content of a check record: message counts of all channels before its position in the file.
 
     offset     position of the chunk before it; 0 for the check record at the file's beginning
     length     bytes from there to this record
@@ -102,8 +102,8 @@ def metadata_crc(metadata: Mapping[str, str]) -> int:
 
 
 def chunk_head_bytes(content: bytes) -> int:
-    """Number of bytes of a chunk record's content before its messages. ValueError for an impossible head."""
+    """Number of bytes before the messages in the content of a chunk record. ValueError for an invalid head."""
     (length,) = struct.unpack_from("<I", content, CHUNK.size - 4)
     if length > 16:
-        raise ValueError("no name of a compression is that long")
+        raise ValueError(f"damaged chunk: its compression name has {length} bytes, at most 16 are possible")
     return int(CHUNK.size + length + 8)

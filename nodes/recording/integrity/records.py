@@ -64,6 +64,11 @@ def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
     return name, found
 
 
+def has_schema(content: bytes) -> bool:
+    """Whether a channel record refers to a schema; the number 0 stands for none."""
+    return bool(struct.unpack_from("<HH", content)[1])
+
+
 def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel]:
     """Number of a channel record, and the channel. ValueError for invalid content.
 

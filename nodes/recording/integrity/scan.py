@@ -23,7 +23,7 @@ from mcap.writer import MCAP0_MAGIC
 
 from nodes.recording.integrity import checks as checks
 from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
-from nodes.recording.integrity.records import Channel, channel_of, metadata_of, schema_of, text_at
+from nodes.recording.integrity.records import Channel, channel_of, has_schema, metadata_of, schema_of, text_at
 from nodes.recording.integrity.summary import Summary, is_closed_by, read_summary
 
 MAX_RECORD_BYTES = 256 << 20
@@ -46,7 +46,7 @@ class _FoundHole:
     """A hole, with the state of the scan when it was found.
 
     opened_at  number of messages read before it
-    settled    whether a later count has determined what is missing in it
+    settled    whether a later count has determined the number of missing messages
     last_s     log time of the last missing message, s, where a check record has it
     """
 
@@ -235,7 +235,9 @@ class Scanner:
             start = position + HEAD.size
             position = start + length
             if position > size:
-                raise ValueError("a record is longer than its chunk")
+                raise ValueError(
+                    f"damaged chunk: the record at byte {start} of {size} has {length} bytes and exceeds the chunk"
+                )
             if opcode == Opcode.MESSAGE:
                 channel, sequence, log_time, _ = _MESSAGE.unpack_from(data, start)
                 yield channel, sequence, log_time, data[start + _MESSAGE.size : position]
@@ -251,8 +253,10 @@ class Scanner:
 
     def _take_channel(self, content: bytes) -> None:
         number, channel = channel_of(content, self._schemas)
-        if not channel.schema and (summary := self._summary()) is not None and number in summary.channels:
-            channel.schema = summary.channels[number].schema
+        if not channel.schema and (there := self._channel_elsewhere(number)) is not None:
+            channel.schema = there.schema
+        if not channel.schema and has_schema(content):  # what its messages mean is lost: they are missing
+            channel.topic = ""
         known = self._channels.get(number)
         if known is None:
             self._channels[number] = channel
@@ -265,18 +269,20 @@ class Scanner:
         channel = self._channels.get(number)
         if channel is not None:
             return channel
+        channel = self._channels[number] = self._channel_elsewhere(number) or Channel("", "", False)
+        return channel
+
+    def _channel_elsewhere(self, number: int) -> Channel | None:
+        """A channel as the summary has it, else as the next check record has it; None where neither does."""
         summary = self._summary()
         if summary is not None and number in summary.channels:
             there = summary.channels[number]
-            channel = Channel(there.topic, there.schema, there.counted)
-        elif (check := self._next_check(self._verified)) is not None:
+            return Channel(there.topic, there.schema, there.counted)
+        if (check := self._next_check(self._verified)) is not None:
             for row in check[0].channels:
                 if row.id == number:
-                    channel = Channel(row.topic, row.schema, True)
-        if channel is None:
-            channel = Channel("", "", False)
-        self._channels[number] = channel
-        return channel
+                    return Channel(row.topic, row.schema, True)
+        return None
 
     # -- counting
 
@@ -303,7 +309,9 @@ class Scanner:
         return channel
 
     def _count_missing(self, channel: Channel, count: int) -> None:
-        """Count messages of a channel as missing, in the hole since the channel was last complete."""
+        """Count messages of a channel as missing, in the latest hole, or in a new one if the channel was complete after
+        that.
+        """
         place = self._found_holes[-1] if self._found_holes else None
         if place is None or place.opened_at < channel.seen_at:
             place = self._open(NOT_WRITTEN)
@@ -504,7 +512,7 @@ class Scanner:
         self._settle_metadata()
 
     def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
-        """Add missing messages that only the file's statistics reveal to the hole that must contain them."""
+        """Assign missing messages that only the file's statistics reveal to the hole that must contain them."""
         assert summary.counts is not None
         missing: dict[str, int] = {}
         for number, count in summary.counts.items():

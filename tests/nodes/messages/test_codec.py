@@ -26,15 +26,16 @@ from nodes.messages import (
     Status,
 )
 from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.messages.topics import known_topics, lookup
 
-TOPICS = [f"robot/{name}" for name in ROBOT_TOPICS] + list(GLOBAL_TOPICS)
+TOPICS = [name.replace("<", "").replace(">", "") for name in known_topics()]
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def message_type(topic: str) -> type[Message]:
-    leaf = topic.rpartition("/")[2]
-    return (ROBOT_TOPICS.get(leaf) or GLOBAL_TOPICS[leaf]).message
+    row = lookup(topic)
+    assert row is not None
+    return row.message
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -185,6 +186,8 @@ def one_joint(**changes: object) -> RobotState:
             JointReference(name=["a"], position=[0.0], acceleration=[math.inf]),
             "acceleration is not finite",
         ),
+        ("robot/state", RobotState(frames=[0.0] * 7), "frames and twists have 7 and 0 numbers, not 7 and 6 for each"),
+        ("robot/state", RobotState(frames=[math.nan] * 7, twists=[0.0] * 6), "frames is not finite"),
         ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "not 3 and 4 for each body"),
         ("robot/lines", Polylines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
         (

@@ -27,7 +27,7 @@ from nodes.messages import (
     Verdict,
 )
 from nodes.messages import structs as messages
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.messages.topics import known_topics
 from nodes.recording import writer as recording_writer
 from nodes.recording.csv import export_csv
 from nodes.recording.reader import Recording, RecordingError, RecordingFile, RecordingWriter, describe, read_recording
@@ -35,7 +35,7 @@ from nodes.recording.schema import decode_json, json_schema
 from nodes.recording.writer import keep_unfinished, sidecar_path
 
 STATE = "arm/state"
-MESSAGE_TYPES = [row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()]
+MESSAGE_TYPES = [row.message for row in known_topics().values()]
 
 
 def state(tick: int) -> RobotState:
@@ -364,8 +364,8 @@ def test_messages_of_every_type_survive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     sent = [kind(timestamp=0.5, seq=index) for index, kind in enumerate(MESSAGE_TYPES)]
     with RecordingWriter(path, {}) as writer:
-        for topic, message in zip((*ROBOT_TOPICS, *GLOBAL_TOPICS), sent, strict=True):
-            writer.write(topic if topic in GLOBAL_TOPICS else f"arm/{topic}", message, message.timestamp)
+        for topic, message in zip(known_topics(), sent, strict=True):
+            writer.write(topic.replace("<robot>", "arm"), message, message.timestamp)
     assert [recorded.message() for recorded in RecordingFile(path)] == sent
     kinds = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, messages.Message)]
     assert {type(message) for message in sent} == {*kinds} - {messages.Message}

@@ -26,7 +26,7 @@ from nodes.cli.application import run as armswing
 from nodes.messages import Description, Event, JointCommand, RobotState
 from nodes.messages.protocol import PROTOCOL
 from nodes.node import Context
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.player import Player
 from nodes.recording.compare import compare
 from nodes.recording.integrity import checks as checks
@@ -145,6 +145,24 @@ def test_a_flipped_bit_in_any_kind_of_record_changes_no_value_and_is_named(
                 assert file is not None, (opcode, bit)
                 assert file.warning, (opcode, bit)
                 assert not file.cut_off, (opcode, bit)
+
+
+def test_messages_whose_schema_is_damaged_everywhere_are_missing_or_have_it(
+    recordings: dict[str, Path], tmp_path: Path
+) -> None:
+    content = recordings["robot_short"].read_bytes()
+    whole, written = rows_of(recordings["robot_short"])
+    spans = spans_of_records(content)
+    in_summary = flipped(content, 8 * spans[3][0][1] - 3)
+    assert len(spans[6]) > 1
+    for intact in spans[6]:
+        damaged = in_summary
+        for chunk in spans[6]:
+            damaged = damaged if chunk == intact else flipped(damaged, 8 * (chunk[1] - 20))
+        (tmp_path / "damaged.mcap").write_bytes(damaged)
+        file = check_rows(tmp_path / "damaged.mcap", whole, written, flips=2)
+        assert file is not None, intact
+        assert file.warning
 
 
 @pytest.mark.parametrize("length", ["short", "long"])

@@ -51,7 +51,7 @@ def test_a_mistyped_field_is_named_with_the_nearest_and_all_there_are(tmp_path: 
     with RecordingWriter(path, {}) as writer:
         writer.write(STATE, RobotState(position=[1.0]), 0.0)
     with pytest.raises(
-        KeyError, match=r"no field 'positon' \(did you mean 'position'\?\); the fields are log_time.*velocity"
+        KeyError, match=r"no field 'positon'; the fields are log_time.*velocity.*; did you mean 'position'\?"
     ):
         read_recording(path)[STATE]["positon"]
     assert "positon" not in read_recording(path)[STATE]

@@ -1,0 +1,102 @@
+"""Collects the values that a node plots in one callback, for one `PlotValues` message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from nodes.messages.structs import PlotValues
+
+MOST_NAMES = 256  # of one node
+MOST_NUMBERS = 64  # of one vector
+LONGEST_NAME = 80  # characters
+SCALAR = -1  # shape of a single number, beside the lengths of vectors
+
+
+class PlottedValues:
+    """Values that a node has plotted since the last call of `take`; names and shapes are checked.
+
+    A value that cannot be plotted is refused and the node goes on: plotting must not stop a controller.
+
+    refuse  called with the reason, one line, for each refused value
+    warn    called with one line for the first number of each name that is not finite
+    """
+
+    def __init__(self, refuse: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self._refuse = refuse
+        self._warn = warn
+        self._values: dict[str, float | list[float]] = {}
+        self._shapes: dict[str, int] = {}
+        self._not_finite: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there are values to take."""
+        return bool(self._values)
+
+    def add(self, name: str, value: Any) -> None:
+        """Add a number or a vector; a later value of the same name replaces it until the next `take`."""
+        if type(value) is not float:
+            try:
+                value = _numbers(value)
+            except (TypeError, OverflowError) as error:
+                self._refuse(f"{str(name)[:LONGEST_NAME]!r} is {error}")
+                return
+        shape = SCALAR if type(value) is float else len(value)
+        if self._shapes.get(name) != shape and not self._is_new(name, shape):
+            return
+        if not math.isfinite(value if shape == SCALAR else sum(value)) and name not in self._not_finite:
+            self._warn_not_finite(name, value)
+        self._values[name] = value
+
+    def take(self) -> PlotValues:
+        """A message with the values since the last call."""
+        message = PlotValues(values=self._values)
+        self._values = {}
+        return message
+
+    def _is_new(self, name: str, shape: int) -> bool:
+        """Whether the name may be plotted with this shape from now on; otherwise the value is refused."""
+        if name in self._shapes:
+            reason = f"{name!r} is {_text(shape)}, and was {_text(self._shapes[name])} before; give it another name"
+        elif not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+            reason = f"the name {str(name)[:LONGEST_NAME]!r} is not a text of 1 to {LONGEST_NAME} printable characters"
+        elif shape > MOST_NUMBERS:
+            reason = f"{name!r} is {_text(shape)}; a node plots vectors of at most {MOST_NUMBERS}"
+        elif len(self._shapes) >= MOST_NAMES:
+            reason = f"{name!r} is one name too many; a node plots at most {MOST_NAMES} names"
+        else:
+            self._shapes[name] = shape
+            return True
+        self._refuse(reason)
+        return False
+
+    def _warn_not_finite(self, name: str, value: float | list[float]) -> None:
+        numbers = [value] if isinstance(value, float) else value
+        wrong = [number for number in numbers if not math.isfinite(number)]
+        if wrong:  # the sum of finite numbers may overflow
+            self._not_finite.add(name)
+            self._warn(f"plots {name!r} = {wrong[0]}, which is drawn as a gap and recorded as null")
+
+
+def _numbers(value: Any) -> float | list[float]:
+    """The value as a float or a list of floats. TypeError for other types, OverflowError for a huge integer."""
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_number(item) for item in value]
+    return _number(value)
+
+
+def _number(value: Any) -> float:
+    is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
+    if not is_number:  # text has neither, although float("1") is 1.0
+        raise TypeError(f"a {type(value).__name__}, not a number or a vector of numbers")
+    try:
+        return float(value)
+    except OverflowError:
+        raise OverflowError("an integer that is too large for a float, above 1.8e308") from None
+
+
+def _text(shape: int) -> str:
+    return "a single number" if shape == SCALAR else f"a vector of {shape} numbers"

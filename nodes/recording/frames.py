@@ -1,0 +1,56 @@
+"""A recording as pandas data frames, and as HTML in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nodes.messages.topics import lookup
+from nodes.recording.columns import Columns, labelled
+from sim_core.support.extras import with_install_hint
+from sim_core.support.notebook import counted, page
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nodes.recording.reader import Recording
+
+INDEX = "time_s"
+
+
+def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
+    """The data frame of one topic: a column per number, with the index `time_s`, simulation time in s.
+
+    attributes  for `DataFrame.attrs`
+
+    Raises ModuleNotFoundError, with the install command, where pandas is missing.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise with_install_hint(error) from None
+    series = dict(labelled(columns))
+    index = pd.Index(series.pop("log_time"), name=INDEX)
+    found = pd.DataFrame(series, index=index)
+    found.attrs = dict(attributes)
+    return found
+
+
+def recording_html(recording: Recording) -> str:
+    """HTML of a recording: its span, runs and missing parts, and a row per topic."""
+    times = [(float(fields["log_time"][0]), float(fields["log_time"][-1])) for fields in recording.values()]
+    runs = f"run {recording.run} of {len(recording.runs)}" if recording.run else counted(len(recording.runs), "run")
+    facts = [
+        "" if recording.description is None else recording.description.robot,
+        f"t = {min(first for first, _ in times):.6g} .. {max(last for _, last in times):.6g} s" if times else "empty",
+        runs,
+        counted(sum(len(fields["log_time"]) for fields in recording.values()), "message"),
+        recording.warning.removeprefix(f"{recording.path}: "),
+    ]
+    rows = []
+    for topic, fields in recording.items():
+        time, row = fields["log_time"], lookup(topic)
+        span = float(time[-1] - time[0]) if len(time) > 1 else 0.0
+        rate = None if span <= 0.0 or len(recording.runs) > 1 else (len(time) - 1) / span
+        rows.append((topic, "" if row is None else row.message.__name__, len(time), rate))
+    return page(f"Recording {recording.path.name}", facts, ("topic", "message", "messages", "rate, Hz"), rows)
