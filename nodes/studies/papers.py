@@ -6,7 +6,7 @@ from nodes.studies.framework.study import Study
 
 
 def make_study(paper: str, *, quick: bool, spans: str) -> Study:
-    """Study of a paper: "nada", "man", "charmie", "lipinski" or "gibbon".
+    """Study of a paper: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
 
     quick  whether to use shorter runs, for a first look
     spans  name of another set of run lengths, such as "tiny" for tests; "" for the full or quick one
@@ -22,6 +22,8 @@ def make_study(paper: str, *, quick: bool, spans: str) -> Study:
         from nodes.studies.lipinski.study import study
     elif paper == "gibbon":
         from nodes.studies.gibbon.study import study
+    elif paper == "schiehlen":
+        from nodes.studies.schiehlen.study import study
     else:
-        raise ValueError(f"no study {paper!r}; studies are nada, man, charmie, lipinski, gibbon")
+        raise ValueError(f"no study {paper!r}; studies are nada, man, charmie, lipinski, gibbon, schiehlen")
     return study(quick=quick, spans=spans)

@@ -105,13 +105,13 @@ def timed_claims() -> tuple[Claim, ...]:
 
 
 def seen(results: Results) -> Validation:
-    """Results of the validation motion."""
+    """Results of the validation motion, from the results of the study."""
     found: Validation = results.parts["validation"]
     return found
 
 
 def times(results: Results, model: str) -> Times:
-    """Computing times of one of table 5's models."""
+    """Computing times of one model of table 5, from the results of the study."""
     found: Times = results.parts[model]
     return found
 
@@ -136,7 +136,7 @@ def ends_at_rest(results: Results) -> list[Finding]:
 
 
 def same_claw(results: Results) -> list[Finding]:
-    """Findings on the claw's position, one for each other engine."""
+    """Findings on the claw's position in comparison with each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
@@ -150,7 +150,7 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def same_force(results: Results) -> list[Finding]:
-    """Findings on the force of body 2 on body 3, one for each other engine."""
+    """Findings on the force of body 2 on body 3 in comparison with each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = _relative(seen(results).ours.force, other.force)

@@ -213,7 +213,7 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
 
 def _by_kernels(name: str) -> tuple[Step, Step]:
-    """Poses, and poses with joint efforts, by compiled kernels, as two functions; for CHARMIE of its open tree."""
+    """Two functions of compiled kernels, for poses, and for poses and joint efforts; CHARMIE's are of its open tree."""
     from sim_core.system import assemble
 
     system = assemble(build(name))

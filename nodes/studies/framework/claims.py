@@ -40,7 +40,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one reading of a claim.
+    """Result of a claim for one interpretation of the paper, or for one case.
 
     reading  interpretation of the paper, or the case considered
     here     text of the result
@@ -118,7 +118,7 @@ def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> 
 
 
 def held_share(lost_at: float | None, seconds: float) -> float:
-    """Fraction of the time for which the mechanism stayed assembled; 1 for a run that was not lost."""
+    """Fraction of the simulated time for which the mechanism stayed assembled; 1 for a run that was not lost."""
     return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
 
 
@@ -135,8 +135,9 @@ def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.nda
 
 
 def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
-    """Time at which two motions (n, k) sampled at the same instants first differ by more than `distance`; None if
-    never."""
+    """First time at which two motions (n, k), sampled at the same instants, differ by more than `distance`; None if
+    never.
+    """
     return first_above(t, np.abs(one - other).max(axis=1), distance)
 
 

@@ -59,7 +59,7 @@ def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str,
     """Results of a study's parts by name, in the order of `parts`.
 
     Parts marked `alone` are computed first, one at a time. So is the very first part, so that the others find on disk
-    what it compiled.
+    the code that it compiled.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
@@ -89,7 +89,7 @@ def one_by_one(
 
 
 def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterator[Future[Any]]:
-    """Yield futures as they complete; meanwhile `look` is called every LOOK_S."""
+    """Yield futures as they complete; while waiting, call `look` every LOOK_S."""
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, LOOK_S, return_when=FIRST_COMPLETED)

@@ -46,7 +46,7 @@ def _between_bounds(axes: Iterable[Any]) -> None:
 
 
 def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outcome], label: str, shown: Any) -> None:
-    """Draw a curve, with a cross where the first of the runs behind it was lost; values are clipped to FLOOR ..
+    """Draw a curve, with a cross where the first of its runs (`outcomes`) was lost; values are clipped to FLOOR ..
     CEILING."""
     there = np.clip(series, FLOOR, CEILING)
     axis.plot(t, there, label=label, **shown)
@@ -170,7 +170,7 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 def against_step(
     axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
-    """Draw a figure of every run over the paper's dt, one curve per label; lost runs have no point."""
+    """Draw a quantity of every run over the paper's dt, one curve per label; lost runs have no point."""
     against(axis, {name: [(1e3 * run.dt, value(run)) for run in runs] for name, runs in named.items()})
     axis.set(xlabel="step (ms)", ylabel=label)
     steps = sorted({1e3 * run.dt for runs in named.values() for run in runs})

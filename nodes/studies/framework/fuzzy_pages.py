@@ -1,4 +1,4 @@
-"""Readings, assumptions and plots shared by the pages of the two papers on fuzzy stabilization."""
+"""Interpretations, assumptions and plots shared by the pages of the two papers on fuzzy stabilization."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Columns = Mapping[str, Named]
 
 
 def readings(step: str, beside: str = "") -> dict[str, str]:
-    """Texts of the two readings of a paper's step; `beside` is appended to the second."""
+    """{FIXED, ONE_CALL: text} of the two interpretations of `step`, the time step of a paper that does not define it.
+
+    `beside` is appended to the text of ONE_CALL.
+    """
     return {
         FIXED: f"{step} is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), with steps of "
         f"exactly {step}.",

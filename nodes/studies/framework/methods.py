@@ -41,8 +41,8 @@ FLC3 = Method("fuzzy, set III (Gaussians)", "nada", (("sets", "III"),))
 DIRECT = Method("direct correction, fed back", "direct_correction")
 DIRECT_MASS = Method("direct correction, mass-weighted", "direct_correction", (("weight", "mass"),))
 DIRECT_INSIDE = Method("direct correction inside the right-hand side", "direct_correction", (("inside_rhs", True),))
-SAMPLED = Method("sampled fuzzy (ours)", "sampled_fuzzy")
-PROJECTION = Method("projection (ours)", "projection")
+SAMPLED = Method("sampled fuzzy (armswing)", "sampled_fuzzy")
+PROJECTION = Method("projection (armswing)", "projection")
 
 
 def b3(dt: float) -> Method:

@@ -32,7 +32,7 @@ class Method:
 
     def make(self) -> Any:
         """The stabilizer of sim_core; "nada" and "man" are the papers' scalings of the fuzzy one."""
-        from sim_core.stabilization import scalings
+        from nodes.studies.framework import scalings
         from sim_core.stabilization.registry import stabilizer_named
 
         if self.name in ("nada", "man"):
@@ -68,7 +68,7 @@ class Run:
     case     name of the robot and its start on the page
     step_s   step of a fixed stepper; distance of the ticks that an adaptive one has to reach, s
     given_s  the paper's dt, s, for gains computed from it, where it is not step_s (an adaptive call); 0: step_s
-    watch    names of quantities sampled beside the violation: see `watcher`
+    watch    names of quantities sampled in addition to the violation: see `watcher`
     """
 
     case: str

@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """A computation of a study beside its runs; `make` returns the result kept under `name`.
+    """A computation of a study besides its runs; `make` returns the result, which is stored as `name`.
 
     alone  whether nothing else may be computed meanwhile, because it measures times
     """
@@ -92,7 +92,7 @@ class Study:
 
     measured   runs whose computing time is measured, one after the other, each for about trial_s
     longest    runs of the full study, which a quick study may shorten
-    shortened  text about what else a quick study reduces; it qualifies all verdicts
+    shortened  text about the other reductions of a quick study; it qualifies all verdicts
     compared   introductory text about which of the paper's own numbers are compared
     own        whether the study follows no paper: all claims and numbers are the project's
     """
@@ -201,7 +201,7 @@ class Judged(NamedTuple):
     """A claim and its findings.
 
     seconds  simulated times of the runs it is based on
-    cut      duration in the full study, s, where one of these runs was shortened and held to its end; else None
+    cut      duration in the full study, s, of a run that was shortened and was not lost; None where there is none
     notes    reasons why verdicts may change: a longer study, another computer
     """
 

@@ -35,7 +35,7 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def overs(number: int) -> str:
-    """Number of hand-overs with its noun."""
+    """Text with a number of hand-overs, such as "1 hand-over"."""
     return f"{number} hand-over{'' if number == 1 else 's'}"
 
 

@@ -42,7 +42,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name under which its results are kept."""
+        """Name under which the results of the case are stored."""
         kept = f"tension {self.tension:+.2f}, mass {self.mass:+.2f}, damping {self.damping:g}, modes {self.modes}"
         return kept + ("" if self.replans else ", not replanned")
 
@@ -91,7 +91,7 @@ class Runs:
 
     @property
     def once(self) -> tuple[Case, ...]:
-        """The cases of `damped` with one plan per swing."""
+        """The cases of `damped`, with one plan per swing and no replanning in flight."""
         return tuple(replace(case, replans=False) for case in self.damped)
 
     @property
@@ -144,7 +144,7 @@ def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
         places, done = [], 0
         for _ in range(round(spans.seconds / SLICE_S)):
             run.step(steps)
-            outputs, counters = run.server.simulation.outputs(), controller.counters
+            outputs, counters = run.server.parts[0].simulation.outputs(), controller.counters
             places.append([run.server.time, *(outputs[place] for place in PLACES)])
             done = counters["hand_overs"]
             held = run.server.time if outputs["hand_a_grips"] and outputs["hand_b_grips"] else held

@@ -27,7 +27,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
             Assumption("robot", "arms of 0.6 m and 5 kg, elbow torque up to 30 N m", "robots/gibbon/SOURCES.md"),
             Assumption("believed tension", f"{BELIEVED['tension']:g} N", "launch/gibbon_cable.toml"),
             Assumption("believed damping ratio", f"{DAMPING:g}", "robots/gibbon/SOURCES.md"),
-            Assumption("what is measured", "joints, hands, grips, without noise", "ours"),
+            Assumption("what is measured", "joints, hands, grips, without noise", "chosen for this study"),
         ),
         own=True,
         runs=(),

@@ -36,7 +36,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def assumptions(elements: int) -> tuple[Assumption, ...]:
-    """Assumptions about what the paper does not state."""
+    """Assumptions where the paper states nothing."""
     return (
         Assumption("gravity", "10 m/s²", "not stated; at 9.81 the published torque has no equilibrium"),
         Assumption(

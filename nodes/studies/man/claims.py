@@ -335,6 +335,6 @@ def _failing(results: Results, swept: list[Run]) -> str:
 
 
 def settles(results: Results, run: Run) -> bool:
-    """Whether a run held without chatter: late |Phidot| at most as large as at the start, or as 0.1."""
+    """Whether a run ends without chatter: |Phidot| late in the run is at most 0.1, or at most that of the start."""
     outcome = results[run]
     return outcome.held and _late(results, run)[1] <= max(float(outcome.phidot[0]), 0.1)

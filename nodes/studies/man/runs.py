@@ -97,7 +97,7 @@ class Runs:
         return {method.label: self.triple(method, reading) for method in methods}
 
     def twins(self) -> tuple[Run, Run]:
-        """Runs of two reference motions without violation, whose starts differ by NUDGE."""
+        """Reference runs of two motions without violation whose starts differ by NUDGE."""
         pair = [
             Run(
                 f"triple pendulum, last bar turned by {nudge:g} rad",

@@ -45,7 +45,7 @@ READINGS = shared.readings("h", " The paper's h is 10 ms.")
 
 
 def assumptions() -> tuple[Assumption, ...]:
-    """Assumptions about what the paper does not state."""
+    """Assumptions where the paper states nothing."""
     phi, phidot, speed = first_violation()
     return (
         shared.SIMULATED_TIME,

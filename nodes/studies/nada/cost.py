@@ -79,7 +79,9 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw evaluations and computing time over dt, for both readings."""
+    """Draw function evaluations and computing time over dt, for both interpretations of dt (integrator step, output
+    step).
+    """
     axes = figure.subplots(2, 2, sharex="col")
     methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}
     for column, reading in enumerate((ONE_CALL, FIXED)):

@@ -1,4 +1,4 @@
-"""Shared by the rules of Nada's claims: readings, and figures as text. [NadaBayoumi2024]"""
+"""Functions shared by the rules of Nada's claims: interpretations of dt, and figures as text. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> 
 
 
 def stable(results: Results, run: Run) -> bool:
-    """Whether a run held and its |Phi| did not grow tenfold."""
+    """Whether a run stayed assembled and its |Phi| did not grow tenfold."""
     found = results[run]
     return found.held and growth(found.phi) < ENOUGH

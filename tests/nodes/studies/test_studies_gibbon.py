@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.studies.framework import executors as crew
 from nodes.studies.framework import report
 from nodes.studies.framework.study import Results, Study

@@ -91,11 +91,7 @@ def man_case_2(
     return man(2, phi, phidot, speed, conjunction, sigma)
 
 
-# The papers' controllers by the names used in launch files and comparisons.
-PAPERS: dict[str, Callable[..., FuzzyPaper]] = {
-    "nada_set_1": partial(nada, "I"),
-    "nada_set_2": partial(nada, "II"),
-    "nada_set_3": partial(nada, "III"),
-    "man_case_1": man_case_1,
-    "man_case_2": man_case_2,
-}
+# The makers that pyproject.toml registers as stabilizers, by the names used in launch files and comparisons.
+nada_set_1: Callable[..., FuzzyPaper] = partial(nada, "I")
+nada_set_2: Callable[..., FuzzyPaper] = partial(nada, "II")
+nada_set_3: Callable[..., FuzzyPaper] = partial(nada, "III")

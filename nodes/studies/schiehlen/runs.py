@@ -1,0 +1,299 @@
+"""Computations of the study of stability measures: curves, maps and boundaries of both pendulums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nodes.studies.framework.study import Part
+from robots.registry import build
+from sim_core.analysis.stability import measure, worst
+from sim_core.system import System, assemble
+
+Array = np.ndarray
+T = 100.0  # duration of the paper's motions, without unit as all its equations
+CRITICAL = 1.47817026643  # r*: root of r^2 = 2 (1 + cos r)
+EXAMPLE = (0.5, -0.5, 0.5, 0.5)  # start of figures 5 and 6
+RATE = 0.5  # rates of both arms in figure 9
+STEP = 0.05  # step of maps and of the search on figure 7; the share of a map is the same at 0.025
+FINE = 0.01
+APART = 1e-6  # distance of the two starts of figure 8, rad
+DARK, LIGHT = (2.0, 2.0, RATE, RATE), EXAMPLE  # a start in a dark region of figure 9, and one in the middle
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Extent of a study: cells per axis of the maps, radii of the curves, motions per search, cells of the check.
+
+    boundary  motions of each search next to the boundary
+    """
+
+    single_cells: int
+    double_cells: int
+    radii: int
+    runs: int
+    boundary: int
+    checked: int
+
+
+SPANS = {
+    "full": Spans(300, 600, 30, 7000, 13_000, 3000),
+    "quick": Spans(100, 160, 10, 1500, 13_000, 300),
+    "tiny": Spans(12, 16, 3, 60, 100, 4),
+}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The study's parts for one extent."""
+
+    spans: Spans
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All computations; those of the maps use every processor."""
+        spans = self.spans
+        made: dict[str, Callable[[], Any]] = {
+            "single curve": partial(single_curve, spans),
+            "single map": partial(single_map, spans),
+            "portrait": portrait,
+            "example": example,
+            "double curve": partial(double_curve, spans),
+            "boundary": partial(boundary, spans),
+            "sensitivity": sensitivity,
+            "map": partial(double_map, spans),
+            "check": partial(check, spans),
+        }
+        return tuple(Part(name, make, alone=False) for name, make in made.items())
+
+
+def single() -> System:
+    """The single pendulum. [Schiehlen1993, eq. 51]"""
+    return assemble(build("single_pendulum"))
+
+
+def double() -> System:
+    """The double pendulum. [Schiehlen1993, eq. 57]"""
+    return assemble(build("double_pendulum"))
+
+
+def is2_of_single(r: float) -> float:
+    """IS2 of the single pendulum, inf above r*. [Schiehlen1993, eqs. 54, 55]"""
+    return math.acos(math.cos(r) - r**2 / 2) / r if r <= CRITICAL else math.inf
+
+
+def is1_of_single(starts: Array) -> Array:
+    """IS1 of starts (n, 2) of the single pendulum, inf for those that tumble. [Schiehlen1993, eqs. 52, 53]"""
+    angle, rate = starts.T
+    bounded = rate**2 <= 2 * (1 + np.cos(angle))
+    turn = np.arccos(np.clip(np.cos(angle) - rate**2 / 2, -1.0, 1.0))
+    far = np.maximum(np.sqrt(rate**2 + 2 * (1 - np.cos(angle))), turn)
+    return np.asarray(np.where(bounded, far / np.abs(starts).max(axis=1), np.inf))
+
+
+def boundary_energy(r: float) -> float:
+    """Largest energy of a start of the double pendulum at distance r, less that of the lower mass held upright below.
+
+    Over m2 l2^2, for equal masses and lengths: 2.5 r^2 - 3 cos r + 1. Below zero, no start can tumble.
+    """
+    return 2.5 * r**2 - 3 * math.cos(r) + 1
+
+
+def least_radius() -> float:
+    """Root of `boundary_energy`: no start nearer to the equilibrium can tumble."""
+    low, high = 0.5, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if boundary_energy(middle) < 0 else (low, middle)
+    return low
+
+
+def tumbles(distances: Array) -> Array:
+    """Whether an angle of each motion (n, rows: angles, then rates) went beyond pi."""
+    return np.asarray((distances[:, : distances.shape[1] // 2] > math.pi).any(axis=1))
+
+
+def single_curve(spans: Spans) -> dict[str, Any]:
+    """IS2_T of the single pendulum over r, and where it stops being bounded, by bisection."""
+    system, radii = single(), np.linspace(0.05, 1.6, spans.radii)
+
+    def found(r: float) -> tuple[float, bool]:
+        top = worst(system, r, seconds=T, time_unit_s=1.0, step_s=2 * FINE, runs=max(40, spans.runs // 10))
+        return top.value, bool(top.distances[0] > math.pi)
+
+    low, high = 1.4, 1.6
+    while high - low > 5e-5:
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle)[1] else (middle, high)
+    values = [found(float(r)) for r in radii]
+    return {
+        "r": radii.tolist(),
+        "is2": [value for value, _ in values],
+        "tumbles": [over for _, over in values],
+        "critical": (low + high) / 2,
+    }
+
+
+def cells(reach: float, count: int) -> Array:
+    """Centres of `count` cells between -reach and reach."""
+    return np.asarray(-reach + 2 * reach * (np.arange(count) + 0.5) / count)
+
+
+def single_map(spans: Spans) -> dict[str, Any]:
+    """Stability measure IS1 of the single pendulum after T over angle and rate in -2 .. 2, and its largest difference
+    from eq. 52.
+
+    Rows: rate.
+    """
+    axis = cells(2.0, spans.single_cells)
+    starts = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    found = measure(single(), starts, seconds=T, time_unit_s=1.0, step_s=2 * FINE)
+    theory, over = is1_of_single(starts), found.distances[:, 0] > math.pi
+    clear = np.abs(starts[:, 1] ** 2 - 2 * (1 + np.cos(starts[:, 0]))) > 1e-3  # beside the separatrix T is too short
+    bounded = clear & np.isfinite(theory)
+    return {
+        "axis": axis,
+        "is1": found.is1.reshape(len(axis), -1),
+        "tumbles": over.reshape(len(axis), -1),
+        "difference": float(np.abs(found.is1[bounded] - theory[bounded]).max()),
+        "missed": int((over[clear] != np.isinf(theory[clear])).sum()),
+        "compared": int(clear.sum()),
+    }
+
+
+def portrait() -> dict[str, Any]:
+    """Motions of the single pendulum in the phase plane, angle and rate (motions, samples)."""
+    starts = [(0.0, rate) for rate in (0.5, 1.0, 1.5, 1.9)] + [
+        (-side * (math.pi + 0.5), side * r) for side in (1, -1) for r in (0.9, 1.6)
+    ]
+    q0, v0 = np.array(starts).T[:, :, None]
+    rolled = single().batch(8).rollout(q0, v0, step_s=0.02, steps=600)
+    return {"angle": rolled.q[:, :, 0], "rate": rolled.v[:, :, 0]}
+
+
+def example() -> dict[str, Any]:
+    """Motion of the paper's figure 5, its stability measure IS1 over the duration T (figure 6), and IS1 at some T by a
+    second integrator.
+    """
+    system, steps = double(), round(T / FINE)
+    q0, v0 = np.array([EXAMPLE[:2]]), np.array([EXAMPLE[2:]])
+    rolled = system.batch(8).rollout(q0, v0, step_s=FINE, steps=steps)
+    states = np.abs(np.hstack([rolled.q[0], rolled.v[0]])).max(axis=1)
+    marks = (1.0, 5.0, 20.0, 50.0, 100.0)
+    ours = [float(measure(system, [EXAMPLE], seconds=mark, time_unit_s=1.0).is1[0]) for mark in marks]
+    return {
+        "t": rolled.times,
+        "rate": rolled.v[0, :, 1],
+        "is1": np.maximum.accumulate(states) / 0.5,
+        "marks": marks,
+        "ours": ours,
+        "other": [float(other_peaks(np.array([EXAMPLE]), mark, 0.002)[0].max() / 0.5) for mark in marks],
+    }
+
+
+def double_curve(spans: Spans) -> dict[str, Any]:
+    """IS2_T of the double pendulum over r, and whether the worst motion tumbles."""
+    system, radii = double(), np.linspace(0.04, 0.8, spans.radii)
+    found = [worst(system, float(r), seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.runs) for r in radii]
+    return {
+        "r": radii.tolist(),
+        "is2": [top.value for top in found],
+        "tumbles": [bool(tumbles(top.distances[None])[0]) for top in found],
+    }
+
+
+def boundary(spans: Spans) -> dict[str, Any]:
+    """Worst motions just below and just above the least radius, and the separation of their neighbours."""
+    system, result = double(), {}
+    for name, r in (("below", 0.7126), ("above", 0.713)):
+        top = worst(system, r, seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.boundary)
+        over = bool(tumbles(top.distances[None])[0])
+        _, gap = separation(tuple(float(x) for x in top.start))
+        result[name] = {"r": r, "is2": top.value, "tumbles": over, "runs": top.runs, "gap": gap.max() / APART}
+    return {**result, "seconds": T, "least": least_radius()}
+
+
+def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
+    """Times, and the distance between the motion from `start` and the one whose first angle starts APART higher."""
+    starts = np.array([start, start])
+    starts[1, 0] += APART
+    rolled = double().batch(8).rollout(starts[:, :2], starts[:, 2:], step_s=FINE, steps=round(T / FINE))
+    states = np.concatenate([rolled.q, rolled.v], axis=2)
+    return rolled.times, np.abs(states[1] - states[0]).max(axis=1)
+
+
+def sensitivity() -> dict[str, Any]:
+    """Distance of neighbouring motions over time, in a dark region of figure 9 and in its middle."""
+    (t, dark), (_, light) = separation(DARK), separation(LIGHT)
+    return {"t": t, "dark": dark, "light": light}
+
+
+def double_map(spans: Spans) -> dict[str, Any]:
+    """Stability measure IS1 of the double pendulum after T, and which motions tumble, over both initial angles in -pi
+    .. pi rad.
+
+    Rows: angle of the lower arm. Both initial rates are RATE.
+    """
+    from scipy.ndimage import label
+
+    axis = cells(math.pi, spans.double_cells)
+    upper, lower = (mesh.ravel() for mesh in np.meshgrid(axis, axis))
+    rates = np.full((2, upper.size), RATE)
+    found = measure(double(), np.stack([upper, lower, *rates], axis=1), seconds=T, time_unit_s=1.0, step_s=STEP)
+    over = tumbles(found.distances).reshape(len(axis), -1)
+    regions, _ = label(~over)
+    sizes = np.bincount(regions.ravel())[1:]
+    outside = np.abs(axis) > 2.0
+    return {
+        "axis": axis,
+        "is1": found.is1.reshape(len(axis), -1),
+        "tumbles": over,
+        "share": float(over.mean()),
+        "middle": float(sizes.max() / max(1, (~over).sum())) if sizes.size else 0.0,
+        "sides": float(over[:, outside].mean()),
+        "center": float(over[np.ix_(np.abs(axis) < 0.5, np.abs(axis) < 0.5)].mean()),
+        "lanes": found.peaks.lanes,
+        "cpu": found.peaks.cpu,
+    }
+
+
+def other_peaks(starts: Array, seconds: float, apart: float = 0.02) -> Array:
+    """Largest |state| (n, 4) of motions of eq. 57 as corrected, by scipy's DOP853, independently of this project's
+    kernels.
+
+    apart  time between samples, which miss a peak by up to an eighth of its square times the curvature
+    """
+    from scipy.integrate import solve_ivp
+
+    def rates(_: float, y: Array) -> Array:
+        a, b, da, db = y.reshape(4, -1)
+        c, s = np.cos(a - b), np.sin(a - b)
+        f = -2 * np.sin(a) - s * db**2, -np.sin(b) + s * da**2
+        det = 2 - c * c
+        return np.concatenate([da, db, (f[0] - c * f[1]) / det, (2 * f[1] - c * f[0]) / det])
+
+    peak = np.abs(starts)
+    y, times = starts.T.ravel(), np.arange(round(seconds / apart) + 1) * apart
+    each = round(1.0 / apart)
+    for begin in range(0, len(times) - 1, each):  # in sections, to keep the memory small
+        part = times[begin : begin + each + 1]
+        motion = solve_ivp(rates, (part[0], part[-1]), y, "DOP853", part, rtol=1e-9, atol=1e-10).y
+        y = motion[:, -1]
+        peak = np.maximum(peak, np.abs(motion).max(axis=1).reshape(4, -1).T)
+    return np.asarray(peak)
+
+
+def check(spans: Spans) -> dict[str, Any]:
+    """Share of tumbling cells in figure 9 as computed by a second integrator, from random starts in the same square."""
+    angles = np.random.default_rng(9).uniform(-math.pi, math.pi, (spans.checked, 2))
+    starts = np.hstack([angles, np.full_like(angles, RATE)])
+    other = tumbles(other_peaks(starts, T))
+    ours = tumbles(measure(double(), starts, seconds=T, time_unit_s=1.0, step_s=STEP).distances)
+    share = float(other.mean())
+    error = math.sqrt(max(share * (1 - share), 1e-9) / spans.checked)
+    return {"share": share, "error": error, "ours": float(ours.mean()), "cells": spans.checked}
