@@ -13,19 +13,22 @@ from typing import Any
 
 import typer
 
-from nodes.cli.commands.models import robots, studies
-from nodes.cli.commands.network import graph, messages, topics
+from nodes.cli.commands.models import maps, robots, studies
+from nodes.cli.commands.network import bridges, connections, graph, messages, topics
 from nodes.cli.commands.recordings import comparing, files, hil, replaying, view
-from nodes.cli.commands.running import launching, parameters, simulation
+from nodes.cli.commands.running import emergency, launching, parameters, simulation
 from nodes.cli.commands.setup import controller, doctor, keys
+from nodes.cli.commands.sweeping import sweep
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
-from sim_core.errors import install_hint
+from sim_core.support.extras import install_hint
 
 # Exit codes of errors whose message is one clear line. By name, so that their modules need not be imported here: an
 # error of a module that was never loaded cannot occur.
 ONE_LINE_ERRORS = {
     ("nodes.plan.launch_plan", "PlanError"): 2,
+    ("nodes.sweeps.design", "SweepError"): 2,
+    ("nodes.sweeps.axes", "AxisError"): 2,
     ("nodes.launching.joining", "NodeFailedError"): 1,
     ("nodes.transport.registry", "RegistryError"): 2,
     ("nodes.messages.codec", "WireError"): 2,
@@ -69,13 +72,18 @@ app.add_typer(robots.app, name="robot")
 app.add_typer(topics.app, name="topic")
 app.add_typer(messages.app, name="message")
 app.add_typer(graph.app, name="node")
+connections.add_to(app)
 app.add_typer(simulation.app, name="sim")
+emergency.add_to(app)
 app.add_typer(parameters.app, name="param")
+app.add_typer(bridges.app, name="bridge")
 files.add_to(app)
 comparing.add_to(app)
 replaying.add_to(app)
 view.add_to(app)
 studies.add_to(app)
+maps.add_to(robots.app)
+sweep.add_to(app)
 app.add_typer(hil.app, name="hil")
 app.add_typer(keys.app, name="keys")
 app.add_typer(controller.app, name="new")

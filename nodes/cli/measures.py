@@ -81,7 +81,7 @@ class Bandwidth:
         return f"{found['bytes_per_s'] / 1e3:.1f} kB/s, {found['mean_bytes']:.0f} B a message"
 
 
-class FarClock:
+class RemoteClock:
     """Clock of a node on another host, estimated from round trips of its service `clock` over the last minute.
 
     host  name of the host in the plan
@@ -102,10 +102,10 @@ class FarClock:
         reading.received_ns, reading.answered_ns = there["received_ns"], there["answered_ns"]
         self._track.add(reading)
 
-    def offset_at(self, ours_s: float) -> float:
+    def offset_at(self, local_s: float) -> float:
         """Remote clock minus local clock at a local time, s; NaN before three round trips have succeeded."""
-        theirs = self._track.theirs(ours_s)
-        return math.nan if theirs is None else theirs - ours_s
+        peer = self._track.to_peer(local_s)
+        return math.nan if peer is None else peer - local_s
 
     @property
     def offset_s(self) -> float:
@@ -114,7 +114,7 @@ class FarClock:
 
     @property
     def uncertainty_s(self) -> float:
-        """Standard deviation of `offset_s`, s, however the delay divides between the two directions."""
+        """Standard deviation of `offset_s`, s; valid for any split of the round trip between its two directions."""
         return self._track.latest_uncertainty
 
     def figures(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Delay:
     far  clock of a sender on another host, by which the delays are corrected; None for a sender on this host
     """
 
-    def __init__(self, far: FarClock | None = None) -> None:
+    def __init__(self, far: RemoteClock | None = None) -> None:
         self._far = far
         self._delays: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # (time of reception, delay by the stamp), s
         self._unstamped = 0

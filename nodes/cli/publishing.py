@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import time
@@ -15,10 +14,10 @@ import zmq
 
 from nodes.cli.terminal import InputError, UnavailableError
 from nodes.client import Client, NotLiveError
-from nodes.messages import BodyPoses, Event, JointCommand, Message, RobotState
+from nodes.messages import BodyPoses, Event, JointCommand, Message, PlotValues, RobotState
 from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import is_stamped
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
+from nodes.messages.topics import ROBOT_TOPICS, known_topics, lookup
 from nodes.plan.tables import choices
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
@@ -26,7 +25,7 @@ from nodes.transport.host_config import read_host_config
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.sockets import AddressError
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 from sim_core.tables import misfit
 
 SERVE_S = 0.05
@@ -164,18 +163,19 @@ def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) ->
 def _refuse(topic: str, domain: int | None) -> NoReturn:
     """Raise InputError that lists the topics and suggests the nearest name, from the live topics where a launch is
     live."""
-    known = [*(f"<robot>/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS]
+    known = list(known_topics())
     robot, slash, leaf = topic.rpartition("/")
-    near = [f"{robot}/{name}" for name in difflib.get_close_matches(leaf, ROBOT_TOPICS, n=1)] if slash else []
+    hint = did_you_mean(leaf, ROBOT_TOPICS, show=lambda name: f"{robot}/{name}") if slash else ""
     with suppress(NotLiveError), Client(domain) as client:
-        near = difflib.get_close_matches(topic, [entry.name for entry in client.topics()], n=1) or near
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(topic, [entry.name for entry in client.topics()]) or hint
     raise InputError(f"no topic {topic!r}; topics are {', '.join(known)}{hint}")
 
 
 def parse_message(topic: str, text: str) -> Message:
     """Message of a standard topic from JSON; raises InputError for an unknown or wrongly typed field, naming it."""
-    kind = (GLOBAL_TOPICS | ROBOT_TOPICS)[topic.rpartition("/")[2]].message
+    row = lookup(topic)
+    assert row is not None, f"{topic} was looked up before"
+    kind = row.message
     fields = kind.__struct_fields__
     try:
         data = msgspec.json.decode(text, type=dict)
@@ -197,7 +197,7 @@ def parse_message(topic: str, text: str) -> Message:
 
 
 def example(kind: type[Message]) -> str:
-    """Example of a message of this type as JSON, with the first three of its own fields that hold numbers or text."""
+    """Example of a message of this type as JSON, with the first three of its own fields of a simple type."""
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
     usual = kind()
     samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
@@ -205,6 +205,8 @@ def example(kind: type[Message]) -> str:
         samples["points"] = 3 * samples["points"]  # x, y, z of one point
     if kind is BodyPoses:
         samples |= {"p": [0.0, 0.0, 0.5], "quaternion": [1.0, 0.0, 0.0, 0.0]}  # pose of one body
+    if kind is PlotValues:
+        samples |= {"values": {"error": 0.5, "torque": [0.5, 0.5]}}
     told = {name: sample for name, sample in samples.items() if sample is not None}
     return json.dumps(dict(list(told.items())[:3]))
 
@@ -214,7 +216,7 @@ def _sample(kind: Any, usual: Any) -> Any:
     if words := choices(kind):
         return words[0]
     is_list = get_origin(kind) is list
-    sample = {str: "arm", float: 0.5, int: 1}.get(get_args(kind)[0] if is_list else kind)
+    sample = {str: "arm", float: 0.5, int: 1, bool: True}.get(get_args(kind)[0] if is_list else kind)
     return sample if sample is None or not is_list else [sample] * max(len(usual), 1)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 
 class InputError(Exception):

@@ -10,7 +10,7 @@ SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 
 class Setting(NamedTuple):
-    """One setting: its subject, the value found, and advice, "" where nothing can be improved."""
+    """One setting of the computer: its subject, the value found, and advice ("" where it needs no change)."""
 
     subject: str
     found: str
@@ -18,7 +18,7 @@ class Setting(NamedTuple):
 
 
 def settings(root: Path = Path("/"), kernel: str = "", cores: int = 1) -> Iterator[Setting]:
-    """All settings found.
+    """All settings of this computer that affect timing.
 
     root    folder that contains proc and sys
     kernel  version line of the kernel

@@ -34,7 +34,10 @@ class Collector:
         return gc.get_count()[0] > FIRST
 
     def collect(self, left_s: float = math.inf) -> bool:
-        """Collect, unless it would take more than half of the time left and can wait; whether it did.
+        """Run the garbage collector, unless it would take over half of the time left until the next deadline and can
+        wait.
+
+        Returns whether it ran.
 
         left_s  time until the loop's next deadline, s
         """

@@ -7,24 +7,68 @@ publishes the same bytes in one process as over sockets.
 from __future__ import annotations
 
 import math
+import os
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
+from nodes.hosting.command_gate import CommandGate
+from nodes.hosting.node_state import decode_state, encode_state
+from nodes.hosting.reloading import Handover, Loaded, load_anew
 from nodes.messages import Event, Message, PeerClock, RobotState, Verdict
 from nodes.messages.codec import WireError, decode, encode
+from nodes.messages.plotting import PlottedValues
 from nodes.messages.stamp import MessageStamper, is_stamped
-from nodes.messages.topics import resolve
+from nodes.messages.topics import node_topic, resolve
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.tables import PlanError, convert
 from nodes.transport.rejections import RejectionLog
+from sim_core.tables import ranges_of
 
 EncodedMessage = tuple[str, bytes]  # (full topic name, encoded message)
 Out = Callable[[str, bytes], None]
+
+
+class NodeState(msgspec.Struct, kw_only=True):
+    """State of a node after a turn, with that of its host.
+
+    code    see `code_of`
+    params  its parameters at that time
+    ticks   number of its next `on_tick`
+    stamps  {topic: seq of its latest message}
+    random  state of `context.random`, None encoded where it was not used
+    node    what `Node.snapshot` returned, encoded; None for a node without state
+    guard   state of its guard, encoded; None without one
+    """
+
+    code: str
+    params: dict[str, Any]
+    time: float
+    ticks: int
+    stamps: dict[str, int]
+    random: bytes
+    node: bytes | None
+    guard: bytes | None = None
+
+
+_state_encoder = msgspec.msgpack.Encoder()
+_state_decoder = msgspec.msgpack.Decoder(NodeState)
+
+
+def read_node_state(saved: bytes) -> NodeState:
+    """The state that `HostedNode.snapshot` returned. ValueError, one line, for other bytes."""
+    try:
+        return _state_decoder.decode(saved)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a node's state: {error}") from None
 
 
 class HostedNode:
@@ -36,7 +80,9 @@ class HostedNode:
     time          simulation time, s, of the latest state, or as set by the scheduler
     hears         {topic: (declared name, message type)} of its subscriptions; empty with hears_all
     hears_all     whether it subscribes to all topics
-    refusals      counts invalid messages that it published or received
+    refusals      counts invalid messages and plotted values that it published, and invalid messages that it received
+    plot_topic    topic of the values that the node plots
+    announce      called with `plot_topic` before the first message on it
     """
 
     def __init__(
@@ -53,26 +99,63 @@ class HostedNode:
         self.out = out
         self.name = node_plan.name
         self.decimation = node_plan.decimation
-        self.robot = plan.sim.robot_name
+        self.robot = plan.robot_of(node_plan.namespace)
         self.lossless = node.lossless
         self.hears_all = "*" in node.subscribes
-        self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.subscribes.items() if name != "*"}
-        self.publishes = {name: (resolve(name, self.robot), kind) for name, kind in node.publishes.items()}
+        self._within = f"{node_plan.namespace}/" if node_plan.namespace else ""
+        topic = partial(topic_of, remap=node_plan.remap, robot=self.robot)
+        self.hears = {topic(name): (name, kind) for name, kind in node.subscribes.items() if name != "*"}
+        self.publishes = {name: (topic(name), kind) for name, kind in node.publishes.items()}
+        plan = plan.view(node_plan.namespace)
         self.time = 0.0
         self._state_topic = resolve("state", self.robot)
         self.refusals = RejectionLog(self.name)
         self._stamper = MessageStamper(wall_clock, now_ns)
         self._ticks = 0
+        self.plot_topic = node_topic("plot", self.robot, node_plan.local_name)
+        self.announce: Callable[[str], None] = lambda topic: None
         self._params = convert(node_plan.params, node.Params, f"node {self.name!r}: params")
         self.context = Context(
-            name=self.name,
+            name=node_plan.local_name,
             robot=self.robot,
             step_s=plan.sim.step_s,
             params=self._params,
-            random=cast(Any, (plan.seed, zlib.crc32(self.name.encode()))),
+            random=cast(Any, (plan.seed, zlib.crc32(node_plan.local_name.encode()))),
             plan=plan if context_plan is None else context_plan,
             clock=self.name if node.has_own_clock and wall_clock else "",
         )
+        self.context.plotted = PlottedValues(partial(self.refusals.refuse, self.plot_topic), self.context.warn)
+        self._has_plotted = False
+        in_turns = plan.sim.mode == "lockstep" or (plan.sim.mode == "fast" and node.lossless)
+        self._knows_time = in_turns or self.wants(self._state_topic)
+
+        self._planned = dict(node_plan.params)
+        self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}
+        self._handover: Handover | None = None
+        self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
+
+    def load_anew(self, file: Path) -> Loaded:
+        """The node of an edited file, for `replace_node`. Called on another thread; raises what the file raises."""
+        return load_anew(file, self.node, self.context, self._planned, dict(self._latest))
+
+    def replace_node(self, loaded: Loaded, settled: Callable[[Exception | None], None]) -> str:
+        """Have another node take over from the next messages on; returns a note on what does not carry over.
+
+        settled  called when the new node has faded over, with None, or has failed, with its error
+        """
+        if self._handover is not None:
+            raise ValueError("another change is still fading over; save again")
+        if keeps_state(type(self.node)) and keeps_state(type(loaded.node)):
+            state = encode_state(self.node.snapshot(), type(self.node).__module__)
+            loaded.node.restore(decode_state(state, type(loaded.node).__module__))
+
+        def done(node: Node, context: Context, failure: Exception | None) -> None:
+            self.node, self.context, self._params = node, context, context.params
+            self._handover = None
+            settled(failure)
+
+        self._handover = Handover((self.node, self.context), loaded, self.time, self._publish_all, done)
+        return f"; its class has no parameter {', '.join(loaded.dropped)} any more" if loaded.dropped else ""
 
     def start(self) -> None:
         """Start the node."""
@@ -88,7 +171,30 @@ class HostedNode:
 
     def tick(self, now: float) -> None:
         """Call the node's tick with the time `now`, s."""
-        self._publish_all(self.node.on_tick(now))
+        if self._handover is not None:
+            self._handover.call("on_tick", now, now=self.time)
+        else:
+            self._publish_all(self.node.on_tick(now))
+        self._give_due()
+
+    def emergency_stop(self, reason: str) -> str:
+        """Stop the robot that the node drives; returns how it stops. ValueError for another node than a driver."""
+        if not self.gate.name:
+            raise ValueError(f"node {self.name!r} drives no robot")
+        how, commands = self.gate.stop(reason)
+        self._give(commands)
+        return how
+
+    def release(self) -> None:
+        """End an emergency stop. ValueError, one line, where that is not permitted."""
+        self.gate.release()
+        self._give([])
+
+    def request(self, name: str, args: dict[str, Any]) -> Any:
+        """The node's response to a request. ValueError, one line, where it refuses."""
+        response = self.node.on_request(name, args)
+        self._publish_all(None)
+        return response
 
     def receive_clock(self, reading: PeerClock) -> None:
         """Pass a round trip to another node's clock to the node."""
@@ -98,6 +204,7 @@ class HostedNode:
         """Report to the node that simulation time was set back to `time`, s."""
         self.time = time
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
+        self.gate.reset()
         self._publish_all(self.node.on_reset(time))
 
     def turn(self, time: float, incoming: Iterable[EncodedMessage]) -> None:
@@ -106,9 +213,9 @@ class HostedNode:
             self.reset(time)
         self.time = time
         for topic, payload in incoming:
-            known = self.hears.get(topic)
-            if known is None and not self.hears_all:
+            if not self.wants(topic):
                 continue
+            known = self.hears.get(topic)
             try:
                 message = decode(topic, payload, None if known is None else known[1])
             except WireError as error:
@@ -121,8 +228,13 @@ class HostedNode:
             self.tick(time)
 
     def wants(self, topic: str) -> bool:
-        """Whether the node subscribes to a topic."""
-        return self.hears_all or topic in self.hears
+        """Whether the node subscribes to a topic; a node that subscribes to all receives those of its namespace."""
+        return topic in self.hears or (self.hears_all and (topic.startswith(self._within) or "/" not in topic))
+
+    @property
+    def subscribes(self) -> list[str]:
+        """Full names of the topics that the node subscribes to; "left/*" for all of a namespace."""
+        return [f"{self._within}*"] if self.hears_all else list(self.hears)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -141,6 +253,18 @@ class HostedNode:
         plain: dict[str, Any] = msgspec.to_builtins(self._params)
         return plain
 
+    def parameter_limits(self) -> dict[str, dict[str, Any]]:
+        """Unit, and inclusive limits low and high (None: no limit), of each parameter."""
+        found = {}
+        for name, kind in get_type_hints(self.node.Params, include_extras=True).items():
+            limits = next(ranges_of(kind), None)
+            found[name] = {
+                "unit": limits.unit if limits else "",
+                "low": limits.low if limits else None,
+                "high": limits.high if limits else None,
+            }
+        return found
+
     def require_fitting(self, changed_values: dict[str, Any]) -> None:
         """Raise ValueError, one line, for changed parameters that a launch would refuse. Callable from any thread."""
         params = self._changed(changed_values)
@@ -148,7 +272,7 @@ class HostedNode:
         if plan is None or not self.robot:
             return  # no plan to check against
         replace = msgspec.structs.replace
-        nodes = [replace(node, params=plain) if node.name == self.name else node for node in plan.nodes]
+        nodes = [replace(node, params=plain) if node.name == self.context.name else node for node in plan.nodes]
         try:
             type(self.node).check(params, replace(plan, nodes=nodes))
         except ValueError as error:
@@ -169,11 +293,65 @@ class HostedNode:
         except ValueError:
             self._params = self.context.params = before  # refused: restore the parameters
             raise
-        for event in changes(self.name, msgspec.to_builtins(before), self.parameters()) if self.robot else ():
-            event.timestamp = self.time
-            topic = f"{self.robot}/event"
-            self._stamper.stamp(topic, event)
-            self.out(topic, encode(event, topic))
+        for event in changes(self.context.name, msgspec.to_builtins(before), self.parameters()):
+            self._publish_event(event)
+
+    def publish_event(self, kind: str, detail: str) -> None:
+        """Publish an event about the node."""
+        self._publish_event(Event(kind=kind, node=self.context.name, detail=detail))
+
+    def _publish_event(self, event: Event) -> None:
+        if not self.robot:  # a node of no robot has no topic for events
+            return
+        event.timestamp = self.time
+        topic = f"{self.robot}/event"
+        self._stamper.stamp(topic, event)
+        self.out(topic, encode(event, topic))
+
+    def snapshot(self) -> bytes:
+        """State of the node after a turn, with that of its stamps, clock and random numbers, as `restore` takes it."""
+        node, context = self.node, self.context
+        home, keeps = type(node).__module__, keeps_state(type(node))
+        made = context.random.bit_generator.state if "random" in vars(context) else None
+        return _state_encoder.encode(
+            NodeState(
+                code=code_of(type(node)),
+                params=self.parameters(),
+                time=self.time,
+                ticks=self._ticks,
+                stamps=self._stamper.last,
+                random=encode_state(made),
+                node=encode_state(node.snapshot(), home) if keeps else None,
+                guard=None if self.gate.guard is None else encode_state(self.gate.snapshot()),
+            )
+        )
+
+    def restore(self, saved: bytes, latched: Iterable[EncodedMessage], stamps: bool = True) -> None:
+        """Continue from the result of `snapshot`; its messages in the meantime are dropped.
+
+        latched  messages that it received before the snapshot and that are not sent again
+        stamps   whether to number messages on from those of the snapshot
+        """
+        found = read_node_state(saved)
+        out, self.out = self.out, _dropped
+        try:
+            for topic, payload in latched:
+                if (known := self.hears.get(topic)) is not None:
+                    self._deliver(topic, decode(topic, payload, known[1]))
+            if found.params != self.parameters():  # set while the run was recorded
+                self._params = self.context.params = self._changed(found.params)
+                self._publish_all(self.node.on_parameters(self._params))
+        finally:
+            self.out = out
+        if (made := decode_state(found.random)) is not None:
+            self.context.random.bit_generator.state = made
+        if found.node is not None:
+            self.node.restore(decode_state(found.node, type(self.node).__module__))
+        if found.guard is not None:
+            self.gate.restore(decode_state(found.guard))
+        self.time, self._ticks = found.time, found.ticks
+        if stamps:
+            self._stamper.resume(found.stamps)
 
     def stop(self) -> None:
         """Stop the node, which may publish last messages."""
@@ -187,13 +365,54 @@ class HostedNode:
 
     def _deliver(self, topic: str, message: Message) -> None:
         known = self.hears.get(topic)
-        answer = self.node.on_message(topic if known is None else known[0], message)
-        if answer is not None:
+        name = topic if known is None else known[0]
+        self._latest[topic] = name, message
+        if not self.gate.name:
+            self._hand_over(name, message)
+            return
+        for each in self.gate.take(message, self.time - message.timestamp):
+            self._hand_over(name, each)
+        self._give_due()
+
+    def _give_due(self) -> None:
+        """Deliver the commands of the node's guard that are due."""
+        if self.gate.name:
+            self._give(self.gate.due())
+
+    def _give(self, commands: Iterable[Message]) -> None:
+        """Deliver commands of the node's guard, and publish its events."""
+        for command in commands:
+            self._hand_over(self.gate.name, command)
+        for event in self.gate.events():
+            self._publish_event(event)
+
+    def _hand_over(self, name: str, message: Message) -> None:
+        if self._handover is not None:
+            self._handover.call("on_message", name, message, now=self.time)
+            return
+        answer = self.node.on_message(name, message)
+        if answer is not None or self.context.plotted:
             self._publish_all(answer)
 
     def _publish_all(self, outgoing: Outgoing) -> None:
-        if outgoing is None:
-            return
+        """Publish the messages of one call of the node, then the values that it plotted in this call."""
+        if outgoing is not None:
+            self._publish_each(outgoing)
+        if self.context.plotted:
+            self._publish_plotted()
+
+    def _publish_plotted(self) -> None:
+        if not self._has_plotted:
+            self._has_plotted = True
+            self.announce(self.plot_topic)
+            if not self._knows_time:
+                self.context.warn("plots values at t = 0 s: it does not subscribe to 'state', which has the time")
+        message = self.context.plotted.take()
+        message.timestamp = self.time
+        self._stamper.stamp(self.plot_topic, message)
+        self.out(self.plot_topic, encode(message, self.plot_topic))
+
+    def _publish_each(self, outgoing: Iterable[tuple[str, Message]]) -> None:
         if isinstance(outgoing, Message) or not isinstance(outgoing, Iterable):
             raise TypeError(self._bad_return(outgoing))
         for item in outgoing:
@@ -204,6 +423,7 @@ class HostedNode:
             if entry is None or not isinstance(message, entry[1]):
                 raise TypeError(self._bad_publication(name, message))
             topic = entry[0]
+            self.gate.measured(message)
             # a message without a timestamp gets the present time; restored later, as the node may reuse it
             stamp = message.timestamp
             if not is_stamped(message):
@@ -226,6 +446,49 @@ class HostedNode:
     def _bad_publication(self, name: str, message: object) -> str:
         table = {key: kind.__name__ for key, (_, kind) in self.publishes.items()}
         return f"node {self.name!r} published {name!r} with a {type(message).__name__}, but its `publishes` is {table}"
+
+
+def keeps_state(cls: type[Node]) -> bool:
+    """Whether nodes of a class have a snapshot: they override the method, or list the attributes of their state."""
+    return bool(cls.state_attributes) or cls.snapshot is not Node.snapshot
+
+
+def code_of(cls: type[Node]) -> str:
+    """CRC-32 of the source files of a node's class.
+
+    These are its file, the files of its base classes, and the modules in the same folders that these import.
+    """
+    return _code_of(tuple(base.__module__ for base in cls.__mro__ if base not in (Node, object)))
+
+
+@cache
+def _code_of(modules: tuple[str, ...]) -> str:
+    found: dict[str, bytes] = {}
+    left = [sys.modules.get(name) for name in modules]
+    while left:
+        module = left.pop()
+        file = getattr(module, "__file__", None)
+        if file is None or file in found or not os.path.isfile(file):
+            continue
+        found[file] = Path(file).read_bytes()
+        names = {getattr(value, "__module__", None) for value in vars(module).values()}
+        used = [value for value in vars(module).values() if isinstance(value, ModuleType)]
+        used += [sys.modules[name] for name in names if isinstance(name, str) and name in sys.modules]
+        folder = os.path.dirname(file)
+        left += [each for each in used if os.path.dirname(getattr(each, "__file__", None) or "") == folder]
+    crc = 0
+    for name, code in sorted((os.path.basename(file), code) for file, code in found.items()):
+        crc = zlib.crc32(code, zlib.crc32(name.encode(), crc))
+    return f"{crc:08x}"
+
+
+def _dropped(_topic: str, _payload: bytes) -> None:
+    """Receives messages that are not published."""
+
+
+def topic_of(name: str, remap: Mapping[str, str], robot: str) -> str:
+    """Full name of a topic that a node declares as `name`, or that its plan puts in its place."""
+    return resolve(remap.get(name, name), robot)
 
 
 def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:

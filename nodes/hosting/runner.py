@@ -7,23 +7,26 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import zmq
 
-from nodes.hosting.clock_asker import ClockAsker
 from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import HostedNode
 from nodes.hosting.parameter_checks import ParameterChecks
-from nodes.hosting.scheduling import arrange
+from nodes.hosting.reloading import Loaded, Reloads, traceback_of
 from nodes.hosting.session import NodeSession, poller_of
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
+from nodes.hosting.timing.clock_asker import ClockAsker
+from nodes.hosting.timing.scheduling import arrange
 from nodes.hosting.turns import TurnServer
 from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
 from nodes.node import WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
+from nodes.plan.loading import locate
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.rejections import last_of
@@ -36,7 +39,11 @@ SERVICES = {
     "status": "the node's status",
     "shutdown": "stop and end the process",
     "get_parameters": "the node's parameters",
+    "describe_parameters": "their units and limits: name = {unit, low, high}",
     "set_parameters": "change some of them: name = value",
+    "estop": "stop the robot that the node drives, until released: reason = text",
+    "release": "end an emergency stop",
+    "reload": "load the node's file anew, and fade over to it",
 }
 
 
@@ -69,6 +76,7 @@ class Runner:
         self._collector: Collector | None = None
         self._session = NodeSession(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, context_plan, self._now_ns)
+        self._hosted.announce = self._session.announce
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(
@@ -81,6 +89,8 @@ class Runner:
         self._subscriptions = self._make_subscriptions(lockstep)
         self._wake = WakeupPipe()
         self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
+        self._file = locate(node_plan.run, plan.view(node_plan.namespace).folder)[0] if node_plan.run else Path()
+        self._reloads = Reloads(lambda: self._hosted.load_anew(self._file), self._wake)
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
         self._poller = poller_of(self._wake, self._session.publisher.socket, self._session.service.socket)
@@ -127,7 +137,7 @@ class Runner:
         try:
             with StopSignals(self._wake, session.stop):
                 more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.remote_endpoint)}
-                subscribes = ["*"] if hosted.hears_all else list(hosted.hears)
+                subscribes = hosted.subscribes
                 publishes = [topic for topic, _ in hosted.publishes.values()]
                 session.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
                 self._started = True
@@ -177,6 +187,8 @@ class Runner:
                 self._wake.clear()
                 for request, refusal in self._checks.take():
                     self._reply(request, refusal)
+                for request, loaded in self._reloads.take():
+                    self._replace_node(request, loaded)
                 self._subscriptions.update(self._poller, self._take)
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
@@ -202,7 +214,7 @@ class Runner:
 
     def _take(self, received: ReceivedMessage) -> None:
         _, topic, message, *_ = received
-        if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
+        if type(message) is Event and message.kind == "refused" and message.node == self._hosted.context.name:
             self._warn_refused(message.detail)
         if self._hosted.wants(topic):
             self._received += 1
@@ -232,8 +244,30 @@ class Runner:
         while (request := service.receive()) is not None:
             if request.call.call == "set_parameters":
                 self._checks.begin(request)
+            elif request.call.call == "reload":
+                self._reloads.begin(request)
             else:
                 self._reply(request)
+
+    def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
+        """Put a loaded node in charge; its traceback is shown where it cannot be."""
+        service = self._session.service
+        try:
+            if isinstance(loaded, BaseException):
+                raise loaded
+            note = self._hosted.replace_node(loaded, self._node_replaced)
+        except Exception as error:
+            log.error("%s: not loaded\n%s", self._hosted.name, traceback_of(error, self._file))
+            service.refuse(request, f"{type(error).__name__}: {error}"[:300])
+        else:
+            service.reply(request, note)
+
+    def _node_replaced(self, failure: Exception | None) -> None:
+        """Note the end of a change of the node's file, in the log and the recording."""
+        if failure is not None:
+            shown = traceback_of(failure, self._file)
+            log.error("%s: its new code failed, the one before it is in charge again\n%s", self._hosted.name, shown)
+        self._hosted.publish_event("reload", "failed" if failure else self._file.name)
 
     def _reply(self, request: Request, refusal: str = "") -> None:
         service = self._session.service
@@ -260,11 +294,18 @@ class Runner:
             return None
         if name == "get_parameters":
             return hosted.parameters()
+        if name == "describe_parameters":
+            return hosted.parameter_limits()
         if name == "set_parameters":
             hosted.set_parameters(args)
             return hosted.parameters()
+        if name == "estop" and name not in hosted.node.services:
+            return hosted.emergency_stop(str(args.get("reason", "")))
+        if name == "release" and name not in hosted.node.services:
+            hosted.release()
+            return None
         if name in hosted.node.services:
-            return hosted.node.on_request(name, args)
+            return hosted.request(name, args)
         known = sorted([*SERVICES, *hosted.node.services])
         raise ValueError(f"node {hosted.name!r} has no service {name!r}; its services are {', '.join(known)}")
 
@@ -281,6 +322,7 @@ class Runner:
             "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
             **self._session.counters,
+            **self._hosted.gate.counters,
             **self._hosted.node.counters,
         }
         self._session.status.figures = dict(self._hosted.node.figures)
@@ -305,6 +347,7 @@ class Runner:
 
     def _close(self) -> None:
         self._checks.close()
+        self._reloads.close()
         self._session.close()
         self._subscriptions.close()
         if self._turns is not None:

@@ -64,7 +64,7 @@ class NodeSession:
 
     def endpoint(self, kind: str) -> str:
         """ipc endpoint of one of this process's sockets."""
-        return ipc_endpoint(self.domain, f"{self.name}-{os.getpid()}.{kind}")
+        return ipc_endpoint(self.domain, f"{self.name.replace('/', '.')}-{os.getpid()}.{kind}")
 
     def open(
         self,
@@ -113,7 +113,7 @@ class NodeSession:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Rejected connections at this node's sockets for other hosts; empty without such sockets."""
+        """Numbers of connections rejected at this node's sockets for other hosts; empty without such sockets."""
         return _rejection_counters(self._rejected_here())
 
     @property
@@ -134,6 +134,11 @@ class NodeSession:
         self.status.detail = detail
         if self._link is not None:
             self._link.set_state(state)
+
+    def announce(self, topic: str) -> None:
+        """Add a topic to the topics that the node publishes, for the registry."""
+        if self._link is not None:
+            self._link.announce(topic)
 
     @property
     def status_is_due(self) -> bool:

@@ -16,9 +16,38 @@ from nodes.transport.security.peers import peer_of
 from nodes.transport.security.permissions import turn_refusal
 from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, BoundEndpoint, connect, make_socket
 
+TURN, QUIET, SNAPSHOT = "", "quiet", "snapshot"  # kinds of a request
+RESTORE, REWIND = "restore", "rewind"
+RESTORE_S = 30.0  # longest wait for a node that is restored
+
+
+class TurnRequest(msgspec.Struct, array_like=True):
+    """Request of the server to a participant.
+
+    messages  messages that are due; for "restore" the latched ones
+    kind      "" a turn; "quiet": its messages go to the server only; "snapshot": the reply has the node's state after
+              the turn; "restore": no turn, the node continues from `state`; "rewind": the same, but its messages are
+              numbered on from the latest one
+    """
+
+    seq: int
+    now: float
+    messages: list[tuple[str, bytes]]
+    kind: str = TURN
+    state: bytes = b""
+
+
+class TurnReply(msgspec.Struct, array_like=True):
+    """Reply of a participant, with the messages that it published and, where it was requested, its state."""
+
+    seq: int
+    messages: list[tuple[str, bytes]]
+    state: bytes = b""
+
+
 _encoder = msgspec.msgpack.Encoder()
-_request_decoder = msgspec.msgpack.Decoder(tuple[int, float, list[tuple[str, bytes]]])
-_reply_decoder = msgspec.msgpack.Decoder(tuple[int, list[tuple[str, bytes]]])
+_request_decoder = msgspec.msgpack.Decoder(TurnRequest)
+_reply_decoder = msgspec.msgpack.Decoder(TurnReply)
 _NOT_A_TURN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -67,23 +96,33 @@ class TurnServer:
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()
                 raise msgspec.ValidationError("more than one frame")
-            seq, now, incoming = _request_decoder.decode(request)
-            if not 0.0 <= now <= LATEST_S:
-                raise msgspec.ValidationError(f"time {now} is not in 0 .. {LATEST_S:g} s")
+            turn = _request_decoder.decode(request)
+            if not 0.0 <= turn.now <= LATEST_S:
+                raise msgspec.ValidationError(f"time {turn.now} is not in 0 .. {LATEST_S:g} s")
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
             return
-        self.received += len(incoming)
-        self._hosted.turn(now, incoming)
+        state = self._run(turn)
         messages, self._outgoing = self._outgoing, []
+        reply = (turn.seq, messages, state) if state else (turn.seq, messages)
         try:
             socket.send(route, MORE | NOBLOCK)
-            socket.send(_encoder.encode((seq, messages)), NOBLOCK)
+            socket.send(_encoder.encode(reply), NOBLOCK)
         except zmq.ZMQError as error:
             self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
         self.sent += len(messages)
-        for topic, payload in messages:
+        for topic, payload in messages if turn.kind != QUIET else ():
             publisher.send(topic, payload)
+
+    def _run(self, turn: TurnRequest) -> bytes:
+        """Run the node's turn, or restore the node's state; returns the state where the server requests it."""
+        if turn.kind in (RESTORE, REWIND):
+            self._outgoing.clear()
+            self._hosted.restore(turn.state, turn.messages, stamps=turn.kind == RESTORE)
+            return b""
+        self.received += len(turn.messages)
+        self._hosted.turn(turn.now, turn.messages)
+        return self._hosted.snapshot() if turn.kind == SNAPSHOT else b""
 
     def close(self) -> None:
         """Close the socket."""
@@ -95,8 +134,11 @@ class RemotePort:
     """Server's end of the turns of one participant in another process.
 
     A participant that publishes nothing (a recorder) cannot change the step, so the server waits for its reply only
-    before its next turn: it works while the simulation continues, and still loses nothing.
+    before its next turn: it works while the simulation continues, and still loses nothing. Values that it plots are
+    passed on at that next turn.
 
+    publishes   false for a lossless node that publishes nothing but its status and plotted values
+    state       its latest state that was asked for
     deadline_s  longest wait for a reply, s
     """
 
@@ -115,8 +157,10 @@ class RemotePort:
         self.decimation = decimation
         self.lossless = lossless
         self.refusals = RejectionLog(name)
+        self.publishes = publishes
+        self.state = b""
         self._subscribed = frozenset(subscribes)
-        self._publishes = publishes
+        self._within = tuple(each[:-1] for each in subscribes if each.endswith("*"))
         self._deadline_s = deadline_s
         self._seq = 0
         self._awaited = False
@@ -127,44 +171,61 @@ class RemotePort:
 
     def wants(self, topic: str) -> bool:
         """Whether the participant subscribes to a topic."""
-        return topic in self._subscribed or "*" in self._subscribed
+        return topic in self._subscribed or topic.startswith(self._within)
 
-    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Request a turn at simulation time `now`, s; returns the messages that the participant published."""
-        self.settle()
+        late = self._request(now, incoming, *([kind] if kind else []))
+        return [*late, *self.settle()] if self.publishes else late
+
+    def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
+        """Set the participant to a state, from which it continues; see `TurnRequest`."""
+        self._request(now, latched, RESTORE if stamps else REWIND, state)
+        self.settle(RESTORE_S)
+
+    def _request(self, now: float, incoming: Sequence[EncodedMessage], *more: object) -> list[EncodedMessage]:
+        """Send a request; returns the messages of the reply to the previous one that was still pending."""
+        late = self.settle()
         self._seq += 1
-        request = _encoder.encode((self._seq, now, incoming))
+        request = _encoder.encode((self._seq, now, incoming, *more))
         if len(request) > LARGEST_FRAME:
-            raise LockstepError(f"node {self.name!r}: a turn of {len(request)} bytes, at most {LARGEST_FRAME}")
+            raise LockstepError(
+                f"node {self.name!r}: the messages of one step have {len(request)} bytes, at most {LARGEST_FRAME} are "
+                "allowed; send smaller or fewer messages to it"
+            )
         try:
             self._socket.send(request)
         except zmq.Again:
             raise self._silent() from None
         self._awaited = True
-        return self.settle() if self._publishes else []
+        return late
 
-    def settle(self) -> list[EncodedMessage]:
-        """Wait for the pending reply, if there is one; returns its messages."""
+    def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
+        """Wait for the pending reply, if there is one; returns its messages.
+
+        longest_s  longest wait, where it is more than the deadline, s
+        """
         if not self._awaited:
             return []
-        until = time.monotonic() + self._deadline_s
-        while time.monotonic() < until:
+        until = time.monotonic() + max(self._deadline_s, longest_s)
+        while time.monotonic() < until - 1e-3:  # a receive may time out a little early
             try:
-                reply = self._socket.recv()
+                received = self._socket.recv()
             except zmq.Again:
-                break
+                continue
             try:
                 if self._socket.getsockopt(RCVMORE):
                     self._socket.recv_multipart()
                     raise msgspec.ValidationError("more than one frame")
-                seq, messages = _reply_decoder.decode(reply)
+                reply = _reply_decoder.decode(received)
             except _NOT_A_TURN as error:
                 self.refusals.refuse("(turn)", f"not a reply: {error}")
                 continue
-            if seq == self._seq:
+            if reply.seq == self._seq:
                 self._awaited = False
-                return messages
-            self.refusals.refuse("(turn)", f"received a reply to turn {seq}; expected one to turn {self._seq}")
+                self.state = reply.state or self.state
+                return reply.messages
+            self.refusals.refuse("(turn)", f"received a reply to turn {reply.seq}; expected one to turn {self._seq}")
         raise self._silent()
 
     def _silent(self) -> LockstepError:

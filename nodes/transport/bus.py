@@ -132,7 +132,7 @@ class Publisher:
 
 
 class PublisherConnection:
-    """A subscriber's connection to one publisher.
+    """Connection of a subscriber to one publisher.
 
     topics  {topic: message type}, None for every topic of the table
     ready   whether the publisher has these subscriptions: every message that it publishes from then on is received
@@ -303,6 +303,25 @@ class Subscriber:
             left = deadline - time.monotonic()
             if left <= 0.0:
                 return None
+            self._poller.poll(int(left * 1e3) + 1)
+
+    def receive_batch(self, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
+        """(source, topic, message) of all messages that have arrived, at most BATCH of each publisher.
+
+        Waits up to the timeout for the first one. Costs less per message than `receive`, which asks every connection
+        for each message.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            found = []
+            for connection in self.connections.values():
+                for _ in range(BATCH):
+                    if (received := connection.receive()) is None:
+                        break
+                    found.append((connection.source, received[0], received[1]))
+            left = deadline - time.monotonic()
+            if found or left <= 0.0:
+                return found
             self._poller.poll(int(left * 1e3) + 1)
 
     def close(self) -> None:

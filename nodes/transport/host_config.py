@@ -13,7 +13,7 @@ import msgspec
 
 from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
 
-HOST_FILE = "site.json"
+HOST_FILE = "host.json"
 FIRST_PORT = 17400
 LOCAL = "localhost"
 
@@ -24,7 +24,7 @@ class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
     host     its host name in the plan
     address  its own IP address; "" in a launch with one host
     calls    endpoint of the registry's services; "" where the registry runs here
-    news     endpoint of the registry's publications; "" where the registry runs here
+    news     endpoint on which the registry publishes its list of nodes; "" where the registry runs here
     """
 
     host: str = LOCAL
@@ -48,7 +48,7 @@ def registry_ports(domain: int) -> tuple[int, int]:
     return FIRST_PORT + 2 * domain, FIRST_PORT + 2 * domain + 1
 
 
-def far_registry(domain: int, address: str) -> tuple[str, str]:
+def remote_registry(domain: int, address: str) -> tuple[str, str]:
     """tcp endpoints of a registry on another host, without its key: for service calls and for publications."""
     calls, news = registry_ports(domain)
     return f"tcp://{bracketed(address)}:{calls}", f"tcp://{bracketed(address)}:{news}"
@@ -64,13 +64,13 @@ def read_host_config(domain: int) -> HostConfig:
         raise DomainError(f"{domain_folder(domain) / HOST_FILE} cannot be used: {error}") from None
 
 
-def write_host_config(domain: int, site: HostConfig) -> None:
+def write_host_config(domain: int, host_config: HostConfig) -> None:
     """Write the host configuration; in a launch with one host, remove the file instead."""
     file = _file(domain)
-    if site == HostConfig():
+    if host_config == HostConfig():
         file.unlink(missing_ok=True)
     else:
-        file.write_bytes(msgspec.json.encode(site))
+        file.write_bytes(msgspec.json.encode(host_config))
 
 
 def remove_host_config(domain: int) -> None:

@@ -21,9 +21,9 @@ from nodes.transport.host_config import (
     LOCAL,
     HostConfig,
     calls_endpoint,
-    far_registry,
     news_endpoint,
     read_host_config,
+    remote_registry,
     remove_host_config,
     write_host_config,
 )
@@ -126,15 +126,15 @@ class DomainLock:
 class Registry:
     """Serves a domain's registry on a thread of its own, as a context manager. RegistryError where one runs already.
 
-    site    host configuration of this computer; with an address the registry also serves other hosts, by CURVE keys
-    ending  set by the launch to announce its end
-    plan    {part of the launch's plan: its digest}, published with the entries
+    host_config  configuration of this computer; with an address the registry also serves other hosts, by CURVE keys
+    ending       set by the launch to announce its end
+    plan         {part of the launch's plan: its digest}, published with the entries
     hosts   {name: host} of the plan's nodes and of the server: a node with such a name may run on that host only
     """
 
-    def __init__(self, domain: int, lease_s: float = LEASE_S, site: HostConfig | None = None) -> None:
+    def __init__(self, domain: int, lease_s: float = LEASE_S, host_config: HostConfig | None = None) -> None:
         self.domain = domain
-        self.site = site or HostConfig()
+        self.host_config = host_config or HostConfig()
         self.ending = False
         self.plan: dict[str, str] = {}
         self.hosts: dict[str, str] = {}
@@ -159,13 +159,13 @@ class Registry:
             self._context.destroy()
             self._hold.release()
             raise RegistryError(str(error)) from None
-        write_host_config(self.domain, self.site)
+        write_host_config(self.domain, self.host_config)
         self._thread = threading.Thread(target=self._serve, name="registry", daemon=True)
         self._thread.start()
         return self
 
     def _open(self) -> None:
-        calls, news = far_registry(self.domain, self.site.address) if self.site.address else ("", "")
+        calls, news = remote_registry(self.domain, self.host_config.address) if self.host_config.address else ("", "")
         self._server = ServiceServer(
             self._context, "registry", ipc_endpoint(self.domain, "registry"), remote_endpoint=calls
         )
@@ -307,7 +307,7 @@ class Registry:
                 entry.endpoints,
                 entry.remote_endpoints,
                 peer,
-                self.site.host,
+                self.host_config.host,
                 planned,
             )
         except PermissionRefused as error:
@@ -334,14 +334,14 @@ class Registry:
         return entry.generation
 
     def _taken(self, old: NodeEntry) -> str:
-        where = f" on host {old.host!r}" if old.host != self.site.host else ""
+        where = f" on host {old.host!r}" if old.host != self.host_config.host else ""
         return f"name {old.name!r} is taken by the live process {old.pid}{where}"
 
     def _require_owner(self, name: str, peer: Peer) -> None:
         """Raise PermissionRefused where a registered name is not the peer's."""
         entry = self._entries.get(name)
         if entry is not None:
-            check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.site.host)
+            check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.host_config.host)
 
     def _ready(self, name: str) -> None:
         entry = self._entries.get(name)
@@ -363,7 +363,7 @@ class Registry:
 
     def _lives(self, entry: NodeEntry) -> bool:
         """Whether the entry's process runs. On another host: whether the key of its endpoints is still authorized."""
-        if entry.host == self.site.host:
+        if entry.host == self.host_config.host:
             return is_alive(entry.pid)
         return all(
             authenticator.is_authorized(self._context, end.partition("#")[2]) for end in entry.remote_endpoints.values()
@@ -387,7 +387,7 @@ class RegistryClient:
     def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
         self.domain = domain
         self.timeout_s = timeout_s
-        self.site = read_host_config(domain)
+        self.host_config = read_host_config(domain)
         try:
             self._client = ServiceClient(calls_endpoint(domain))
         except AddressError as error:
@@ -398,7 +398,7 @@ class RegistryClient:
 
         rejected_connections  {kind: connections rejected by the node's sockets}
         """
-        entry.host = self.site.host
+        entry.host = self.host_config.host
         args = {**msgspec.to_builtins(entry), "rejected_connections": dict(rejected_connections or {})}
         entry.generation = msgspec.convert(self._call("register", args), int)
         return entry.generation
@@ -418,19 +418,19 @@ class RegistryClient:
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):
                 raise RegistryError(f"{line}; update the older of the two")
         entries = msgspec.convert(plain, list[NodeEntry])
-        return [entry.seen_from(self.site.host) for entry in entries]
+        return [entry.seen_from(self.host_config.host) for entry in entries]
 
     def forget_the_dead(self, name: str) -> None:
         """Unregister a node of this host whose process has ended, which a registry on another host cannot know."""
         for entry in self.nodes():
-            if (entry.name, entry.host) == (name, self.site.host) and not is_alive(entry.pid):
+            if (entry.name, entry.host) == (name, self.host_config.host) and not is_alive(entry.pid):
                 self.unregister(name)
 
     def _call(self, name: str, args: dict[str, object]) -> object:
         try:
             return self._client.call(name, args, self.timeout_s)
         except ServiceTimeout:
-            at = self.site.calls.partition("#")[0]
+            at = self.host_config.calls.partition("#")[0]
             where = f" at {at}; is the launch running there, and this computer's key allowed?" if at else ""
             line = f"no launch is live in domain {self.domain}: its registry does not answer{where}"
             raise RegistryAbsent(line) from None

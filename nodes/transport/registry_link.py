@@ -39,14 +39,14 @@ OnChange = Callable[[list[NodeEntry]], None]
 
 
 class RegistryLink:
-    """Keeps a node registered and follows the registry's news on a thread of its own.
+    """Keeps a node registered and receives the registry's publications, on a thread of its own.
 
     on_change             called on that thread with all nodes when one appears, changes or leaves
     counted               function that returns {kind: connections rejected by this node's sockets}
-    instance              id of the registry process in its latest news, "" before the first
+    instance              id of the registry process in its latest publication; "" before the first
     ending                whether the registry has announced the end of the launch
-    rejected_connections  rejected connections by kind, as in the registry's latest news
-    refused               refused registry calls, as in the registry's latest news
+    rejected_connections  rejected connections by kind, as in the registry's latest publication
+    refused               refused registry calls, as in the registry's latest publication
 
     While the registry is absent the list of nodes stays as it was; when it is back, the node registers again. No method
     but `keep` and `close` waits for the registry.
@@ -65,8 +65,8 @@ class RegistryLink:
         self._stop = threading.Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._client = RegistryClient(domain, timeout_s=1.0)
-        self._host = self._client.site.host
-        self._is_remote = bool(self._client.site.calls)
+        self._host = self._client.host_config.host
+        self._is_remote = bool(self._client.host_config.calls)
         self.refusals = RejectionLog("registry link")
         self.ending = False
         self.instance = ""
@@ -93,6 +93,13 @@ class RegistryLink:
             self._entry = msgspec.structs.replace(entry, state=state)
             os.eventfd_write(self._wake, 1)
 
+    def announce(self, topic: str) -> None:
+        """Report to the registry that the node publishes one more topic, without waiting for it."""
+        entry = self._entry
+        if entry is not None and topic not in entry.publishes:
+            self._entry = msgspec.structs.replace(entry, publishes=[*entry.publishes, topic])
+            os.eventfd_write(self._wake, 1)
+
     def _listen(self) -> None:
         context: Context = zmq.Context.instance()
         socket = make_socket(context, zmq.SUB)
@@ -117,13 +124,15 @@ class RegistryLink:
 
     @property
     def hears(self) -> bool:
-        """Whether news from the registry arrived within the last SILENCE_S."""
+        """Whether a publication of the registry arrived within the last SILENCE_S."""
         return time.monotonic() - self._heard_at < SILENCE_S
 
     def _hear(self, frames: list[bytes]) -> None:
         try:
             if len(frames) != 2 or frames[0] != NEWS_TOPIC:
-                raise msgspec.ValidationError(f"{len(frames)} frames on {frames[0][:80]!r}")
+                raise msgspec.ValidationError(
+                    f"{len(frames)} frames on topic {frames[0][:80]!r}, expected 2 on {NEWS_TOPIC!r}"
+                )
             news = _news_decoder.decode(frames[1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self.refusals.refuse("(registry)", f"invalid news: {error}")

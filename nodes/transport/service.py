@@ -110,14 +110,14 @@ class ServiceServer:
             frames = [part.bytes for part in parts]
             *route, payload = frames
             if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
-                self.refusals.refuse("(service)", f"{len(frames) - 1} frames where one is a call")
+                self.refusals.refuse("(service)", f"{len(frames) - 1} frames; expected 1, the call")
             elif len(payload) > MAX_BYTES:
                 self.refusals.refuse("(service)", f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
             else:
                 try:
                     request = Request(route=route, call=_call_decoder.decode(payload))
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    self.refusals.refuse("(service)", f"not a call: {error}")
+                    self.refusals.refuse("(service)", f"not a valid call message: {error}")
                     continue
                 if request.call.call == CLOCK:
                     self.reply(request, {"received_ns": received_ns, "answered_ns": self._now_ns()})
@@ -127,7 +127,7 @@ class ServiceServer:
                     return request
 
     def _may(self, request: Request) -> bool:
-        """Whether the guards permit a call; one that they do not is refused here."""
+        """Whether the guards permit a call. A call that is not permitted is refused here."""
         guard = self.guards.get(request.call.call)
         line = guard(request.peer) if guard is not None else ""
         if line:
@@ -210,11 +210,11 @@ class ServiceClient:
         return None
 
     def _understand(self, frames: list[bytes]) -> Reply | None:
-        """The reply to the current call; any other frame is counted and dropped, and gives None."""
+        """Decode a frame as the reply to the current call. None for any other frame, which is counted and dropped."""
         try:
             reply = _reply_decoder.decode(frames[-1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self.refusals.refuse("(reply)", f"not a reply: {error}")
+            self.refusals.refuse("(reply)", f"not a valid reply message: {error}")
             return None
         if reply.id == self._id and len(frames) == 1:
             return reply

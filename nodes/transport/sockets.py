@@ -25,13 +25,13 @@ from nodes.transport.security import authenticator, gate, keys
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
 HEARTBEAT_TIMEOUT_MS = 300
-FAR_HEARTBEAT_TIMEOUT_MS = 1000  # TCP repeats a lost segment after some 200 ms, or 600
+REMOTE_HEARTBEAT_TIMEOUT_MS = 1000  # TCP repeats a lost segment after some 200 ms, or 600
 CONNECT_TIMEOUT_MS = 1000  # then a new attempt: TCP's own retry intervals grow while a link is down
 RECONNECT_MS = 20
-FAR_RECONNECT_MS = 100  # a rejected peer retries at this interval; each attempt costs the authenticator time
+REMOTE_RECONNECT_MS = 100  # a rejected peer retries at this interval; each attempt costs the authenticator time
 LARGEST_PORT = 65535
 QUEUE = 10_000
-FAR_QUEUE = 200  # on a link too slow for its stream queued messages are late: better lost and counted
+REMOTE_QUEUE = 200  # on a link too slow for its stream queued messages are late: better lost and counted
 MORE = int(zmq.SNDMORE)  # as int: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
 RCVMORE = int(zmq.RCVMORE)
@@ -113,7 +113,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     check_address(endpoint)
     address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
     _tcp_options(socket, address, is_remote=bool(key))
-    socket.setsockopt(zmq.RECONNECT_IVL, FAR_RECONNECT_MS if key else RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL, REMOTE_RECONNECT_MS if key else RECONNECT_MS)
     try:
         if key:
             keys.be_client(socket, key)
@@ -155,7 +155,7 @@ class BoundEndpoint:
             raise
 
     def _bind_remote(self, address: str, owner: str) -> str:
-        """Bind the socket for other computers too. Options hold for later binds: the first address keeps its own."""
+        """Bind the socket for other computers too. Options apply to later binds only."""
         try:
             key = keys.be_server(self._socket)
         except keys.KeysError as error:
@@ -224,12 +224,12 @@ def sweep(folder: Path) -> None:
 def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, is_remote: bool = False) -> None:
     if not endpoint.startswith("tcp://"):
         return
-    timeout_ms = FAR_HEARTBEAT_TIMEOUT_MS if is_remote else HEARTBEAT_TIMEOUT_MS
+    timeout_ms = REMOTE_HEARTBEAT_TIMEOUT_MS if is_remote else HEARTBEAT_TIMEOUT_MS
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, timeout_ms)
     socket.setsockopt(zmq.HEARTBEAT_TTL, timeout_ms)
     if is_remote:
-        socket.setsockopt(zmq.SNDHWM, FAR_QUEUE)
+        socket.setsockopt(zmq.SNDHWM, REMOTE_QUEUE)
         socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
         socket.setsockopt(zmq.HANDSHAKE_IVL, authenticator.HANDSHAKE_MS)
     if "[" in endpoint:

@@ -108,7 +108,7 @@ def rejected_by_kind(context: Context) -> dict[str, int]:
 
 
 def block_key(context: Context, key: str) -> None:
-    """Reject connections with this key for SHUT_S, and for twice as long at each repetition."""
+    """Reject connections with this key for SHUT_S; the time doubles at each repetition."""
     known = _authenticators.get(context)
     if known is not None:
         known.block_key(key)
@@ -311,7 +311,7 @@ class CurveAuthenticator:
         self._reject(UNKNOWN if peer is None else peer[0], kind, reason)
 
     def _was_counted(self, address: str | None) -> bool:
-        """Whether a connection that ended is one whose key was rejected, and thus counted already.
+        """Whether an ended connection was already counted as rejected, because its key was not authorized.
 
         address  None for a connection that ended before its address was read
         """

@@ -135,7 +135,7 @@ def be_server(socket: zmq.Socket[bytes]) -> str:
 
 
 def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
-    """Make later connections of a socket CURVE connections to the holder of `server_key`, which must be allowed."""
+    """Make later connections of a socket CURVE connections to the holder of `server_key`, a key of the allow-list."""
     own = own_key()
     if server_key not in allowed().values():
         raise KeysError(f"key {server_key} is not allowed: 'armswing keys allow NAME {server_key}' if it is known")

@@ -34,13 +34,13 @@ def check_registration(
     planned           host of that name in the plan, "" for a name that is not in the plan
     """
     if planned and host != planned:
-        raise PermissionRefused(f"name {name!r} is that of host {planned!r} in the plan, not of host {host!r}")
+        raise PermissionRefused(f"name {name!r} belongs to host {planned!r} in the plan, not to host {host!r}")
     if peer.is_local:
         if host != registry_host:
             raise PermissionRefused(f"a process of host {registry_host!r} may not register a node of host {host!r}")
         if not descends_from(pid, peer.pid) and is_alive(pid):
             raise PermissionRefused(
-                f"process {pid} is not {peer.text}: a node enters itself, or a process its children"
+                f"{peer.text} may not register process {pid}: a process registers itself or its child processes"
             )
         _check_keys({**endpoints, **remote_endpoints})
         return
@@ -61,9 +61,9 @@ def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry
     if peer.is_local:
         if host == registry_host and (descends_from(pid, peer.pid) or not is_alive(pid)):
             return
-        raise PermissionRefused(f"name {name!r} is that of process {pid} on host {host!r}, not of {peer.text}")
+        raise PermissionRefused(f"name {name!r} belongs to process {pid} on host {host!r}, not to {peer.text}")
     if not peer.key or peer.key != key:
-        raise PermissionRefused(f"name {name!r} is that of host {host!r}, not of {peer.text}")
+        raise PermissionRefused(f"name {name!r} belongs to host {host!r}, not to {peer.text}")
 
 
 def shutdown_refusal(peer: Peer, registry: str) -> str:

@@ -1,6 +1,6 @@
 """Diagnosis of a connection to another computer: one attempt, and the reason where it fails.
 
-CURVE does not tell a peer why it was rejected. But a ZMTP greeting is 64 bytes long, and a server sends more
+CURVE sends a rejected peer no reason. But a ZMTP greeting is 64 bytes long, and a server sends more
 ("welcome") only to a client that has the server's right key, before it checks the client's key against its allow-list.
 The number of bytes received before the connection ends therefore shows which key was wrong. ZeroMQ does not report that
 number, so the bytes are forwarded through a socket of this module.

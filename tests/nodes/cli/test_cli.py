@@ -19,15 +19,15 @@ from nodes.cli.application import app, run
 from nodes.cli.commands.running import parameters
 from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
-from nodes.plan.file import load_plan
+from nodes.messages.topics import known_topics
+from nodes.plan.files.file import load_plan
 from nodes.plan.keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingWriter
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.registry import stabilizers_by_name
-from sim_core.typed import choices_of
+from sim_core.tables import defaults_of
 
 ROOT = Path(__file__).resolve().parents[3]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
@@ -69,13 +69,28 @@ def test_every_command_and_group_has_help_with_an_example(command: str, capsys: 
 
 def test_the_commands_are_those_of_the_design() -> None:
     assert set(commands()) == {
-        *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
-        *("reproduce", "compare", "message list", "message show", "hil report", "replay"),
-        *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
+        *(
+            "launch",
+            "graph",
+            "run",
+            "record",
+            "play",
+            "info",
+            "export",
+            "view",
+            "doctor",
+            "new controller",
+            "bridge plotjuggler",
+            "bridge foxglove",
+            "robot equations",
+        ),
+        *("reproduce", "sweep", "compare", "message list", "message show", "hil report", "hil check", "replay"),
+        *("robot list", "robot show", "robot export", "robot import", "robot map", "node list", "node info"),
+        *("param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("keys new", "keys list", "keys allow", "keys revoke"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
-        *("sim snapshot", "sim restore"),
+        *("sim snapshot", "sim restore", "estop"),
     }
 
 
@@ -115,7 +130,7 @@ BAD_INPUT = {
     "param set my_controller angle_deg -45": (1, "no launch is live in domain 0"),
     "sim status": (1, "no launch is live in domain 0"),
     "sim status --domain 7": (1, "no launch is live in domain 7"),
-    "sim restore nothing.state": (2, "no snapshot 'nothing.state'"),
+    "sim restore nothing.state": (2, "no such file 'nothing.state'"),
     "node list": (1, "no launch is live in domain 0"),
     "param set base timeout_s": (2, "write `param set base timeout_s VALUE`: the value is missing"),
     "param set base timeout_s=1": (2, "write `param set base timeout_s 1`, without the equals sign"),
@@ -142,7 +157,10 @@ BAD_INPUT = {
     "message show JointComand": (2, "did you mean 'JointCommand'?"),
     "compare nothing.mcap nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
-    "reproduce nad": (2, "no study of 'nad'; papers are charmie, gibbon, lipinski, man, nada; did you mean 'nada'?"),
+    "reproduce nad": (
+        2,
+        "no study of 'nad'; papers are charmie, gibbon, lipinski, man, nada, schiehlen; did you mean 'nada'?",
+    ),
     "reproduce nada --output no/folder": (2, "there is no folder"),
     "reproduce nada --workers 0": (2, "see 'armswing reproduce --help'"),
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
@@ -237,7 +255,7 @@ def test_what_is_no_launch_file_is_said_to_be_what_it_is(tmp_path: Path, capsys:
         assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("topic", [*(f"robot/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS])
+@pytest.mark.parametrize("topic", [name.replace("<", "").replace(">", "") for name in known_topics()])
 def test_the_example_in_a_refusal_is_a_message_of_its_topic(topic: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_message(topic, "[]")
@@ -293,7 +311,7 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for table, kind in TABLES.items():
-        fields = {name for name in kind.__struct_fields__ if name not in NOT_IN_A_FILE.get(table, ())}
+        fields = {name for name in kind.__struct_encode_fields__ if name not in NOT_IN_A_FILE.get(table, ())}
         assert fields == set(ABOUT[table])
     assert run(["launch", "--keys"]) == 0
     lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
@@ -309,7 +327,7 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
         (row,) = [line for line in lines if line[:2] == [key, "text or table"]]
         assert row[3].partition(": ")[2].split(", ") == list(methods)
     makers = ADJUSTABLE | stabilizers_by_name()
-    asked = {(name, key) for name, maker in makers.items() for key in choices_of(maker)}
+    asked = {(name, key) for name, maker in makers.items() for key in defaults_of(maker)}
     assert asked == {(line[0], line[1]) for line in lines if line[0] in makers}
     assert {key for _, key in asked} == set(ABOUT_PARAMETERS)
 
@@ -318,7 +336,9 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
     assert run(["message", "list"]) == 0
     listed = capsys.readouterr().out
     assert re.search(
-        r"^JointCommand +<robot>/command, <robot>/applied_command +A command to actuators", listed, re.MULTILINE
+        r"^JointCommand +<robot>/command, <robot>/raw_command, <robot>/applied_command +A command to actuators",
+        listed,
+        re.MULTILINE,
     )
     assert run(["message", "show", "JointCommand"]) == 0
     shown = capsys.readouterr().out
@@ -394,4 +414,4 @@ def test_a_recording_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "run.mcap"
     file.write_bytes(b"\x89MCAP0\r\n")
     assert run(["sim", "restore", str(file)]) == 2
-    assert "is a recording, no snapshot" in capsys.readouterr().err
+    assert "is a recording: give a time of it with --at" in capsys.readouterr().err

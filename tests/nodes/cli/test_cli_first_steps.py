@@ -11,7 +11,7 @@ from nodes.cli.application import run
 from nodes.cli.commands.setup import doctor
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.simulation.compose import compose
 from robots.registry import build, names
 

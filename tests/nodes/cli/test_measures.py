@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.cli.measures import Delay, FarClock
+from nodes.cli.measures import Delay, RemoteClock
 from nodes.messages import RobotState
 from nodes.transport.service import ServiceTimeout
 
@@ -37,7 +37,7 @@ class Clocks:
 @pytest.mark.parametrize(("ahead_s", "way"), [(7.0, "7 s ahead"), (-0.5, "(500|499) ms behind")])
 def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks(monkeypatch, ahead_s)
-    far = FarClock("robot")
+    far = RemoteClock("robot")
     for there_ms, back_ms in ((40, 2), (1, 1), (9, 1)):
         far.look(clocks.trip(there_ms, back_ms))
     assert far.offset_s == pytest.approx(ahead_s, abs=1e-3)  # the quickest is off by no more
@@ -52,7 +52,7 @@ def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, mo
 
 
 def test_a_clock_that_gains_is_followed_for_as_long_as_one_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks, far = Clocks(monkeypatch, 0.0), FarClock("robot")
+    clocks, far = Clocks(monkeypatch, 0.0), RemoteClock("robot")
     delay = Delay(far)
     for number in range(1200):  # ten minutes: it gains 60 ms
         clocks.now_ns += 500 * MS
@@ -68,7 +68,7 @@ def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:
     def silent() -> Any:
         raise ServiceTimeout("no reply")
 
-    far = FarClock("robot")
+    far = RemoteClock("robot")
     far.look(silent)
     delay = Delay(far)
     delay.take(RobotState(sent_ns=time.time_ns()))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nodes.hosting.clock import Durations, Pacer
+from nodes.hosting.timing.clock import Durations, Pacer
 from nodes.hosting.wakeup import Timer, WakeupPipe
 
 

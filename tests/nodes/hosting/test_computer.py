@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.hosting import scheduling
 from nodes.hosting.computer import Setting, settings
-from nodes.hosting.jitter import RATES_HZ, Jitter, measure_jitter
+from nodes.hosting.timing import scheduling
+from nodes.hosting.timing.jitter import RATES_HZ, Jitter, measure_jitter
 
 CPU = "sys/devices/system/cpu"
 

@@ -139,7 +139,7 @@ def test_without_a_key_or_an_allowed_one_nothing_is_bound_or_connected(folder: P
 def test_a_registry_for_other_hosts_is_refused_without_a_key(folder: Path, domain: int) -> None:
     with (
         pytest.raises(RegistryError, match="'armswing keys new' makes one"),
-        Registry(domain, site=HostConfig(host="desk", address="127.0.0.1")),
+        Registry(domain, host_config=HostConfig(host="desk", address="127.0.0.1")),
     ):
         pass
     assert read_host_config(domain) == HostConfig()

@@ -70,7 +70,7 @@ class Scene:
         keys.make_key("desk")
         self.own = keys.own_key().public
         self.robot, self.colleague = Holder("robot"), Holder("colleague")
-        self.registry = Registry(domain, lease_s=LEASE_S, site=HostConfig(host="desk", address="127.0.0.1"))
+        self.registry = Registry(domain, lease_s=LEASE_S, host_config=HostConfig(host="desk", address="127.0.0.1"))
         self.registry.__enter__()
         self.registry.hosts = {"sim": "desk", "swing_up": "robot"}
         self.calls = self.registry._server.remote_endpoint
@@ -106,9 +106,9 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
     mine = colleague.entry("mine")
     return [
         ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not that of key 'colleague'"),
-        ("register", colleague.entry("sim", pid=pid), "'sim' is that of host 'desk' in the plan"),
+        ("register", colleague.entry("sim", pid=pid), "'sim' belongs to host 'desk' in the plan"),
         ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not that of key 'colleague'"),
-        ("register", colleague.entry("swing_up"), "'swing_up' is that of host 'robot' in the plan"),
+        ("register", colleague.entry("swing_up"), "'swing_up' belongs to host 'robot' in the plan"),
         ("register", mine | {"host": "desk"}, "host 'desk' is not that of key 'colleague'"),
         ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not that of key"),
         (
@@ -123,9 +123,9 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
             "does not have the registrant's key",
         ),
         ("register", mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}}, "does not have the registrant's key"),
-        ("unregister", {"name": "sim"}, "name 'sim' is that of host 'desk', not of key 'colleague'"),
-        ("unregister", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot', not of key 'colleague'"),
-        ("ready", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot'"),
+        ("unregister", {"name": "sim"}, "name 'sim' belongs to host 'desk', not to key 'colleague'"),
+        ("unregister", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot', not to key 'colleague'"),
+        ("ready", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot'"),
     ]
 
 
@@ -153,7 +153,7 @@ def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -
     assert colleague.call(scene.calls, "register", colleague.entry("mine", state="running")) == 1
     with pytest.raises(ServiceError, match="name 'mine' is taken by the live process 1 on host 'colleague'"):
         scene.robot.call(scene.calls, "register", scene.robot.entry("mine"))
-    with pytest.raises(ServiceError, match="'mine' is that of host 'colleague', not of key 'robot'"):
+    with pytest.raises(ServiceError, match="'mine' belongs to host 'colleague', not to key 'robot'"):
         scene.robot.call(scene.calls, "unregister", {"name": "mine"})
     colleague.call(scene.calls, "ready", {"name": "mine"})
     assert [node["state"] for node in scene.nodes() if node["name"] == "mine"] == ["ready"]
@@ -216,11 +216,11 @@ def test_on_one_computer_a_name_is_its_processes_as_the_kernel_says(domain: int)
         command = [sys.executable, "-P", "-c", ANOTHER, str(domain), str(os.getpid())]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         stolen, taken, foreign, removed, ready = json.loads(done.stdout)
-        assert f"process {os.getpid()} is not process " in stolen
+        assert f"may not register process {os.getpid()}: " in stolen
         assert f"name 'node' is taken by the live process {os.getpid()}" in taken
-        assert f"process {os.getpid()} is not process " in foreign
+        assert f"may not register process {os.getpid()}: " in foreign
         for line in (removed, ready):
-            assert f"name 'node' is that of process {os.getpid()} on host 'localhost', not of process " in line
+            assert f"name 'node' belongs to process {os.getpid()} on host 'localhost', not to process " in line
         assert [(node.name, node.state) for node in client.nodes()] == [("node", "starting")]
         assert registry.refused == 4
 

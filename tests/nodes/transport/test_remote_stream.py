@@ -229,8 +229,8 @@ def test_listeners_that_never_read_hold_up_nobody(publisher: Publisher, colleagu
 
 
 def test_the_registrys_news_have_the_same_quota(publisher: Publisher, domain: int, until: Until) -> None:
-    site = HostConfig(host="desk", address="127.0.0.1")
-    with Registry(domain, site=site) as registry:
+    host_config = HostConfig(host="desk", address="127.0.0.1")
+    with Registry(domain, host_config=host_config) as registry:
         colleague = Colleague()
         news = f"tcp://127.0.0.1:{17401 + 2 * domain}#{keys.own_key().public}"
         colleague.floods(news, 20)

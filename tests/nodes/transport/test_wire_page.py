@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from nodes.messages import structs as messages
 from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.messages.topics import GLOBAL_TOPICS, NODE_TOPICS, ROBOT_TOPICS
 from nodes.transport import domain, registry, registry_link, service, sockets
 from nodes.transport.bus import PROBE
 
@@ -21,6 +21,7 @@ PLAIN = {
     inspect.FloatType: "float",
     inspect.IntType: "int",
     inspect.StrType: "str",
+    inspect.BytesType: "bytes",
     inspect.LiteralType: "str",
     inspect.BoolType: "bool",
     inspect.NoneType: "nil",
@@ -66,6 +67,9 @@ def test_every_field_of_every_message_is_on_the_page(kind: type[msgspec.Struct])
         default = field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
+        if default is msgspec.NODEFAULT and not field.required:  # UNSET
+            wanted.append([f"`{field.name}`", said(field.type), "absent"])
+            continue
         text = "required" if default is msgspec.NODEFAULT else f"`{msgspec.json.encode(default).decode()}`"
         wanted.append([f"`{field.name}`", said(field.type), "nil" if default is None else text])
     missing = "\n".join(f"| {' | '.join(row)} | |" for row in wanted)
@@ -73,15 +77,15 @@ def test_every_field_of_every_message_is_on_the_page(kind: type[msgspec.Struct])
 
 
 def test_every_topic_is_on_the_page() -> None:
-    table = [*ROBOT_TOPICS.values(), *GLOBAL_TOPICS.values()]
+    table = ROBOT_TOPICS | {f"<node>/{name}": topic for name, topic in NODE_TOPICS.items()} | GLOBAL_TOPICS
     wanted = [
         [
-            f"`{topic.name}`",
+            f"`{name}`",
             topic.message.__name__,
             "yes" if topic.latched else "no",
             "sampled" if topic.sampled else "lossless",
         ]
-        for topic in table
+        for name, topic in table.items()
     ]
     assert rows("## Topics") == wanted
 

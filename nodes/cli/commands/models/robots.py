@@ -10,14 +10,28 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, parse_assignments, say, say_json, say_table, warn, working
-from sim_core.errors import did_you_mean
+from nodes.cli.terminal import (
+    AsJson,
+    InputError,
+    UnavailableError,
+    parse_assignments,
+    say,
+    say_json,
+    say_table,
+    warn,
+    working,
+)
+from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 
 Name = Annotated[
-    str, typer.Argument(help="One of `armswing robot list`, or path/to/file.py:function.", show_default=False)
+    str,
+    typer.Argument(
+        help="One of `armswing robot list`, path/to/file.py:function or path/to/robot.urdf.", show_default=False
+    ),
 ]
+EQUATION_FORMATS = ("text", "latex", "sympy", "c")
 Param = Annotated[
     list[str] | None, typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False)
 ]
@@ -63,7 +77,7 @@ def show_robot(
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.doubts import doubts
 
-    mechanism, choices = _built(name, param)
+    mechanism, choices = built(name, param)
     with working(f"deriving the constraints of {name!r}"):
         lines = doubts(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
@@ -139,7 +153,7 @@ def export_robot(
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
-    mechanism, choices = _built(name, param, as_tree=form not in FOLDERS)
+    mechanism, choices = built(name, param, as_tree=form not in FOLDERS)
     if form in FOLDERS:
         _export_folder(mechanism, form, output, target)
         return
@@ -157,6 +171,40 @@ def export_robot(
             raise InputError(f"--output {output}: {error.strerror}") from error
     for note in written.notes:
         warn(note)
+
+
+@app.command("import", epilog="Example: armswing robot import launch/examples/bench_arm.urdf")
+def import_robot(
+    file: Annotated[str, typer.Argument(help="A URDF or MJCF file: path/to/robot.urdf.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The Python file to write.", show_default="standard output"),
+    ] = None,
+    param: Param = None,
+) -> None:
+    """Write a Python file with a function that returns the robot of a model file, to be edited.
+
+    What is not read is warned of with its line. A model file can also be simulated as it is.
+    """
+    from robots.files import MODELS, is_model_file, robot_name
+    from robots.importing.source import python_source
+
+    if not is_model_file(file):
+        raise InputError(f"{file!r} is no model file; its name ends with {' or '.join(MODELS)}")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
+    mechanism, _ = built(file, param)
+    name = robot_name(file)
+    text = python_source(mechanism, name, f"The robot of {Path(file).name}, written by armswing robot import.")
+    if output is None:
+        say(text.rstrip())
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--output {output}: {error.strerror}") from error
+    counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
+    say("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
 
 
 def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) -> None:
@@ -181,8 +229,36 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
         say(str(output / name))
 
 
-def _built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
-    """The robot's mechanism, and the parameters of its builder with their defaults; as a tree in joint coordinates."""
+@app.command("equations", epilog="Example: armswing robot equations double_pendulum --format latex")
+def print_equations(
+    name: Name,
+    form: Annotated[str, typer.Option("--format", help="text, latex, sympy or c.")] = "text",
+    param: Param = None,
+) -> None:
+    """Print the equations of motion M a + J' lam = f of a robot, in the names of its description.
+
+    Small systems are simplified; of those with more than six coordinates, text and latex give sizes and structure.
+    """
+    import importlib.util
+
+    if form not in EQUATION_FORMATS:
+        raise InputError(
+            f"--format {form!r}: formats are {', '.join(EQUATION_FORMATS)}{did_you_mean(form, EQUATION_FORMATS)}"
+        )
+    if importlib.util.find_spec("sympy") is None:
+        raise UnavailableError("equations are written with SymPy: pip install 'armswing[equations]'")
+    mechanism, _ = built(name, param)
+    if mechanism.beams:
+        raise InputError(f"robot {name!r} has beams; equations are written of mechanisms of rigid bodies")
+    from robots.export.equations import written
+
+    with working(f"deriving the equations of {name!r}"):
+        text = written(mechanism, form)
+    say(text)
+
+
+def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
+    """The robot's mechanism, and {parameter of its builder: value or default}. With `as_tree`, in joint coordinates."""
     from nodes.launching.process import say_warnings_plainly
     from robots.files import is_reference
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
@@ -217,7 +293,8 @@ def _plain(mechanism: Any) -> dict[str, Any]:
                 **{"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper},
                 **{"parent": j.parent, "child": j.child, "axis": [float(component) for component in j.axis]},
             }
-            for j in mechanism.moving_joints
+            for j in mechanism.joints
+            if j.coordinates
         ],
         "actuators": [_actuator(a) for a in mechanism.actuators],
         "constraint_modes": [constraint_mode.name for constraint_mode in mechanism.constraint_modes],
@@ -274,7 +351,7 @@ def _print(robot: dict[str, Any]) -> None:
     say("\njoints")
     say_table(
         ("  name", "kind", "axis", "parent", "child", "limits"),
-        [(f"  {j['name']}", j["kind"], _axis(j["axis"]), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
+        [(f"  {j['name']}", j["kind"], _axis(j), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
     say("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
     rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
@@ -367,8 +444,11 @@ def _numbers(values: list[float]) -> str:
     return ", ".join(f"{round(value, 12) + 0.0:.10g}" for value in values)
 
 
-def _axis(axis: list[float]) -> str:
-    """Joint axis as x, y or z with a sign, else its components in the parent's frame."""
+def _axis(joint: dict[str, Any]) -> str:
+    """Joint axis as x, y or z with a sign, else its components in the parent's frame; "-" for joints without one."""
+    if joint["kind"] in ("spherical", "free"):
+        return "-"
+    axis: list[float] = joint["axis"]
     signed = {1.0: "", -1.0: "-"}
     for letter, component in zip("xyz", axis, strict=True):
         if component in signed:
@@ -377,6 +457,8 @@ def _axis(axis: list[float]) -> str:
 
 
 def _limits(joint: dict[str, Any]) -> str:
+    if joint["kind"] in ("spherical", "free"):
+        return "none"
     if joint["lower"] is None and joint["upper"] is None:
         return f"none, {joint['unit']}"
     lower, upper = (("-" if bound is None else f"{bound:g}") for bound in (joint["lower"], joint["upper"]))

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
-PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada")
+PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada", "schiehlen")
 LIBRARIES = ("matplotlib", "jinja2")
 
 

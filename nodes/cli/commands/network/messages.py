@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, say, say_json, say_table
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
 
@@ -16,9 +16,9 @@ app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing 
 def _messages() -> dict[str, Any]:
     """{name: type} of every message type that the topics carry, and of the structs inside them."""
     from nodes.messages import structs as messages
-    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+    from nodes.messages.topics import known_topics
 
-    carried = {row.message.__name__: row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()}
+    carried = {row.message.__name__: row.message for row in known_topics().values()}
     parts = (
         *(messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape),
         *(messages.SpringDescription, messages.ForceDescription, messages.GripperDescription),
@@ -29,13 +29,12 @@ def _messages() -> dict[str, Any]:
 @app.command("list", epilog="Example: armswing message list")
 def list_messages(as_json: AsJson = False) -> None:
     """List every message with its topic and description."""
-    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+    from nodes.messages.topics import known_topics
 
     topics: dict[str, str] = {}
-    for name, row in ROBOT_TOPICS.items():
+    for name, row in known_topics().items():
         kind = row.message.__name__
-        topics[kind] = f"{topics[kind]}, <robot>/{name}" if kind in topics else f"<robot>/{name}"
-    topics |= {row.message.__name__: name for name, row in GLOBAL_TOPICS.items()}
+        topics[kind] = f"{topics[kind]}, {name}" if kind in topics else name
     rows = [
         (name, topics.get(name, "part of Description"), (inspect.getdoc(kind) or "").partition("\n")[0])
         for name, kind in _messages().items()
@@ -70,13 +69,16 @@ def show_message(
         say("\n".join(f"  {line}" for line in (inspect.getdoc(Message) or "").splitlines()[2:]))
     say("")
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
-    say_table(("field", "type", "default"), [(f.name, type_text(f.type), _default(f)) for f in own])
+    say_table(("field", "type", "default"), [(f.name, type_text(f.type), default_text(f)) for f in own])
 
 
-def _default(field: Any) -> str:
+def default_text(field: Any) -> str:
+    """Default of a message's field as JSON, "required", or "absent" for a field that is not sent unless it is set."""
     import msgspec
 
     if field.required:
         return "required"
     made = field.default_factory is not msgspec.NODEFAULT
+    if field.default is msgspec.UNSET:
+        return "absent"
     return msgspec.json.encode(field.default_factory() if made else field.default).decode()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
     help="Print, measure and publish messages on topics.", epilog="Example: armswing topic list", no_args_is_help=True
@@ -131,7 +131,7 @@ def pub(
 @contextlib.contextmanager
 def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """Context that yields the clock of the topic's publisher on another host, measured meanwhile; None on this host."""
-    from nodes.cli.measures import FarClock
+    from nodes.cli.measures import RemoteClock
     from nodes.client import Client
     from nodes.transport.host_config import read_host_config
     from nodes.transport.service import CLOCK, ServiceClient
@@ -142,7 +142,7 @@ def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     if not far:
         yield None
         return
-    clock, known, over = FarClock(far[0].host), threading.Event(), threading.Event()
+    clock, known, over = RemoteClock(far[0].host), threading.Event(), threading.Event()
 
     def follow() -> None:
         with ServiceClient(far[0].endpoints["service"]) as asked:

@@ -120,29 +120,68 @@ def info(file: File, as_json: AsJson = False) -> None:
 
 def export(
     file: File,
-    csv: Annotated[Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)],
+    csv: Annotated[Path | None, typer.Option(help="Folder for one CSV file per topic.", show_default=False)] = None,
+    rerun: Annotated[Path | None, typer.Option(help="File for Rerun (.rrd).", show_default=False)] = None,
+    foxglove: Annotated[
+        Path | None, typer.Option(help="File for Foxglove with scene and transforms (.mcap).", show_default=False)
+    ] = None,
     run: RunNumber = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a recording as CSV, one file per topic, with all of its runs one after the other or with one of them."""
-    from nodes.recording.csv import export_csv
+    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove.
+
+    CSV has all of its runs one after the other, or one of them; a file for Rerun has one run.
+    """
     from nodes.recording.integrity.holes import inner
     from nodes.recording.reader import read_recording
 
+    if csv is None and rerun is None and foxglove is None:
+        raise InputError("name what to write: --csv FOLDER, --rerun FILE or --foxglove FILE")
     require_recording(file)
-    if csv.exists() and not csv.is_dir():
+    if csv is not None and csv.exists() and not csv.is_dir():
         raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
+    for option, target in (("--rerun", rerun), ("--foxglove", foxglove)):
+        _require_new_file(option, target, file)
     recording = read_recording(file, run=run)
-    written = export_csv(recording, csv)
+    if rerun is not None and recording.run is None and len(recording.runs) > 1:
+        count = len(recording.runs)
+        raise InputError(f"{str(file)!r} has {count} runs that overlap in time; choose one with --run 1 .. {count}")
+    if foxglove is not None and run is not None:
+        raise InputError("--foxglove writes all runs, as the recording has them; leave --run out")
+    written = []
+    if csv is not None:
+        from nodes.recording.csv import export_csv
+
+        written += export_csv(recording, csv)
+    if rerun is not None:
+        from nodes.bridges.rerun_file import export_rerun
+
+        export_rerun(recording, rerun)
+        written.append(rerun)
+    if foxglove is not None:
+        from nodes.bridges.foxglove_file import export_foxglove
+
+        export_foxglove(file, foxglove)
+        written.append(foxglove)
     if as_json:
         say_json([str(path) for path in written])
     else:
         for path in written:
             say(f"wrote {path}")
-        if recording.run is None and len(recording.runs) > 1:
+        if csv is not None and recording.run is None and len(recording.runs) > 1:
             say(f"{len(recording.runs)} runs one after the other, time decreases between them; --run N writes one")
     if inner(recording.holes):  # the reader's warning lists them
         raise typer.Exit(1)
+
+
+def _require_new_file(option: str, target: Path | None, source: Path) -> None:
+    """Raise InputError where a file cannot be written, or is the recording itself."""
+    if target is None:
+        return
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"{option} {str(target)!r}: expected the path of a file in a folder that exists")
+    if target.exists() and target.samefile(source):
+        raise InputError(f"{option} {str(target)!r} is the recording itself; choose another file")
 
 
 def _robot_of(file: Path) -> str:

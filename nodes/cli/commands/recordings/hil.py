@@ -1,7 +1,8 @@
-"""`armswing hil`: compares recordings of a robot, or of its emulation, with the model's prediction."""
+"""`armswing hil`: checks a robot before its first run, and compares its recordings with the model's prediction."""
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from nodes.cli.terminal import (
     AsJson,
+    Domain,
     InputError,
     UnavailableError,
     parse_assignments,
@@ -19,13 +21,14 @@ from nodes.cli.terminal import (
     say_table,
     working,
 )
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
+LEAST_FREE_GB = 0.2
 LIBRARIES = ("matplotlib", "jinja2")
 
 app = typer.Typer(
-    help="Compare hardware with the model: measured states with predicted ones.",
+    help="Check hardware, and compare it with the model: measured states with predicted ones.",
     epilog="Example: armswing hil report measured.mcap predicted.mcap",
     no_args_is_help=True,
 )
@@ -105,8 +108,7 @@ def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
     known = verdicts.Limits.__struct_fields__
     for name, value in overrides.items():
         if name not in known:
-            within = [repr(each) for each in known if each.startswith(f"{name}_")]
-            hint = f"; did you mean {' or '.join(within)}?" if within else did_you_mean(name, known)
+            hint = did_you_mean(name, known)
             raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{hint}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"--limit {name}={value}: expected a number, its unit is in the name: --limit {name}=0.3")
@@ -157,3 +159,75 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         say(f"not certain: {verdict.reason}")
     if verdict.hints.why_not:
         say(f"no hints on parameters: {verdict.hints.why_not}")
+
+
+@app.command(epilog="Example: armswing hil check launch/hil_robot.toml")
+def check(
+    file: Annotated[Path, typer.Argument(help="A launch file (TOML) with the robot's driver.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=VALUE]...", help="Values of the file's arguments.", show_default=False),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+    ] = None,
+    joint: Annotated[
+        list[str] | None,
+        typer.Option("--joint", help="A joint to move; by default all with a servo. Repeatable.", show_default=False),
+    ] = None,
+    amplitude_deg: Annotated[float, typer.Option("--amplitude-deg", help="Motion of angles, degrees.")] = 1.5,
+    amplitude_mm: Annotated[float, typer.Option("--amplitude-mm", help="Motion of lengths, mm.")] = 5.0,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a robot before its first run: every joint moves by a small amount, forth and back. KEEP CLEAR OF IT.
+
+    Starts the drivers of the launch file without its controllers, and prints a table with go or no go: joints inside
+    their limits, signs of motors and encoders, latency and jitter of the link, quality of the clock, free disk. Exit
+    code 0 for go, 1 for no go.
+    """
+    import contextlib
+    import tempfile
+
+    import msgspec
+
+    from nodes.hil_check import CheckFinding, HilCheckParams, plan_of_check, servo_joints
+    from nodes.launching.launch import launch_plan
+    from nodes.plan.files.file import load_plan
+
+    plan = load_plan(file, set_ or [], None, arguments or [])
+    if domain is not None:
+        plan.domain = domain
+    with tempfile.TemporaryDirectory(prefix="armswing") as folder:
+        findings = Path(folder) / "findings.json"
+        try:
+            params = HilCheckParams(joint or [], amplitude_deg, amplitude_mm, file=str(findings))
+            joints = servo_joints(plan, joint or [])
+            plan = plan_of_check(plan, params, len(joints))
+        except ValueError as error:
+            raise InputError(f"{file}: {error}") from None
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            summary = launch_plan(plan)
+        if not findings.is_file():
+            raise UnavailableError(f"the check did not run to its end:\n{shown.getvalue()}")
+        rows = msgspec.json.decode(findings.read_bytes(), type=list[CheckFinding])
+    rows.append(_of_disk(Path.cwd()))
+    is_go = summary.exit_code == 0 and all(row.result != "no go" for row in rows)
+    if as_json:
+        say_json({"go": is_go, "findings": rows})
+    else:
+        say_table(("what", "result", "found"), [(row.subject, row.result, row.text) for row in rows])
+        say("\ngo" if is_go else "\nno go")
+    raise typer.Exit(0 if is_go else 1)
+
+
+def _of_disk(folder: Path) -> Any:
+    """Finding on the free space of the disk that recordings are written to."""
+    import shutil
+
+    from nodes.hil_check import CheckFinding
+
+    free_gb = 1e-9 * shutil.disk_usage(folder).free
+    result = "go" if free_gb >= 1.0 else "note" if free_gb >= LEAST_FREE_GB else "no go"
+    return CheckFinding("free disk", result, f"{free_gb:.3g} GB in {folder}; a minute of recording takes some 0.05 GB")

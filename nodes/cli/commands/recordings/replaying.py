@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, parse_assignments, require_recording, say, say_json
-from sim_core.errors import did_you_mean
+from nodes.cli.terminal import AsJson, InputError, parse_assignments, require_recording, say, say_json, warn
+from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from nodes.node import Node
@@ -44,12 +44,17 @@ def replay(
             show_default="0",
         ),
     ] = None,
+    from_: Annotated[
+        float | None,
+        typer.Option("--from", help="Simulation time of the first messages compared, s.", show_default="the beginning"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Feed a recorded run to one node, without sockets, and compare its messages with the recorded ones.
 
     Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1.
-    A lockstep run is repeated turn by turn, any other in the order of the file.
+    A lockstep run is repeated turn by turn, any other in the order of the file. With --from the node continues from the
+    latest snapshot before, or starts fresh where its code or parameters are not the recorded ones.
     """
     from nodes.plan.loading import load_class
     from nodes.simulation.replay import replay as replays
@@ -61,7 +66,16 @@ def replay(
     lines, metadata = replays.read_lines(recording)
     plan = replays.plan_of(metadata, recording)
     node_plan = replays.node_of(plan, node, name, parse_assignments(param or [], "--param"))
-    outcome = replays.replay(lines, plan, node_plan, tolerances)
+    start = None
+    if from_ is not None:
+        from nodes.simulation.restart.finding import read_replay_start
+
+        if plan.sim.mode != "lockstep":
+            raise InputError(f"--from: mode {plan.sim.mode!r} has no snapshots; lockstep has")
+        start, why = read_replay_start(recording, from_, plan, node_plan)
+        if why:
+            warn(f"node {node_plan.name!r} starts fresh: {why}")
+    outcome = replays.replay(lines, plan, node_plan, tolerances, start)
     if as_json:
         say_json({"same": outcome.same, **_plain(outcome)})
     else:

@@ -1,13 +1,20 @@
-"""`armswing view`: opens the viewer on a live domain or a recording."""
+"""`armswing view`: opens the viewer on a live domain or a recording, or writes a picture or a film."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nodes.cli.commands.models.studies import Bar
 from nodes.cli.terminal import Domain, InputError, require_recording, say, warn
+
+if TYPE_CHECKING:
+    from viewer.film import Film
+
+FILMING = ("--from", "--to", "--speed", "--fps", "--size")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -16,8 +23,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def view(
-    file: Annotated[
-        Path | None, typer.Argument(help="A recording; without it, the live domain.", show_default=False)
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="A recording, or several to overlay in a window; without any, the live domain.", show_default=False
+        ),
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)] = None,
     plot: Annotated[
@@ -32,12 +42,33 @@ def view(
         int | None,
         typer.Option("--run", min=1, help="Number of the run; by default the last.", show_default=False),
     ] = None,
+    mp4: Annotated[Path | None, typer.Option("--mp4", help="Write a film and end.", show_default=False)] = None,
+    gif: Annotated[Path | None, typer.Option("--gif", help="Write a film as GIF and end.", show_default=False)] = None,
+    start: Annotated[
+        float | None, typer.Option("--from", help="First time of the film, s.", show_default="the start")
+    ] = None,
+    end: Annotated[float | None, typer.Option("--to", help="Last time of the film, s.", show_default="the end")] = None,
+    speed: Annotated[
+        float | None, typer.Option("--speed", help="Seconds of the recording per second of film.", show_default="1")
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option("--fps", help="Frames per second of the film.", show_default="30, of a GIF 15")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", help="Pixels of the film.", show_default="1280x720, of a GIF 960x540")
+    ] = None,
+    colors: Annotated[str, typer.Option("--theme", help="Colours: light or dark.")] = "light",
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
     """Show plots and a picture of the bodies."""
-    if file is not None:
-        require_recording(file)
+    film = _film(mp4, gif, files or [], png, dict(zip(FILMING, (start, end, speed, fps, size), strict=True)))
+    file, others = (files[0], files[1:]) if files else (None, [])
+    for each in files or ():
+        require_recording(each)
+    if others and (png is not None or run is not None):
+        option = "--png draws" if png is not None else "--run picks a run of"
+        raise InputError(f"{option} one recording, and {len(others) + 1} are named; a window overlays several")
     if run is not None and file is None:
         raise InputError("--run picks a run of a recording; name its file")
     if png is not None and not png.absolute().parent.is_dir():
@@ -51,16 +82,21 @@ def view(
     try:
         from viewer import app  # here: PyQt5 and pyqtgraph load when a picture is wanted
 
-        code = app.run(
-            file=str(file) if file is not None else None,
-            png=str(png) if png is not None else None,
-            domain=domain,
-            fields=plot or (),
-            plane=plane,
-            run_number=run,
-        )
+        with Bar() if film is not None else contextlib.nullcontext() as bar:
+            code = app.run(
+                file=str(file) if file is not None else None,
+                png=str(png) if png is not None else None,
+                domain=domain,
+                fields=plot or (),
+                plane=plane,
+                run_number=run,
+                others=[str(each) for each in others],
+                film=film,
+                colors=colors,
+                drawn=None if bar is None else lambda done, of: bar.show("drawing frames", done, of),
+            )
     except Exception as error:
-        if type(error).__name__ in ("ValueError", "RecordingError"):
+        if type(error).__name__ in ("ValueError", "RecordingError", "FilmError"):
             raise InputError(str(error)) from error
         if type(error).__name__ != "ViewerUnavailable":
             raise
@@ -68,5 +104,43 @@ def view(
         code = 3
     if code:
         raise typer.Exit(code)
-    if png is not None:
-        say(f"wrote {png}")
+    if png is not None or film is not None:
+        say(f"wrote {png or (film and film.path)}")
+
+
+def _film(
+    mp4: Path | None, gif: Path | None, files: list[Path], png: Path | None, options: dict[str, Any]
+) -> Film | None:
+    """The film that the options ask for; None where they ask for none. Raises InputError."""
+    asked = [(option, path) for option, path in (("--mp4", mp4), ("--gif", gif)) if path is not None]
+    if not asked:
+        if given := [name for name, value in options.items() if value is not None]:
+            raise InputError(f"{given[0]} belongs to a film; name its file with --mp4 or --gif")
+        return None
+    if len(asked) > 1 or png is not None:
+        raise InputError("--png, --mp4 and --gif write one file each; name one of them")
+    ((option, path),) = asked
+    suffix = f".{option[2:]}"
+    if path.suffix.lower() != suffix:
+        raise InputError(
+            f"{option} {str(path)!r}: name a file that ends in {suffix}, {str(path.with_suffix(suffix))!r}"
+        )
+    if not files:
+        raise InputError(f"{option} makes a film of a recording; name its file")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
+    from viewer.film import Film, parse_size
+
+    defaults = (15.0, "960x540") if option == "--gif" else (30.0, "1280x720")
+    fps, size = options["--fps"], options["--size"]
+    try:
+        return Film(
+            str(path),
+            options["--from"],
+            options["--to"],
+            1.0 if options["--speed"] is None else options["--speed"],
+            defaults[0] if fps is None else fps,
+            parse_size(defaults[1] if size is None else size),
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, parse_assignments, say, say_table
+from nodes.cli.terminal import Domain, InputError, parse_assignments, require_recording, say, say_table
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -38,8 +38,37 @@ def _print_keys(asked: bool) -> None:
     raise typer.Exit
 
 
+def _print_arguments(file: Path) -> None:
+    """Print the arguments of a launch file."""
+    from nodes.plan.files.arguments import text_of
+    from nodes.plan.files.including import arguments_of
+
+    declared = arguments_of(file)
+    if not declared:
+        say(f"{file} has no arguments; a table [args] declares them")
+    say_table(
+        ("argument", "type", "default", "allowed", "what it is"),
+        [
+            (
+                name,
+                argument.kind,
+                "required" if argument.default is None else text_of(argument.default, quoted=True),
+                argument.limits() or "-",
+                argument.help,
+            )
+            for name, argument in declared.items()
+        ],
+    )
+
+
 def launch(
     file: Annotated[Path, typer.Argument(help="A launch file (TOML).", show_default=False)],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]...", help="Values of the file's arguments; --args lists them.", show_default=False
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
@@ -56,7 +85,20 @@ def launch(
             show_default=False,
         ),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Continue the run of this lockstep recording (.mcap), at --at.", show_default=False
+        ),
+    ] = None,
+    at: Annotated[
+        float | None,
+        typer.Option("--at", help="Simulation time at which the recorded run is continued, s.", show_default=False),
+    ] = None,
     view: Annotated[bool, typer.Option("--view", help="Open the viewer, too.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Load a node's file anew when it is saved, while the launch runs.")
+    ] = False,
     domain: Domain = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the summary to this file too.", show_default=False)
@@ -64,12 +106,19 @@ def launch(
     keys: Annotated[
         bool, typer.Option("--keys", help="List every key of a launch file.", is_eager=True, callback=_print_keys)
     ] = False,
+    args: Annotated[bool, typer.Option("--args", help="List the arguments of this launch file.")] = False,
 ) -> None:
     """Start the simulation server and every node of a launch file, and print a summary at the end.
+
+    With --from the run continues a recorded one of the same plan of the simulation: nodes continue from their recorded
+    state, and those whose code or parameters changed start fresh. --duration is then the simulation time at the end.
 
     Exit code 0; 1 when a required milestone was missed or every command of a node was rejected; 2 for a bad plan; a
     failed node's own code.
     """
+    if args:
+        _print_arguments(file)
+        return
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")
     if json_file is not None and not json_file.absolute().parent.is_dir():
@@ -77,9 +126,9 @@ def launch(
 
     from nodes.launching.launch import launch_plan, process_began
     from nodes.plan.checks import check_duration
-    from nodes.plan.file import load_plan
+    from nodes.plan.files.file import load_plan
 
-    plan = load_plan(file, set_ or [], host)
+    plan = load_plan(file, set_ or [], host, arguments or [])
     if domain is not None:
         plan.domain = domain
     if duration is not None:
@@ -87,10 +136,26 @@ def launch(
         check_duration(plan, "--duration")
     if host is not None:
         _launch_host(plan, host, view, json_file)
-    summary = launch_plan(plan, view=view, began=process_began())
+    begin, notes = b"", list[str]()
+    if from_ is not None or at is not None:
+        begin, notes = _begin(plan, from_, at)
+    summary = launch_plan(plan, view=view, watch=watch, began=process_began(), begin=begin, notes=notes)
     if json_file is not None:
         json_file.write_bytes(summary.to_json() + b"\n")
     raise typer.Exit(summary.exit_code)
+
+
+def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes, list[str]]:
+    """The point of a recording at which a plan continues, encoded, and the lines to show."""
+    from nodes.simulation.restart.finding import notes, read_restart
+
+    if recording is None or at is None:
+        raise InputError("--from and --at belong together: --from run.mcap --at 5.0")
+    require_recording(recording)
+    begin = read_restart(recording, at, plan)
+    if plan.duration_s is not None and at > plan.duration_s - plan.sim.step_s / 2.0:
+        raise InputError(f"--at {at:g}: the launch ends at t = {plan.duration_s:g} s; give a later end with --duration")
+    return begin.encode(), notes(begin, recording)
 
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:

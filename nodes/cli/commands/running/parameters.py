@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, parse_value, say, say_json
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
     help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json, warn
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
+GO_BACK_S = 120.0  # longest wait for the steps from a snapshot to the time
 
 app = typer.Typer(help="Control the live simulation.", epilog="Example: armswing sim status", no_args_is_help=True)
 
@@ -129,26 +130,61 @@ def snapshot(
         say(f"wrote {file}, {file.stat().st_size} B")
 
 
-@app.command(epilog="Example: armswing sim restore upright.state")
+@app.command(epilog="Example: armswing sim restore run.mcap --at 5.0")
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file of `armswing sim snapshot`.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A file of `armswing sim snapshot`, or a lockstep recording (.mcap).", show_default=False),
+    ],
+    at: Annotated[
+        float | None,
+        typer.Option("--at", help="Simulation time in the recording, s.", show_default=False),
+    ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the simulation to the state of a snapshot."""
+    """Set the simulation to the state of a snapshot; or, with --at, simulation and nodes to a time of a recorded run.
+
+    A recording has to be of the same robot and plan of the simulation. Nodes whose code or parameters differ from the
+    recorded ones are reset.
+    """
     import msgspec
 
     if not file.is_file():
-        raise InputError(f"no snapshot {str(file)!r}")
+        raise InputError(f"no such file {str(file)!r}; 'armswing sim snapshot FILE' writes a snapshot")
     with file.open("rb") as opened:
-        if opened.read(5) == b"\x89MCAP":
-            raise InputError(f"{str(file)!r} is a recording, no snapshot; `armswing sim snapshot` writes one")
+        is_recording = opened.read(5) == b"\x89MCAP"
+    if is_recording != (at is not None):
+        what = "a recording: give a time of it with --at" if is_recording else "no recording, so it takes no --at"
+        raise InputError(f"{str(file)!r} is {what}")
+    if at is not None:
+        _go_back(file, at, domain)
+        _report(domain, as_json)
+        return
     try:
         state = msgspec.msgpack.decode(file.read_bytes())
     except msgspec.DecodeError as error:
         raise InputError(f"{str(file)!r} is no snapshot: {error}") from error
     _call(domain, "restore", state=state)
     _report(domain, as_json)
+
+
+def _go_back(file: Path, at: float, domain: int | None) -> None:
+    """Set the live launch to a time of a recorded run."""
+    from nodes.client import Client
+    from nodes.launching.joining import live_plan
+    from nodes.simulation.restart.finding import notes, read_restart
+
+    with Client(domain) as client:
+        plan = live_plan(client.domain)
+        if plan is None:
+            raise UnavailableError(
+                "the plan of the live launch cannot be read; restore it on the computer of its server"
+            )
+        begin = read_restart(file, at, plan)
+        client.call("sim", "restore", timeout_s=GO_BACK_S, recording=begin.encode())
+    for line in notes(begin, file):
+        warn(line)
 
 
 def _await_tick(client: Any, target: int) -> None:

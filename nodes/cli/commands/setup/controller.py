@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import InputError, say
-from sim_core.errors import did_you_mean
+from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
     help="Write first files of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
@@ -27,6 +27,7 @@ from armswing import Node, messages
 class {class_name}(Node):
     subscribes = {{"state": messages.RobotState}}
     publishes = {{"command": messages.JointCommand}}
+    stateless = True  # else list the attributes in which it keeps its state: state_attributes = ("name",)
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         joint: str = "{joint}"
@@ -94,13 +95,13 @@ def new_controller(
     ],
     folder: Annotated[Path, typer.Option("--folder", help="Folder to write to.")] = Path(),
     robot: Annotated[
-        str, typer.Option("--robot", help="One of `armswing robot list`, or path/to/file.py:function.")
+        str, typer.Option("--robot", help="One of `armswing robot list`, path/to/file.py:function or robot.urdf.")
     ] = "rotary_pendulum",
     joint: Annotated[
         str, typer.Option("--joint", help="Actuator that it commands.", show_default="the robot's first")
     ] = "",
 ) -> None:
-    """Write a controller of 25 lines and a launch file that runs it."""
+    """Write a controller of 26 lines and a launch file that runs it."""
     import keyword
 
     from robots.files import is_reference, located, robot_name

@@ -1,4 +1,4 @@
-"""`armswing doctor`: checks whether this computer can run simulations in real time, and what is missing on it."""
+"""`armswing doctor`: checks whether this computer can run simulations in real time, and lists missing software."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
 def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
     """Rates that a loop can hold as programs usually run, and with SCHED_FIFO."""
-    from nodes.hosting.jitter import Jitter, measure_jitter
+    from nodes.hosting.timing.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:
         return None if show is None else lambda done: show((number + done) / 2.0)

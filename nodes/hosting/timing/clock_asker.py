@@ -44,7 +44,7 @@ class _Peer:
     endpoint: str
     socket: zmq.Socket[bytes]
     number: int = 0  # number of the pending request
-    asked_ns: int = 0  # send time of the pending request, 0 for none
+    asked_ns: int | None = None  # send time of the pending request
     state_seq: int = 0
     waits: int = 0  # periods until the next request
     last: PeerClock | None = None
@@ -100,7 +100,7 @@ class ClockAsker:
             try:
                 peer.socket.send(payload, zmq.NOBLOCK)
             except zmq.Again:  # no reader at present; a later request may find one
-                peer.asked_ns = 0
+                peer.asked_ns = None
 
     def take(self, awake: Container[object]) -> Iterator[PeerClock]:
         """Completed round trips, from the sockets that polled as readable."""
@@ -120,7 +120,7 @@ class ClockAsker:
                 times = msgspec.convert(reply.result, _Times)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
-            if reply.id != peer.number or not peer.asked_ns:
+            if reply.id != peer.number or peer.asked_ns is None:
                 continue
             way_ns = (heard_ns - peer.asked_ns) - (times.answered_ns - times.received_ns)
             if 0 <= way_ns <= heard_ns - peer.asked_ns:  # otherwise a clock jumped during the round trip
@@ -137,7 +137,7 @@ class ClockAsker:
                 peer.state_seq = 1 if stepped else peer.state_seq + 1
                 peer.last = reading
                 yield reading
-            peer.asked_ns = 0
+            peer.asked_ns = None
             peer.waits = 1 if peer.state_seq < QUICK else EVERY
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class ClockAsker:
 
 
 def _contradict(a: PeerClock, b: PeerClock) -> bool:
-    """Whether no clock offset agrees with both of two consecutive round trips."""
+    """Whether no single clock offset is consistent with both of two consecutive round trips."""
     change_ns = (b.received_ns + b.answered_ns - b.asked_ns - b.heard_ns) - (
         a.received_ns + a.answered_ns - a.asked_ns - a.heard_ns
     )

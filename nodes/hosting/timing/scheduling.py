@@ -23,7 +23,7 @@ def pin(cpu: int) -> str:
 
 
 def prefer(priority: int = PRIORITY) -> str:
-    """Give this thread SCHED_FIFO, so that no ordinary thread interrupts it. Returns "", or the reason why not."""
+    """Give this thread SCHED_FIFO, so that no ordinary thread interrupts it. Returns "", or the reason for failing."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except PermissionError:

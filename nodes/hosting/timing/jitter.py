@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
-from nodes.hosting.scheduling import preferred
+from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
+from nodes.hosting.timing.scheduling import preferred
 
 PERIOD_S = 1e-3
 RATES_HZ = (1000, 500, 250, 200, 100, 50, 20, 10)
@@ -39,7 +39,7 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_hz(self) -> int | None:
-        """The highest of the usual rates that this computer sustains; None for none."""
+        """Highest loop rate, Hz, of the usual ones that this computer sustains; None for none."""
         return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
 
     @property

@@ -98,7 +98,7 @@ class Pacer:
     The spin time follows the observed lateness of sleeps, between 5 and 60 us, so that a computer that wakes fast
     spends little time spinning.
 
-    A tick that is late by less than a period leaves the deadlines as they are. For a later one, `deadline` says what
+    A tick that is late by less than a period leaves the deadlines as they are. For a later one, `deadline` decides what
     happens:
 
     skip      the missed deadlines are skipped: simulated time falls behind, and the real-time factor shows it

@@ -1,0 +1,60 @@
+"""`armswing bridge`: live topics for other programs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from nodes.cli.terminal import Domain, InputError, say
+
+app = typer.Typer(
+    help="Show a live launch in other programs.", epilog="Example: armswing bridge plotjuggler", no_args_is_help=True
+)
+Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 for a free one.")
+
+
+@app.command(epilog="Example: armswing bridge plotjuggler --port 9872")
+def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> None:
+    """All topics on one address for PlotJuggler's ZMQ Subscriber, until Ctrl-C."""
+    from nodes.bridges.plotjuggler import STEPS, PlotJugglerBridge
+
+    with _until_stopped() as stop:
+        try:
+            bridge = PlotJugglerBridge(domain, port, stop)
+        except OSError as error:
+            raise InputError(f"port {port}: {error.strerror}; choose another with --port") from None
+        say(STEPS.format(port=bridge.port))
+        bridge.run()
+    say(f"published {bridge.sent} messages; {bridge.messages.lost} were lost on the way to the bridge")
+
+
+@app.command(epilog="Example: armswing bridge foxglove --port 8765")
+def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
+    """All topics, the scene, services and parameters for Foxglove, until Ctrl-C."""
+    from nodes.bridges.foxglove_server import FoxgloveBridge
+
+    with _until_stopped() as stop:
+        try:
+            bridge = FoxgloveBridge(domain, port, stop)
+        except OSError as error:
+            raise InputError(f"port {port}: {error}; choose another with --port") from None
+        say(f"in Foxglove: Open connection, Foxglove WebSocket, ws://localhost:{bridge.port}")
+        bridge.run()
+    say(f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge")
+
+
+@contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """Context that yields an event, set at Ctrl-C and at SIGTERM."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,52 @@
+"""`armswing graph`: who publishes what to whom, of a launch file or of the live launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodes.cli.terminal import Domain, InputError, say
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command `graph`."""
+    app.command(epilog="Example: armswing graph launch/rotary_pendulum.toml --svg graph.svg")(graph)
+
+
+def graph(
+    file: Annotated[Path | None, typer.Argument(help="A launch file (TOML).", show_default=False)] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=VALUE]...", help="Values of the file's arguments.", show_default=False),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Draw the live launch instead of a file.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Write a picture to this file, too.", show_default=False)
+    ] = None,
+    domain: Domain = None,
+) -> None:
+    """Print who publishes what to whom, a line per topic."""
+    if live == (file is not None):
+        raise InputError("name a launch file, or give --live for the live launch")
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise InputError(f"--svg {str(svg)!r}: there is no folder {str(svg.absolute().parent)!r}")
+
+    from nodes.launching.graph import Member, members_of, text
+    from nodes.launching.graph import svg as picture
+
+    if file is not None:
+        from nodes.plan.files.file import load_plan
+
+        plan = load_plan(file, arguments=arguments or [])
+        title, members = plan.name, members_of(plan)
+    else:
+        from nodes.client import Client
+
+        with Client(domain) as client:
+            members = [Member(entry.name, entry.publishes, entry.subscribes) for entry in client.nodes()]
+            title = f"live launch, domain {client.domain}"
+    say(text(members))
+    if svg is not None:
+        svg.write_text(picture(members, title))

@@ -1,0 +1,41 @@
+"""`armswing estop`: stops the actuators of all robots of a launch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nodes.cli.terminal import AsJson, Domain, UnavailableError, say_json, say_table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(epilog="Example: armswing estop")(estop)
+
+
+def estop(
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the recording.")] = "emergency stop",
+    release: Annotated[bool, typer.Option("--release", help="End the stop: commands are accepted again.")] = False,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop the actuators of all robots of the launch, on whichever of its computers this is.
+
+    The simulation puts them into its safe mode, a guard stops its robot along the braking distance, and a driver
+    without a guard gets no more commands. All refuse commands until --release. Exit code 1 where one does not answer.
+    """
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        answers = client.estop(reason, release)
+    if as_json:
+        say_json(answers)
+    else:
+        done = "released" if release else "stopped"
+        rows = [(each.node, each.error or each.how or done, f"{each.ms:.1f} ms") for each in answers]
+        say_table(("node", "what", "after"), rows)
+    missing = [each.node for each in answers if each.error]
+    if missing or not answers:
+        what = ", ".join(missing) or "any node"
+        raise UnavailableError(f"{what} did not {'release' if release else 'stop'}; press the robot's own switch")

@@ -1,0 +1,81 @@
+"""Progress of a sweep: a bar with the time left on a terminal, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+LINE_EVERY_S = 20.0  # period of progress lines without a terminal
+DRAWN_EVERY_S = 0.1
+
+
+class SweepBar:
+    """Context that shows how many runs are done. It starts no thread, because workers are forked beside it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True, highlight=False)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        terminal = console.is_terminal
+        self._progress = Progress(*columns, console=console, auto_refresh=False, speed_estimate_period=600.0)
+        self._on_terminal = terminal
+        self._clock = clock
+        self._task: int | None = None
+        self._first = 0
+        self._began = self._shown = clock()
+
+    def __enter__(self) -> SweepBar:
+        if self._on_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on_terminal:
+            self._progress.refresh()
+            self._progress.stop()
+
+    def show(self, done: int, of: int) -> None:
+        """Show that `done` of `of` runs are done."""
+        now = self._clock()
+        if self._task is None:
+            self._task = int(self._progress.add_task("runs", total=of, completed=done))
+            self._first, self._began = done, now
+            if not self._on_terminal and done:
+                self._line(f"{done} of {of} runs were done before")
+        elif not self._on_terminal:
+            if now - self._shown >= LINE_EVERY_S:
+                self._shown = now
+                self._line(f"{done} of {of} runs done after {now - self._began:.0f} s{self._left(done, of, now)}")
+            return
+        if now - self._shown >= DRAWN_EVERY_S or done == of:
+            self._shown = now
+            self._progress.update(self._task, completed=done)  # type: ignore[arg-type]
+            if self._on_terminal:
+                self._progress.refresh()
+
+    def _left(self, done: int, of: int, now: float) -> str:
+        made = done - self._first
+        return f", about {(of - done) * (now - self._began) / made:.0f} s left" if made else ""
+
+    def _line(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,340 @@
+"""`armswing sweep`: runs a launch file over ranges of its keys, and writes a table with a row per run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nodes.cli.commands.models.studies import Interrupted, interruptible
+from nodes.cli.commands.sweeping.boundary import find_in
+from nodes.cli.commands.sweeping.progress import SweepBar
+from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn, working
+
+if TYPE_CHECKING:
+    from nodes.sweeps.design import Sweep
+
+LIBRARIES = ("matplotlib", "jinja2")
+EXAMPLE = (
+    "armswing sweep launch/rotary_pendulum_lockstep.toml --over sim.parameters.torque_limit=0.03:0.06:7 "
+    "--over swing_up.torque_limit=0.03,0.05 --seconds 5 -o torque"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command `sweep`."""
+    app.command(epilog=f"Example: {EXAMPLE}")(sweep)
+
+
+def sweep(
+    target: Annotated[Path, typer.Argument(help="A launch file (TOML), or the folder of a sweep.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=VALUE]...", help="Values of the file's arguments.", show_default=False),
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            help="An axis: key=FROM:TO:NUMBER, key=VALUE,VALUE,..., key=normal:MEAN:DEVIATION or "
+            "key=uniform:LOW:HIGH; keys as in --set. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Runs of each combination, with seeds of their own.")
+    ] = 1,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", help="Simulated duration of every run, s.", show_default="the file's duration_s"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="node.key=value or sim.key=value, for all runs. Repeatable.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the sweep.", show_default="FILE_sweep")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes.", show_default="one per core")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            help='Address of a Dask scheduler, such as tcp://10.0.0.5:8786; "local": processes of this computer.',
+            show_default=False,
+        ),
+    ] = None,
+    limit_s: Annotated[
+        float | None,
+        typer.Option(
+            "--limit-s",
+            help="Wall time after which a run is ended as hung, s.",
+            show_default="20 times its duration, and 60 at least",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run the lost cells again: those that did not come to their end.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, list the cells, and run none.")] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--figure",
+            help="A column of cells.csv, or pass_rate, for the page. Repeatable.",
+            show_default="the first that differ",
+        ),
+    ] = None,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Write the page with its pictures.")] = True,
+    cell: Annotated[
+        int | None,
+        typer.Option("--cell", min=0, help="Run one cell of a folder alone, and print its row.", show_default=False),
+    ] = None,
+    record: Annotated[bool, typer.Option("--record", help="With --cell: record it, as FOLDER/cell_K.mcap.")] = False,
+    find_boundary: Annotated[
+        str | None,
+        typer.Option(
+            "--find-boundary",
+            help="FIGURE=VALUE, such as pass_rate=0.9: find where it is crossed --along an axis of a folder.",
+            show_default=False,
+        ),
+    ] = None,
+    along: Annotated[
+        str | None, typer.Option("--along", help="With --find-boundary: key of an axis.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a launch file in lockstep for every combination of values, in one process per core.
+
+    FOLDER/cells.csv has one row per run, equal on every run of the sweep. The same command, or the folder alone, goes
+    on where an earlier one was stopped. Exit code 0; 1 when runs were lost (crashed, hung, diverged, an error); 2 for
+    bad input.
+    """
+    if limit_s is not None and not 0.0 < limit_s < float("inf"):
+        raise InputError(f"--limit-s {limit_s:g}: expected a positive number of seconds")
+    if dask is not None and importlib.util.find_spec("distributed") is None:
+        raise UnavailableError("--dask needs distributed: pip install 'armswing[dask]'")
+    options = Options(workers, limit_s, retry_failed, as_json, page, tuple(figure or ()), dask)
+    if record and cell is None:
+        raise InputError("--record belongs to --cell: armswing sweep FOLDER --cell 17 --record")
+    if (find_boundary is None) != (along is None):
+        raise InputError("--find-boundary and --along belong together: --find-boundary pass_rate=0.9 --along KEY")
+    if target.is_dir():
+        given = {"--over": over, "--seconds": seconds, "--set": set_, "--output": output, "--repeat": repeat > 1}
+        if extra := [*(arguments or []), *(name for name, value in given.items() if value)]:
+            raise InputError(f"{str(target)!r} is the folder of a sweep, which says this itself: leave out {extra[0]}")
+        if find_boundary is not None and along is not None:
+            find_in(target, find_boundary, along, workers, limit_s, as_json)
+        else:
+            _sweep_folder(target, cell, record, dry_run, options)
+        return
+    if find_boundary is not None:
+        raise InputError(f"--find-boundary {find_boundary}: name the folder of a sweep, not {str(target)!r}")
+    if cell is not None:
+        raise InputError(f"--cell {cell}: name the folder of the sweep, not {str(target)!r}")
+    if not over and repeat == 1:
+        raise InputError("name an axis with --over key=FROM:TO:NUMBER, or a number of runs with --repeat")
+    found = _checked(target, arguments or [], over or [], repeat, seconds, set_ or [])
+    from nodes.sweeps.engine import folder_of
+
+    _start(found, output or folder_of(target), dry_run, options)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How cells are run; none of it changes a row."""
+
+    workers: int | None
+    limit_s: float | None
+    retry: bool
+    as_json: bool
+    page: bool
+    figures: tuple[str, ...]
+    dask: str | None
+
+
+def _checked(
+    launch: Path, arguments: list[str], over: list[str], repeat: int, seconds: float | None, sets: list[str]
+) -> Sweep:
+    from nodes.sweeps.axes import parse_axis
+    from nodes.sweeps.design import make_sweep
+
+    axes = [parse_axis(text) for text in over]
+    with working("checking the launch"):
+        found, mode = make_sweep(launch, axes, repeat, seconds, arguments, sets)
+    if mode != "lockstep":
+        warn(f"{launch} has the mode {mode}; the runs of a sweep are in lockstep")
+    return found
+
+
+def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, options: Options) -> None:
+    """Go on with the sweep of a folder, or run one of its cells alone."""
+    from nodes.sweeps.design import made_again
+    from nodes.sweeps.journal import read_sweep
+
+    folder = folder.absolute()
+    sweep = read_sweep(folder)
+    if os.path.isdir(sweep.cwd):
+        os.chdir(sweep.cwd)  # relative paths of the launch are of there
+    if cell is None:
+        _start(made_again(sweep), folder, dry_run, options)
+        return
+    if cell >= sweep.cells:
+        raise InputError(f"--cell {cell}: this sweep has the cells 0 .. {sweep.cells - 1}")
+    _run_one(sweep, folder, cell, record, options)
+
+
+def _start(sweep: Sweep, folder: Path, dry_run: bool, options: Options) -> None:
+    from nodes.sweeps.journal import claim
+    from nodes.sweeps.structures import structural
+
+    if dry_run:
+        _describe(sweep, folder)
+        return
+    notes = [
+        f"{name} changed since this sweep began; finished rows are of its earlier content"
+        for name in claim(folder, sweep, accept_changes=options.retry)
+    ]
+    notes += [
+        f"{axis.key} changes what is compiled: every run compiles its own kernels, a second or more"
+        for axis in structural(sweep)
+        if axis.random
+    ]
+    for note in notes:
+        warn(f"warning: {note}")
+    _carry_out(sweep, folder, options, notes)
+
+
+def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Options) -> None:
+    """Run one cell and print its row; exit code 1 where the journal has another."""
+    from nodes.sweeps.cells import LOST, values_text
+    from nodes.sweeps.design import changed_files, default_limit_s, made_again
+    from nodes.sweeps.engine import warm_up
+    from nodes.sweeps.journal import read_rows
+    from nodes.sweeps.tables import differing, figure_names, header, line_of
+    from nodes.sweeps.workers import run_alone
+
+    for name in changed_files(sweep, made_again(sweep)):
+        warn(f"warning: {name} changed since this sweep began")
+    recording = folder / f"cell_{cell}.mcap" if record else None
+    with interruptible() as go_on, working(f"running cell {cell}, {values_text(sweep.cell(cell).values)}"):
+        warm_up(sweep)
+        row = run_alone(sweep, cell, options.limit_s or default_limit_s(sweep), go_on, recording)
+    before = read_rows(folder).get(cell)
+    names = figure_names([row] if before is None else [before, row])
+    pairs = dict(zip(header(sweep, names), line_of(sweep, row, names), strict=True))
+    if options.as_json:
+        say_json(pairs)
+    else:
+        say_table(("column", "value"), [(name, "" if value is None else str(value)) for name, value in pairs.items()])
+    if recording is not None and recording.exists():
+        (say if not options.as_json else warn)(f"wrote {recording}")
+    wrong = [] if before is None else differing(sweep, before, row)
+    if wrong:
+        warn(f"armswing: cell {cell} differs from its row of the table in {', '.join(wrong)}")
+    elif before is not None and not options.as_json:
+        say(f"the same as row {cell} of {folder / 'cells.csv'}")
+    raise typer.Exit(1 if wrong or row.result in LOST else 0)
+
+
+def _describe(sweep: Sweep, folder: Path) -> None:
+    from nodes.sweeps.cells import values_text
+    from nodes.sweeps.structures import structural
+
+    say(f"{sweep.cells} runs of {sweep.seconds:g} s each, into {folder}")
+    for axis in sweep.axes:
+        say(f"  {axis.text()}")
+    if sweep.repeat > 1:
+        say(f"  repeat: {sweep.repeat} runs of each combination")
+    for axis in structural(sweep):
+        say(f"  {axis.key} changes what is compiled: its runs are grouped, and each value compiles once")
+    for number in sorted({0, sweep.cells - 1}):
+        cell = sweep.cell(number)
+        say(f"cell {number}: {values_text({**cell.values, 'seed': cell.seed})}")
+
+
+def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
+    from nodes.sweeps.design import default_limit_s
+    from nodes.sweeps.engine import carry_out, default_workers, repeats_change_nothing
+    from nodes.sweeps.journal import Journal
+    from nodes.sweeps.tables import write_tables
+
+    with Journal(folder) as journal:
+        stopped: Interrupted | None = None
+        try:
+            with interruptible() as go_on, SweepBar() as bar:
+
+                def show(done: int, of: int) -> None:
+                    go_on()
+                    bar.show(done, of)
+
+                limit = options.limit_s or default_limit_s(sweep)
+                count = options.workers or default_workers()
+                if options.dask is None:
+                    carry_out(sweep, journal, count, limit, show, retry=options.retry)
+                else:
+                    from nodes.sweeps.cluster import carry_out_on
+
+                    carry_out_on(options.dask, count, sweep, journal, limit, show, options.retry)
+        except Interrupted as end:
+            stopped = end
+        write_tables(folder, sweep, journal.rows)
+        rows = journal.rows
+        if stopped is not None:
+            warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done, the same command goes on")
+            raise typer.Exit(128 + stopped.signal)
+        if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
+            notes.append(f"--repeat {sweep.repeat} changes nothing: no run depends on its seed")
+            warn(f"warning: {notes[-1]}")
+        pages = _write_pages(sweep, folder, rows, options, notes)
+        lost = _summarize(sweep, rows, folder, options.as_json, pages)
+    raise typer.Exit(1 if lost else 0)
+
+
+def _write_pages(sweep: Sweep, folder: Path, rows: Any, options: Options, notes: list[str]) -> list[Path]:
+    """Write the page and the JUnit file; the paths written."""
+    from nodes.sweeps.junit import write_junit
+
+    written = [path for path in [write_junit(folder, sweep, rows)] if path is not None]
+    missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
+    if options.page and missing:
+        warn(f"no page: it is drawn with {' and '.join(missing)}: pip install 'armswing[studies]'")
+    elif options.page:
+        from nodes.sweeps.page import check_figures, write_page
+
+        check_figures(rows, options.figures)
+        with working("drawing"):
+            written.append(write_page(folder, sweep, rows, options.figures, notes))
+    return written
+
+
+def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list[Path]) -> int:
+    """Print the counts of results and the first lost cells; the number of lost cells."""
+    from nodes.sweeps.cells import LOST, values_text
+
+    counts = Counter(row.result for row in rows.values())
+    cpu = sum(row.cpu_s for row in rows.values())
+    if as_json:
+        say_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
+        return sum(count for result, count in counts.items() if result in LOST)
+    from nodes.sweeps.statistics import pass_rate
+
+    say(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
+    say(f"pass rate {pass_rate(rows.values()).text()}, with its 95 % interval")
+    lost = [rows[cell] for cell in sorted(rows) if rows[cell].result in LOST]
+    shown = lost[:10]
+    say_table(
+        ("cell", "values", "result", "reason"),
+        [(str(row.cell), values_text(sweep.cell(row.cell).values), row.result, row.reason) for row in shown],
+    )
+    if len(lost) > len(shown):
+        say(f"and {len(lost) - len(shown)} more")
+    say(f"processor time of the runs: {cpu:.1f} s, {1e3 * cpu / max(len(rows), 1):.1f} ms each")
+    say(f"wrote {', '.join(map(str, [folder / 'cells.csv', *pages]))}")
+    return len(lost)

@@ -1,0 +1,199 @@
+"""Loading an edited node file anew in a running node: the new node takes over between two messages.
+
+The file is loaded and the new node started on a separate thread, while the old node goes on. Parameters, random
+numbers, the latest message of each topic that is not sampled and, where the node has one, its snapshot carry over. The
+new node begins with the old one's last commands and fades over to its own. Where it raises meanwhile, the old node
+takes over again.
+"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.hosting.wakeup import WakeupPipe
+from nodes.messages import JointCommand, Message
+from nodes.messages.topics import is_sampled
+from nodes.node import Context, Node
+from nodes.plan.loading import node_class
+from nodes.plan.tables import convert
+from nodes.transport.service import Request
+from robots.files import python_module
+
+FADE_S = 0.2  # duration of the fade, simulation time
+FIXED = ("subscribes", "publishes", "services", "rate_hz", "lossless", "has_own_clock")  # decided at a launch's start
+
+
+@dataclass
+class Loaded:
+    """A started node of the edited file, before it replaces the running one.
+
+    messages  messages of its `on_start`
+    dropped   names of parameters that its class has no more
+    """
+
+    node: Node
+    context: Context
+    messages: list[tuple[str, Message]]
+    dropped: list[str]
+
+
+def load_anew(
+    file: Path, old: Node, context: Context, planned: Mapping[str, Any], latest: Mapping[str, tuple[str, Message]]
+) -> Loaded:
+    """The node of an edited file, with the parameters of the old one; raises what its code raises, and ValueError.
+
+    planned  parameters that the launch file gives; others that have their default get that of the edited file
+    latest   {topic: (declared name, latest message)}; those of sampled topics are not delivered
+    """
+    cls = node_class(python_module(file, file.read_bytes()), type(old).__name__, str(file))
+    for name in FIXED:
+        if getattr(cls, name) != getattr(type(old), name):
+            raise ValueError(f"{cls.__name__}: `{name}` has changed, which needs a new launch")
+    params, dropped = _carried(context.params, cls.Params, planned)
+    if context.plan is not None and context.robot:
+        cls.check(params, context.plan)
+    new = copy.copy(context)
+    new.params = params
+    node = cls()
+    messages = list(node.on_start(new) or ())
+    for topic, (name, message) in latest.items():
+        if not is_sampled(topic):
+            for _ in node.on_message(name, message) or ():
+                pass
+    return Loaded(node, new, messages, dropped)
+
+
+def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """(old parameters as parameters of the new class, names of the old ones that the new class lacks)."""
+    before, names = msgspec.to_builtins(params), kind.__struct_encode_fields__
+    defaults: dict[str, Any] = {}
+    with suppress(TypeError):  # required parameters have no default
+        defaults = msgspec.to_builtins(type(params)())
+    kept = {key: value for key, value in before.items() if key in planned or value != defaults.get(key)}
+    fitting = {key: value for key, value in kept.items() if key in names}
+    return convert(fitting, kind, "params"), sorted(set(kept) - set(names))
+
+
+class Handover:
+    """The change from one node to another, from the request until the new node has faded over.
+
+    publish  publishes the messages of one call of a node
+    settled  called once with the node in charge, its context, and the error of the failed one or None
+
+    The old node answers until it has published a command c0, for at most fade_s. The new node's commands w are then
+
+        c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
+    """
+
+    def __init__(
+        self,
+        old: tuple[Node, Context],
+        new: Loaded,
+        now: float,
+        publish: Callable[[list[tuple[str, Message]]], None],
+        settled: Callable[[Node, Context, Exception | None], None],
+        fade_s: float = FADE_S,
+    ) -> None:
+        self._old, self._new = old, new
+        self._publish, self._settled = publish, settled
+        self._fade_s, self._asked_at = fade_s, now
+        self._last: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} of the old node's last commands
+        self._off: dict[str, float] = {}
+        self._began_at: float | None = None  # time of the new node's first command, s
+        self._commands = JointCommand in old[0].publishes.values()
+        self._took_over_at: float | None = None
+
+    def call(self, method: str, *args: Any, now: float) -> None:
+        """Call a method of the node in charge at simulation time `now`, s, and publish the messages that it returns."""
+        waits = self._commands and not self._last and now <= self._asked_at + self._fade_s
+        if self._took_over_at is None and not waits:
+            self._took_over_at = now
+            if self._new.messages and not self._try(lambda: self._new.messages, now):
+                return
+        if self._took_over_at is None:
+            self._publish(self._noted(list(getattr(self._old[0], method)(*args) or ())))
+        elif not self._try(lambda: list(getattr(self._new.node, method)(*args) or ()), now):
+            self._publish(list(getattr(self._old[0], method)(*args) or ()))
+        elif not self._commands or now >= self._took_over_at + self._fade_s:
+            with suppress(Exception):  # it is out of charge; it may hold threads or processes
+                list(self._old[0].on_stop() or ())
+            self._settled(self._new.node, self._new.context, None)
+
+    def _try(self, produce: Callable[[], list[tuple[str, Message]]], now: float) -> bool:
+        """Publish the messages of the new node; where its code raises, put the old node in charge again and return
+        False.
+        """
+        try:
+            self._publish([(name, self._faded(message, now)) for name, message in produce()])
+        except Exception as error:
+            self._settled(*self._old, error)
+            return False
+        return True
+
+    def _noted(self, messages: list[tuple[str, Message]]) -> list[tuple[str, Message]]:
+        for _, message in messages:
+            if isinstance(message, JointCommand):
+                self._last |= {n: (message.mode, value) for n, value in zip(message.name, message.value, strict=False)}
+        return messages
+
+    def _faded(self, message: Message, now: float) -> Message:
+        """The message to publish; the values of a command change gradually from the old node's last ones to the new
+        node's.
+        """
+        if not isinstance(message, JointCommand):
+            return message
+        if self._began_at is None:
+            self._began_at = now
+            wanted = dict(zip(message.name, message.value, strict=False))
+            self._off = {
+                n: self._last[n][1] - w for n, w in wanted.items() if self._last.get(n, ("",))[0] == message.mode
+            }
+        part = max(0.0, 1.0 - (now - self._began_at) / self._fade_s)
+        value = [w + part * self._off.get(n, 0.0) for n, w in zip(message.name, message.value, strict=False)]
+        return msgspec.structs.replace(message, value=value)
+
+
+class Reloads:
+    """Queue of `reload` requests: `begin` one; `take` those that are loaded once `wake` is set."""
+
+    def __init__(self, load: Callable[[], Loaded], wake: WakeupPipe) -> None:
+        self._load, self._wake = load, wake
+        self._done: deque[tuple[Request, Loaded | BaseException]] = deque()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reload")
+
+    def begin(self, request: Request) -> None:
+        """Start loading."""
+
+        def done(loading: Future[Loaded]) -> None:
+            if not loading.cancelled():
+                self._done.append((request, loading.exception() or loading.result()))
+                self._wake.set()
+
+        self._pool.submit(self._load).add_done_callback(done)
+
+    def take(self) -> Iterator[tuple[Request, Loaded | BaseException]]:
+        """(request, the loaded node or the error) of each request done since the previous call."""
+        while self._done:
+            yield self._done.popleft()
+
+    def close(self) -> None:
+        """Wait for the file that is being loaded, and cancel the others."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def traceback_of(error: BaseException, file: Path) -> str:
+    """Traceback from the first frame in the edited file on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((index for index, frame in enumerate(frames) if Path(frame.filename) == file), len(frames))
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[own:])] if own < len(frames) else []
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()

@@ -1,0 +1,73 @@
+"""`armswing robot map`: its picture, its numbers, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "nodes.cli", "robot", "map", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
+
+
+def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
+    """Of the single pendulum, whose measure has a closed form. [Schiehlen1993, eqs. 52, 53]"""
+    done = run(
+        tmp_path, "single_pendulum", "--over", "pivot=-2:2:12,pivot.velocity=-2:2:10", "--seconds", "60",
+        "--time-unit-s", "1", "-o", "map.png",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("120 motions of 60 s about pivot = 0: ")
+    assert done.stdout.splitlines()[1] == "wrote map.png and map.npz"
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    numbers = np.load(tmp_path / "map.npz")
+    angle, rate = np.meshgrid(numbers["axis_pivot"], numbers["axis_pivot.velocity"])
+    assert numbers["is1"].shape == (10, 12)
+    tumbles = rate**2 > 2 * (1 + np.cos(angle))
+    np.testing.assert_array_equal(numbers["goes_over"], tumbles)
+    far = np.maximum(np.sqrt(rate**2 + 2 * (1 - np.cos(angle))), np.arccos(np.clip(np.cos(angle) - rate**2 / 2, -1, 1)))
+    expected = far / np.maximum(abs(angle), abs(rate))
+    np.testing.assert_allclose(numbers["is1"][~tumbles], expected[~tumbles], atol=2e-6)
+    about = json.loads(str(numbers["about"]))
+    assert about["lanes"] == 8
+    assert about["cpu"]
+    assert not about["unstable"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.npz", "map.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--over", "pivot=-2:2"], "an axis is ROW=FROM:TO:NUMBER, such as elbow=-3:3:400"),
+        (["--over", "pivot=2:-2:5,pivot.velocity=-2:2:5"], "FROM must be below TO, and NUMBER 2 at least"),
+        (["--over", "pivot=-2:2:5"], "a map has two axes, not 1"),
+        (["--over", "pivot=-2:2:5,pivt.velocity=-2:2:5"], "did you mean 'pivot.velocity'?"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--start", "pivot=1"], "'pivot' is an axis of the map"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "map.jpg"], "its name ends in .png"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "no/map.png"], "there is no folder 'no'"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--lanes", "3"], "there are 2, 4, 8, 16, 32"),
+        (["--over", "pivot=-2:2:90000,pivot.velocity=-2:2:90000"], "a map takes 25000000 at most"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
+    done = run(tmp_path, "single_pendulum", *arguments)
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert len([text for text in done.stderr.splitlines() if text.startswith("armswing: ")]) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unstable_equilibrium_is_told(tmp_path: Path) -> None:
+    over = "pivot=-1:1:3,pivot.velocity=-1:1:3"
+    done = run(tmp_path, "single_pendulum", "--over", over, "--seconds", "1", "--near", "pivot=3.1", "--step-ms", "10")
+    assert done.returncode == 0, done.stderr
+    assert "this equilibrium is unstable" in done.stderr
+    assert "about pivot = 3.14159" in done.stdout
