@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from nodes.transport.domain import default_domain
 from nodes.transport.host_config import calls_endpoint
 from nodes.transport.registry import NodeEntry, RegistryClient
 from nodes.transport.registry_link import RegistryLink
-from nodes.transport.service import ServiceClient
+from nodes.transport.service import ServiceClient, ServiceError, ServiceTimeout
 from nodes.transport.sockets import AddressError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "NodeEntry",
     "NotLiveError",
     "Recording",
+    "Stopped",
     "TopicEntry",
     "UnknownNameError",
     "lost_messages",
@@ -44,6 +46,8 @@ __all__ = [
 
 POLL_S = 0.1
 CALL_TIMEOUT_S = 5.0
+ESTOP_S = 2.0  # longest wait for a node's answer to an emergency stop
+ESTOP_AGAIN_S = 0.25  # time after which it is called again
 
 
 class NotLiveError(ConnectionError):
@@ -63,6 +67,21 @@ class TopicEntry(msgspec.Struct, kw_only=True):
     subscribes: list[str] = []
 
 
+class Stopped(msgspec.Struct, frozen=True):
+    """A node's answer to an emergency stop.
+
+    node    name of the node
+    how     how its robot stops, such as "controlled stop"
+    ms      time from the call to the answer, after which its actuators are commanded to be safe
+    error   one line where it did not stop, "" where it did
+    """
+
+    node: str
+    how: str = ""
+    ms: float = 0.0
+    error: str = ""
+
+
 class Client:
     """A connection to one domain. A client may be shared between threads.
 
@@ -74,13 +93,14 @@ class Client:
     def __init__(self, domain: int | None = None) -> None:
         self.domain = default_domain() if domain is None else domain
         self._services: dict[str, ServiceClient] = {}
+        self._subscribers: list[Subscriber] = []
         if not _is_open(self.domain):
             raise NotLiveError(
                 f"no launch is live in domain {self.domain}; start one with 'armswing launch FILE'"
                 " or choose another with --domain"
             )
         self._registry = RegistryClient(self.domain)
-        if self._registry.site.calls:
+        if self._registry.host_config.calls:
             self._registry.timeout_s = CALL_TIMEOUT_S  # registry on another computer: first packets may be lost
 
     @property
@@ -142,21 +162,40 @@ class Client:
         caller slower than the stream loses messages, as every subscriber does.
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
+        self._subscribers.append(subscriber)
         link = RegistryLink(self.domain)
         quiet_since = time.monotonic()
         connected: list[NodeEntry] = []
         try:
             while timeout_s is None or time.monotonic() - quiet_since < timeout_s:
-                if link.nodes != connected:
+                if link.nodes is not connected:  # the link replaces its list at a change
                     connected = link.nodes
                     _follow(subscriber, connected)
-                received = subscriber.receive(POLL_S if connected else POLL_S / 10)
-                if received is not None:
-                    yield received[1], received[2]
+                for _, topic, message in subscriber.receive_batch(POLL_S if connected else POLL_S / 10):
+                    yield topic, message
                     quiet_since = time.monotonic()
         finally:
             link.close()
             subscriber.close()
+
+    def estop(self, reason: str = "", release: bool = False, timeout_s: float = ESTOP_S) -> list[Stopped]:
+        """Stop the actuators of all robots of the domain until released; or, with `release`, end the stop.
+
+        The simulation server, the drivers and the guards are called at the same time, each again until it has
+        answered. Never raises for one that does not answer: see `Stopped.error`.
+        """
+        entries = [entry for entry in self.nodes() if _moves_a_robot(entry) and "service" in entry.endpoints]
+        args = {} if release else {"reason": reason}
+        with ThreadPoolExecutor(max_workers=max(len(entries), 1), thread_name_prefix="estop") as pool:
+            calls = [
+                pool.submit(_until_answered, e, "release" if release else "estop", args, timeout_s) for e in entries
+            ]
+            return [call.result() for call in calls]
+
+    @property
+    def lost(self) -> int:
+        """Number of messages that the streams of this client have lost, by the gaps in seq."""
+        return sum(subscriber.lost for subscriber in self._subscribers)
 
     def close(self) -> None:
         """Close the connection to the registry."""
@@ -189,6 +228,32 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
             subscriber.connect(name, endpoint)
         except AddressError as error:
             subscriber.refusals.refuse(name, str(error))
+
+
+def _moves_a_robot(entry: NodeEntry) -> bool:
+    """Whether a node is a simulation server, a driver or a guard: it receives commands."""
+    if entry.name == "sim":
+        return True
+    leaves = {topic.rpartition("/")[2] for topic in entry.subscribes}
+    publishes = {topic.rpartition("/")[2] for topic in entry.publishes}
+    return ("command" in leaves and "measured_state" in publishes) or "raw_command" in leaves
+
+
+def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeout_s: float) -> Stopped:
+    """Call a node until it has answered, or the time is over."""
+    began = time.monotonic()
+    line = f"no answer within {timeout_s:g} s"
+    with ServiceClient(entry.endpoints["service"]) as client:
+        while (left_s := timeout_s - (time.monotonic() - began)) > 0.0:
+            try:
+                how = client.call(service, args, min(ESTOP_AGAIN_S, left_s))
+            except ServiceTimeout:
+                continue
+            except (ServiceError, AddressError, zmq.ZMQError) as error:
+                line = str(error)
+                break
+            return Stopped(entry.name, str(how or ""), 1e3 * (time.monotonic() - began))
+    return Stopped(entry.name, ms=1e3 * (time.monotonic() - began), error=line)
 
 
 def _is_open(domain: int) -> bool:

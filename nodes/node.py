@@ -6,15 +6,18 @@ calls its methods. Methods yield or return outgoing messages as (name, message) 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from nodes.messages import Message, PeerClock, Verdict
+from nodes.messages.plotting import PlottedValues
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from nodes.plan.launch_plan import Plan, SimPlan
@@ -39,6 +42,7 @@ class Context:
             use; a node uses no other randomness
     log     (level, line) of each `warn` and `info`, shown by the runner
     plan    the whole launch plan, shared by all nodes of the process and not to be changed; None where there is none
+    plotted values of `plot` that the runner has not published yet
     clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
             `now` is read from the node's own clock, "" where it is simulation time
     """
@@ -51,6 +55,7 @@ class Context:
     log: list[tuple[str, str]] = field(default_factory=list)
     plan: Plan | None = None
     clock: str = ""
+    plotted: PlottedValues = field(init=False, repr=False, compare=False)
 
     @property
     def robot_source(self) -> str:
@@ -70,6 +75,7 @@ class Context:
         return self.plan.sim
 
     def __post_init__(self) -> None:
+        self.plotted = PlottedValues(self.warn, self.warn)
         if isinstance(self.random, tuple):
             self._seed = list(self.__dict__.pop("random"))
 
@@ -81,6 +87,21 @@ class Context:
 
         self.random = numpy.random.default_rng(self._seed)
         return self.random
+
+    def plot(self, name: str, value: float | Sequence[float] | np.ndarray) -> None:
+        """Show a value live and in recordings under this name; callable in every method that the runner calls.
+
+        The values of one call of the node's method are published together, as `PlotValues` on the topic
+        "<robot>/<node>/plot", with the timestamp of the node's other messages: simulation time of the step. Of a name
+        that is plotted twice in one call, the later value counts.
+
+        name   1 to 80 printable characters; at most 256 names per node
+        value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are
+               gaps in plots and null in recordings
+
+        A value that does not fit is refused with a line at the launch, and the node goes on.
+        """
+        self.plotted.add(name, value)
 
     def warn(self, text: str) -> None:
         """Show the user a warning line at the launch; repeated lines are rate-limited."""
@@ -101,6 +122,10 @@ class Node:
     rate_hz        rate of `on_tick`, None for never; by simulation time in lockstep, by wall time otherwise
     lossless       whether the node must receive every message, of sampled topics too; in the modes lockstep and fast
                    the simulation waits for it
+    state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
+                   and `restore`
+    stateless      whether its messages depend on nothing but the message that it answers and its parameters, so that a
+                   recorded run restarts without a `snapshot` of it
     has_own_clock  whether the node stamps with its own clock, as hardware does; `on_tick` then gets that clock's time,
                    except in lockstep
     """
@@ -112,6 +137,8 @@ class Node:
     rate_hz: float | None = None
     lossless: ClassVar[bool] = False
     has_own_clock: ClassVar[bool] = False
+    state_attributes: ClassVar[Sequence[str]] = ()
+    stateless: ClassVar[bool] = False
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
@@ -151,7 +178,7 @@ class Node:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Whole numbers that only grow, shown in the node's status beside the runner's own counters."""
+        """Whole numbers that only grow, shown in the node's status with the runner's own counters."""
         return {}
 
     def on_start(self, context: Context) -> Outgoing:
@@ -195,6 +222,22 @@ class Node:
     def on_reset(self, time: float) -> Outgoing:
         """Called when the simulation has been set back to the simulation time `time`, seconds."""
         return None
+
+    def snapshot(self) -> Any:
+        """State of the node, for the snapshots of a recording in lockstep: all that its next messages depend on.
+
+        Called after a turn. Numbers, text, lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with
+        such attributes; the runner saves parameters, `context.random` and the latched messages. By default the
+        attributes in `state_attributes`.
+        """
+        return {name: getattr(self, name) for name in self.state_attributes}
+
+    def restore(self, state: Any) -> None:
+        """Continue from a state that `snapshot` returned, of this class and with these parameters.
+
+        Called once, after `on_start` and the latched messages, before the first turn.
+        """
+        vars(self).update(state)
 
     def on_stop(self) -> Outgoing:
         """Called once, at the end."""

@@ -99,9 +99,18 @@ class SwingPlanner(Node):
 
     def on_reset(self, time: float) -> Outgoing:
         self._supervisor = SwingSupervisor(self._planner_model, self._gait())
-        self._seen, self._grips, self._refused = -math.inf, "", 0
+        self._seen, self._grips = -math.inf, ""
+        self._refused: int | msgspec.UnsetType = msgspec.UNSET  # number of the latest late plan
         self._plans = self._rollouts = 0
         return None
+
+    def snapshot(self) -> Any:
+        counts = self._seen, self._grips, self._refused, self._plans, self._rollouts
+        return {"counts": counts, "supervisor": self._supervisor.snapshot()}
+
+    def restore(self, state: Any) -> None:
+        self._seen, self._grips, self._refused, self._plans, self._rollouts = state["counts"]
+        self._supervisor.restore(state["supervisor"])
 
     def _build_model(self, params: SwingPlannerParams) -> None:
         self._params = params
@@ -127,7 +136,7 @@ class SwingPlanner(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, SwingProgress):
-            if message.refused > self._refused:
+            if message.refused is not msgspec.UNSET and message.refused != self._refused:
                 self._refused = message.refused
                 self._supervisor.refused(message.refused)
             return None

@@ -125,8 +125,9 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("velocities", "accelerations"):
             for k, row in enumerate(getattr(self, name), start=1):
                 _check_values_of(row, f"{name} row {k}")
-        if key == "segments" and (short := [row[0] for row in rows if row[0] <= 0.0]):
-            raise ValueError(f"a segment lasts {short[0]} s; it must be above 0")
+        for k, row in enumerate(rows if key == "segments" else [], start=1):
+            if row[0] <= 0.0:
+                raise ValueError(f"segment {k} lasts {row[0]} s; it must be above 0")
 
 
 def _check_values_of(row: Sequence[float], what: str) -> None:
@@ -242,6 +243,7 @@ class Trajectory(Node):
     subscribes = {"description": Description, "state": RobotState}
     publishes = {"reference": JointReference}
     Params = TrajectoryParams
+    state_attributes = ("_published", "_origin")
 
     @classmethod
     def check(cls, params: TrajectoryParams, plan: Plan) -> None:

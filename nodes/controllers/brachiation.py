@@ -48,6 +48,10 @@ class Brachiation(Node):
     subscribes = {"state": RobotState, "swing_plan": SwingPlan, "event": Event}
     publishes = {"command": JointCommand, "swing_status": SwingProgress}
     Params = BrachiationParams
+    state_attributes = (
+        "_take_over", "_now", "_current", "_waiting", "_flying", "_progress", "_falls", "_regrips", "_misses",
+        "_missed", "_gripping", "_peak_torque", "_peak_force", "_peak_error",
+    )  # fmt: skip
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
@@ -76,6 +80,13 @@ class Brachiation(Node):
     def on_reset(self, time: float) -> Outgoing:
         self._take_over.restart(time)
         return self._begin(time)
+
+    def snapshot(self) -> Any:
+        """The attributes of the state. Of the plans the hand's path is left out, as it is not used."""
+        state = super().snapshot()
+        waiting = [msgspec.structs.replace(plan, path=[]) for plan in self._waiting]
+        current = None if self._current is None else msgspec.structs.replace(self._current, path=[])
+        return {**state, "_waiting": waiting, "_current": current}
 
     def _begin(self, time: float) -> Outgoing:
         self._now = time
@@ -147,7 +158,7 @@ class Brachiation(Node):
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
         progress, self._flying, self._current, self._waiting = self._progress, False, None, []
         self._regrips += not ahead
-        self._progress = msgspec.structs.replace(progress, plan=0, hand_overs=progress.hand_overs + ahead)
+        self._progress = msgspec.structs.replace(progress, plan=msgspec.UNSET, hand_overs=progress.hand_overs + ahead)
 
     def _activate_due_plan(self) -> bool:
         due = [plan for plan in self._waiting if plan.start <= self._now + SAME_INSTANT]

@@ -41,7 +41,8 @@ def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float
     """Array of n values, from n or from one for all. ValueError, one line, for another number or a value too small."""
     array = np.array(list(values) * n if len(values) == 1 else list(values), dtype=float)
     if array.shape != (n,) or not np.all(array >= least) or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} is {list(values)}; it takes one number of at least {least:g} {unit} for all, or {n}")
+        takes = f"one number of at least {least:g} {unit} for all, or {n} such numbers, one per joint"
+        raise ValueError(f"{name} is {list(values)}; it takes {takes}")
     return array
 
 
@@ -59,7 +60,7 @@ class ModelOfRobot:
         chosen = with_joint_coordinates(name, {**given, **params.parameters})
         self.mechanism: Mechanism = build(name, **chosen)
         name, moving = self.mechanism.name, self.mechanism.moving_joints
-        if self.mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in moving):
+        if self.mechanism.coordinates != "joint" or not self.mechanism.has_single_coordinates:
             raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")
         self.names = [joint.name for joint in moving]
         driven = {actuator.joint: actuator for actuator in self.mechanism.actuators if actuator.joint}
@@ -92,6 +93,7 @@ class ModelController(Node, ABC):
     publishes = {"command": JointCommand}
     services = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
     Params: ClassVar[type[ModelParams]] = ModelParams
+    state_attributes = ("_take_over", "_given", "_targets", "_error", "_holds")
     _expected: ExpectedJoints
 
     @classmethod
@@ -108,7 +110,7 @@ class ModelController(Node, ABC):
 
     @abstractmethod
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
-        """Efforts of all joints of the model for these target positions, velocities and accelerations of them."""
+        """Efforts of all joints of the model for target positions, velocities and accelerations of all its joints."""
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context

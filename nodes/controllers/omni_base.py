@@ -48,6 +48,10 @@ class OmniBase(Node):
     subscribes = {"state": RobotState, "cmd_vel": Twist, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand, "encoders": Encoders}
     Params = OmniBaseParams
+    state_attributes = (
+        "_time", "_cmd_vel", "_cmd_vel_at", "_twist", "_place", "_angles", "_counted", "_commanded", "_commanded_at",
+        "_targets", "_error", "_take_over", "_warned_limited",
+    )  # fmt: skip
 
     @classmethod
     def check(cls, params: OmniBaseParams, plan: Plan) -> None:

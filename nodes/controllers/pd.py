@@ -44,6 +44,7 @@ class JointPD(Node):
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
     Params = JointPDParams
+    state_attributes = ("_take_over", "_reference")
 
     @classmethod
     def commands(cls, params: JointPDParams, plan: Plan) -> Collection[str] | None:

@@ -35,6 +35,7 @@ class JointPosition(Node):
     subscribes = {"description": Description, "state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
     Params = JointPositionParams
+    state_attributes = ("_take_over", "_given", "_targets", "_held", "_error")
 
     @classmethod
     def check(cls, params: JointPositionParams, plan: Plan) -> None:

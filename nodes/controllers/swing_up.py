@@ -131,6 +131,7 @@ class SwingUp(Node):
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
     Params = SwingUpParams
+    state_attributes = ("_balancing", "_set_point", "_reference", "_reference_time", "_time", "_take_over")
 
     def on_start(self, context: Context) -> Outgoing:
         self._expected = ExpectedJoints(context, ("arm", "pendulum"))

@@ -18,7 +18,7 @@ import zmq
 
 from nodes.messages import Message, RobotState
 from nodes.messages.codec import decode
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import Plan, save_plan
 from nodes.simulation.server import SimServer
 from nodes.transport.domain import domain_folder
@@ -27,7 +27,8 @@ from nodes.transport.service import ServiceClient
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 
-DOMAIN = 7
+# one domain for each process that runs tests: registries of other hosts take TCP ports by their domain
+DOMAIN = 7 + 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 NODES = '''
 from nodes.node import Node
 from nodes.messages import JointCommand, Message, JointReference, RobotState

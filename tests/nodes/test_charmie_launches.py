@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.messages import JointReference, Twist
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import Composition, compose
 

@@ -16,7 +16,7 @@ from nodes.hil.emulation.plant import Plant
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.simulation.compose import compose

@@ -13,7 +13,7 @@ from nodes.hil.report.reading import read_case
 from nodes.hil_compare import HilCompare
 from nodes.messages import Description, JointDescription, Residual, RobotState
 from nodes.node import Context
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import read_recording

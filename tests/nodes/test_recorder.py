@@ -13,7 +13,7 @@ import pytest
 import nodes.recorder
 from nodes.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.node import Context, Node
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar

@@ -22,7 +22,7 @@ from nodes.hil.emulation.odometry import BoardClock, Odometry, difference
 from nodes.hil.emulation.serial_line import Line, line_time
 from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.node import Context, Node
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.serial_board import SerialBoard
@@ -139,7 +139,7 @@ def test_numbers_that_went_round_differ_as_if_they_had_not(before: int, change: 
 def test_the_boards_clock_is_known_to_the_quickest_frame(late: list[float], apart: float) -> None:
     clock = BoardClock(0.03)
     late[7] = 0.0
-    stamps = [clock.ours(0.05 * k, 0.05 * k + apart + 0.03 + each) for k, each in enumerate(late)]
+    stamps = [clock.to_local(0.05 * k, 0.05 * k + apart + 0.03 + each) for k, each in enumerate(late)]
     assert stamps[7:] == pytest.approx([0.05 * k + apart for k in range(7, 30)])
 
 

@@ -25,7 +25,7 @@ def least_torque(mechanism: Mechanism) -> float:
 
 
 def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.inf) -> None:
-    """Raise ValueError for a torque_limit below what holds the lighter arm out horizontally, or above `most`.
+    """Raise ValueError for a torque_limit, N m, above `most` or too small to hold the lighter arm out horizontally.
 
     most  limit of the motor, N m
     """
@@ -37,8 +37,8 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
         )
     if torque_limit > most:
         raise ValueError(
-            f"torque_limit is {torque_limit:g} N m; the elbow's motor has {most:g} N m, of which {rounded_up(least)} "
-            "N m hold an arm out level"
+            f"torque_limit is {torque_limit:g} N m; it must be in {rounded_up(least)} .. {most:g} N m, from the torque "
+            "that holds an arm out level to the limit of the elbow's motor"
         )
 
 
@@ -88,13 +88,16 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
 
 
 def check_line(model: Mechanism, robot: Mechanism) -> None:
-    """Raise ValueError for a model with another line than the robot's: cable or bars, and the bars' positions.
+    """Raise ValueError where model and robot have different lines: cable or bars, or other positions of the bars.
 
     Tension and other properties of a cable that cannot be seen may differ.
     """
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
-        raise ValueError(f"the model swings along {lines[0]}, and the robot along {lines[1]}")
+        raise ValueError(
+            f"the model swings along {lines[0]}, and the robot along {lines[1]}; both must agree: "
+            "set sim.parameters.line, and leave it out here"
+        )
     if model.beams:
         return
     for name in ("spacing", "bars"):
@@ -107,7 +110,7 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
 
 
 def check_room(mechanism: Mechanism, step: float) -> None:
-    """Raise ValueError for a line that ends before the first step."""
+    """Raise ValueError for a line (cable or bars) that is too short for one step."""
     given, end = mechanism.parameters, end_of_line(mechanism)
     front = given["start_x"] + (given["spacing"] if mechanism.start == "both" else 0.0)
     if front + step > end:

@@ -76,6 +76,14 @@ class LineEstimate:
         """Tension divided by the model's tension."""
         return float(self._x[-1])
 
+    def snapshot(self) -> tuple[np.ndarray, np.ndarray]:
+        """The estimate and its covariance."""
+        return self._x, self._P
+
+    def restore(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        """Continue from a result of `snapshot`."""
+        self._x, self._P = state
+
     def _rest(self, scale: float, hands: list[HandOnLine]) -> np.ndarray:
         load = self._weight + sum((hand.force * self.model.shape(hand.x) for hand in hands), 0.0 * self._weight)
         return np.asarray(load / self._stiffness(scale))
@@ -122,7 +130,7 @@ class LineEstimate:
         self._P = 0.5 * (P + P.T)
 
     def struck(self, x: float, impulse: float) -> None:
-        """Add the uncertainty of an impact at x: an unknown impulse of about this size, N s, on the line."""
+        """Add the uncertainty of an impact on the line at x: an unknown impulse of about this size, N s."""
         n, N = self.model.n, self.model.shape(x)
         self._P[n:-1, n:-1] += impulse**2 * np.outer(N, N)
 

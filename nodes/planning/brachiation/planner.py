@@ -98,7 +98,7 @@ def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
 
 
 def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
-    """Path of the elbow from `start` (angle, rate, acceleration) to rest; `unknowns` as in Plan."""
+    """Path of the elbow from `start` (angle, rate, acceleration) to rest, from the `unknowns` as in Plan."""
     final, duration, even, odd = (float(value) for value in unknowns)
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
     gap = final - position - rate - bend

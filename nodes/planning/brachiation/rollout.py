@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """Torque of the trunk's motor, N m, from the trunk's angle to the vertical and its rate."""
+    """Torque of the trunk's motor, N m, that lets the trunk hang: from its angle to the vertical and its rate."""
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
     return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
@@ -176,6 +177,16 @@ class Roller:
         self._advance(1e-6, 1e-6, DRIVEN, np.zeros(N_POWERS), 1.0, 0.0)
         self.coast(1e-6, 1e-6)
         over_limit(self.torque, 1, 1.0)
+
+    def snapshot(self) -> list[Any]:
+        """Forces and tensions of the model; its coordinates are set before each rollout."""
+        return [self.tau, [float(parameters[place]) for place, parameters, _ in self._tensions]]
+
+    def restore(self, state: list[Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self.tau[:] = state[0]
+        for (place, parameters, _), tension in zip(self._tensions, state[1], strict=True):
+            parameters[place] = tension
 
     def set_tension(self, scale: float) -> None:
         """Set the line's tension to `scale` times the model's; 1 at first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ LONGEST_LEAD = 1.0  # s, longest lead of the first plan of a swing
 OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after its end, a swing counts as missed; s between attempts while no plan is good
 STRIKE = 20.0  # N s, typical impulse of a grip on the line
 SAME_INSTANT = 1e-6  # s
+STATE = ("_seen", "_gripped_since", "_next_plan", "_made", "_first_lead", "none_good", "nearest")  # attributes
 LONGEST_GAP = 0.05  # s, longest prediction step of the line estimate
 
 
@@ -67,7 +69,7 @@ class Measured:
     trunk_torque: float = 0.0
 
     def hand(self, name: str) -> Hand:
-        """The hand "a" or "b"."""
+        """Position and velocity of hand "a" or "b"."""
         return self.hands[HANDS.index(name)]
 
 
@@ -156,6 +158,28 @@ class SwingSupervisor:
         """The estimate of the cable; None on bars or before the first measurement."""
         return self._line
 
+    def snapshot(self) -> dict[str, Any]:
+        """All data that the next plans depend on. Of earlier plans only the paths, without torques and poses."""
+        empty = np.zeros(0)
+        swings = [replace(swing, plan=replace(swing.plan, torque=empty, poses=empty)) for swing in self._swings]
+        return {
+            "attributes": {name: getattr(self, name) for name in STATE},
+            "swings": swings,
+            "line": None if self._line is None else self._line.snapshot(),
+            "rollers": {hand: roller.snapshot() for hand, roller in self._rollers.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        vars(self).update(state["attributes"])
+        self._swings = state["swings"]
+        self._line = None
+        if (cable := self._planner_model.cable) is not None and state["line"] is not None:
+            self._line = LineEstimate(cable, self._planner_model.gravity, [], self._planner_model.grip_width)
+            self._line.restore(state["line"])
+        for hand, roller in self._rollers.items():
+            roller.restore(state["rollers"][hand])
+
     def see(self, measured: Measured) -> None:
         """Take a measurement and update the estimate of the line."""
         before = self._seen
@@ -191,7 +215,7 @@ class SwingSupervisor:
     # -- plans
 
     def _from_both_hands(self, measured: Measured) -> Swing | None:
-        """A swing from the grip of both hands, of the hand behind."""
+        """Plan a swing of the rear hand, with both hands gripping at its start."""
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
             return None
@@ -212,7 +236,7 @@ class SwingSupervisor:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """The rest of the present swing, planned anew from the measured state."""
+        """Plan the rest of the present swing again, from the measured state."""
         start = measured.time + self.gait.lead
         ours = [swing for swing in self._swings if swing.hand == measured.grips]
         begun = [swing for swing in ours if swing.start <= measured.time + SAME_INSTANT]
@@ -239,7 +263,8 @@ class SwingSupervisor:
             roller.roll(path.powers, path.duration, end, self.gait.rollout_step, share)
 
     def _from_one_hand(self, measured: Measured) -> Swing | None:
-        """A swing from one gripping hand, elbow at rest: forward where the other hand is behind, else backward.
+        """Plan a swing with one gripping hand and the elbow at rest: forward where the other hand is behind, else
+        backward.
 
         None while no good plan is found: the robot swings on, and the planner tries again later.
         """
@@ -282,7 +307,7 @@ class SwingSupervisor:
         return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
-        """The best plan from the most promising of many first guesses.
+        """The best plan of several that start from the most promising of many first guesses.
 
         sense  1 for a forward swing, -1 for a backward swing
         """
@@ -374,7 +399,7 @@ class SwingSupervisor:
 
 
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """The first `size` of slide, drop, pitch, elbow, trunk as seen from the gripping hand, and their rates.
+    """Coordinates slide, drop, pitch, elbow, trunk (the first `size`) relative to the gripping hand, and their rates.
 
     The trunk's angle is chosen within half a turn of hanging.
     """

@@ -1,0 +1,33 @@
+"""A recording as an MCAP file for Foxglove, with the scene, transforms and joint states in Foxglove's own schemas."""
+
+from __future__ import annotations
+
+import os
+
+import foxglove
+from foxglove import Channel, Context
+
+from nodes.bridges.foxglove_channels import FoxgloveChannels
+from nodes.recording.reader import RecordingFile
+
+
+def export_foxglove(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
+    """Write the recording `source` to `target` with everything that the bridge adds; returns the number of messages.
+
+    Messages of a user's own types are copied as JSON without a schema. Log times are those of the recording.
+    """
+    context = Context()
+    channels = FoxgloveChannels(context)
+    others: dict[str, Channel] = {}
+    count = 0
+    with foxglove.open_mcap(os.fspath(target), allow_overwrite=True, context=context):
+        for recorded in RecordingFile(source):
+            count += 1
+            message = recorded.message()
+            if message is not None:
+                channels.log(recorded.topic, message, recorded.time_ns / 1e9)
+                continue
+            if recorded.topic not in others:
+                others[recorded.topic] = Channel(f"/{recorded.topic}", message_encoding="json", context=context)
+            others[recorded.topic].log(recorded.payload, log_time=recorded.time_ns)
+    return count

@@ -1,0 +1,182 @@
+"""Bridge to Foxglove: a live launch as a WebSocket server, with services and parameters that steer it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import foxglove
+import msgspec
+from foxglove import Capability, Context, Parameter, Schema, Service, ServiceSchema, StatusLevel
+from foxglove.websocket import ChannelView, MessageSchema, ServerListener, ServiceRequest, WebSocketServer
+from foxglove.websocket import Client as Peer
+
+from nodes.bridges.foxglove_channels import FoxgloveChannels
+from nodes.bridges.live import LiveMessages
+from nodes.client import Client
+from nodes.messages import Event, RobotState
+from nodes.transport.registry import RegistryError
+from nodes.transport.service import ServiceError, ServiceTimeout
+
+PORT = 8765  # the one that Foxglove suggests
+BACKLOG = 65_536  # messages queued for a client that is slow; older ones are dropped
+CLOCK_S = 0.01  # simulation time is sent to the clients at most this often
+UNREACHABLE = (ServiceError, ServiceTimeout, RegistryError, LookupError, ConnectionError, ValueError)
+ARGUMENTS = {"step": {"n": {"type": "integer"}}, "speed": {"x": {"type": "number"}}}
+SERVICES = ("pause", "resume", "step", "reset", "speed", "snapshot", "restore")
+
+
+class Steering(ServerListener):
+    """What a client of the bridge asks for, on the SDK's threads: parameters, services, and latched messages.
+
+    subscribed  topics that clients have subscribed to since `take_subscribed`
+    """
+
+    def __init__(self) -> None:
+        self.client: Client | None = None
+        self.server: WebSocketServer | None = None
+        self._guard = threading.Lock()
+        self._subscribed: set[str] = set()
+        self._snapshot: Any = None
+
+    def take_subscribed(self) -> set[str]:
+        """Topics subscribed to since the last call."""
+        with self._guard:
+            found, self._subscribed = self._subscribed, set()
+        return found
+
+    def on_subscribe(self, client: Peer, channel: ChannelView) -> None:
+        """Note the topic."""
+        with self._guard:
+            self._subscribed.add(channel.topic)
+
+    def on_get_parameters(self, client: Peer, param_names: list[str], request_id: str | None = None) -> list[Parameter]:
+        """The parameters of the simulation and of every node, as "node.key"; of `param_names` where some are given."""
+        found = self.parameters()
+        wanted = param_names or list(found)
+        return [Parameter(name, value=found[name]) for name in wanted if name in found]
+
+    def on_set_parameters(
+        self, client: Peer, parameters: list[Parameter], request_id: str | None = None
+    ) -> list[Parameter]:
+        """Set parameters; the client gets their present values back, and a warning where one was refused."""
+        for parameter in parameters:
+            node, _, key = parameter.name.partition(".")
+            try:
+                changed: dict[str, Any] = {key: parameter.get_value()}
+                self._launch().call(node, "set_parameters", **changed)
+            except UNREACHABLE as error:
+                self._warn(f"{parameter.name}: {error}")
+        return self.on_get_parameters(client, [parameter.name for parameter in parameters])
+
+    def parameters(self) -> dict[str, Any]:
+        """{"node.key": value} of the live launch; {} without one."""
+        found: dict[str, Any] = {}
+        try:
+            client = self._launch()
+            for entry in client.nodes():
+                values = client.call(entry.name, "get_parameters")
+                found |= {f"{entry.name}.{key}": value for key, value in values.items() if value is not None}
+        except UNREACHABLE as error:
+            self._warn(str(error))
+        return found
+
+    def call(self, request: ServiceRequest) -> bytes:
+        """Response of a service of the simulation, as JSON. An exception is the refusal that the client gets."""
+        name = request.service_name.rpartition("/")[2]
+        args = msgspec.json.decode(request.payload or b"{}", type=dict)
+        if name == "restore":
+            if self._snapshot is None:
+                raise ValueError("restore: there is no snapshot yet; take one with /sim/snapshot")
+            args = {"state": self._snapshot}
+        result = self._launch().call("sim", name, **args)
+        if name == "snapshot":  # kept here: a state is too long for a panel
+            self._snapshot, result = result, None
+        return msgspec.json.encode({"time": self._launch().sim_status()["time"], "result": result})
+
+    def _launch(self) -> Client:
+        if self.client is None:
+            raise ConnectionError("no launch is live")
+        return self.client
+
+    def _warn(self, line: str) -> None:
+        if self.server is not None:
+            self.server.publish_status(line, StatusLevel.Warning)
+
+
+class FoxgloveBridge:
+    """Serves a live launch to Foxglove on ws://127.0.0.1:port until `stop` is set.
+
+    port      0: a free one
+    messages  the live messages, with their numbers received and lost
+
+    Raises OSError where the port cannot be used.
+    """
+
+    def __init__(self, domain: int | None, port: int, stop: threading.Event) -> None:
+        self.messages = LiveMessages(domain, stop, self._begin)
+        self._context = Context()
+        self.channels = FoxgloveChannels(self._context)
+        self._steering = Steering()
+        try:
+            self._server = foxglove.start_server(
+                name="armswing",
+                host="127.0.0.1",
+                port=port,
+                capabilities=[Capability.Services, Capability.Parameters, Capability.Time],
+                server_listener=self._steering,
+                supported_encodings=["json"],
+                services=[_service(name, self._steering) for name in SERVICES],
+                context=self._context,
+                message_backlog_size=BACKLOG,
+            )
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+        self._steering.server = self._server
+        self.port = self._server.port
+        self._time = self._told = -1.0
+
+    def run(self) -> None:
+        """Serve until `stop` is set."""
+        try:
+            for topic, message, time_s in self.messages:
+                if isinstance(message, RobotState) and not message.clock:
+                    self._advance(time_s)
+                self.channels.log(topic, message, time_s)
+                if topics := self._steering.take_subscribed():
+                    self.channels.repeat(topics)
+                if isinstance(message, Event) and message.kind == "set":
+                    self._changed(message)
+        finally:
+            self._server.stop()
+
+    def _begin(self, client: Client) -> None:
+        self._steering.client = client
+
+    def _advance(self, time_s: float) -> None:
+        """Send the clients the simulation time, and a new session where it has gone back."""
+        if time_s < self._time:
+            self._server.clear_session()
+            self._told = -1.0
+        if time_s >= self._told + CLOCK_S:
+            self._server.broadcast_time(round(time_s * 1e9))
+            self._told = time_s
+        self._time = time_s
+
+    def _changed(self, event: Event) -> None:
+        value = msgspec.json.decode(event.new)
+        self._server.publish_parameter_values([Parameter(f"{event.node}.{event.key}", value=value)])
+
+
+def _service(name: str, steering: Steering) -> Service:
+    def schema(what: str, properties: dict[str, Any]) -> MessageSchema:
+        data = msgspec.json.encode({"type": "object", "properties": properties})
+        return MessageSchema(
+            encoding="json", schema=Schema(name=f"armswing.{name}_{what}", encoding="jsonschema", data=data)
+        )
+
+    answer = {"time": {"type": "number"}}
+    form = ServiceSchema(
+        f"armswing.{name}", request=schema("request", ARGUMENTS.get(name, {})), response=schema("response", answer)
+    )
+    return Service(f"/sim/{name}", schema=form, handler=steering.call)

@@ -1,0 +1,65 @@
+"""The messages of a live launch for a bridge to another program: waits for a launch, and for the next one after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from nodes.client import Client, NotLiveError
+from nodes.messages import JointCommand, Message, RobotState
+from nodes.transport.domain import default_domain
+from nodes.transport.registry import RegistryError
+
+QUIET_S = 0.5  # without a message for this long, the launch may have ended
+RETRY_S = 0.5
+
+
+class LiveMessages:
+    """Messages of every topic of a domain, launch after launch, with the simulation time of each.
+
+    on_launch  called with a client of each launch before its first message
+    stop       set when the iteration shall end
+    received   number of messages so far
+    """
+
+    def __init__(
+        self, domain: int | None, stop: threading.Event, on_launch: Callable[[Client], None] = lambda client: None
+    ) -> None:
+        self.domain = default_domain() if domain is None else domain
+        self.stop = stop
+        self.received = 0
+        self._lost_before = 0
+        self._client: Client | None = None
+        self._on_launch = on_launch
+        self._time = 0.0  # s of simulation time, of the latest state
+
+    @property
+    def lost(self) -> int:
+        """Number of messages lost on the way here, by the gaps in seq."""
+        return self._lost_before + (0 if self._client is None else self._client.lost)
+
+    def __iter__(self) -> Iterator[tuple[str, Message, float]]:
+        """(topic, message, simulation time in s); a message stamped by another clock has the latest state's time."""
+        while not self.stop.is_set():
+            try:
+                with Client(self.domain) as client:
+                    self._client = client
+                    self._on_launch(client)
+                    yield from self._of_launch(client)
+            except (NotLiveError, RegistryError, OSError):
+                pass
+            finally:
+                if self._client is not None:
+                    self._lost_before, self._client = self.lost, None
+            self.stop.wait(RETRY_S)
+
+    def _of_launch(self, client: Client) -> Iterator[tuple[str, Message, float]]:
+        while client.is_live and not self.stop.is_set():
+            for topic, message in client.stream(timeout_s=QUIET_S):
+                self.received += 1
+                has_own_clock = isinstance(message, RobotState | JointCommand) and bool(message.clock)
+                if isinstance(message, RobotState) and not has_own_clock:
+                    self._time = message.timestamp
+                yield topic, message, self._time if has_own_clock else message.timestamp
+                if self.stop.is_set():
+                    return

@@ -1,0 +1,58 @@
+"""Picture of a map over starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodes.pages.style import INK, VERMILION, say_empty, settings
+
+MOST = 99.0  # percentile of the measure at which the colours end
+
+
+def draw_state_map(path: Path, title: str, labels: tuple[str, str], axes: list[Any], is1: Any, over: Any) -> None:
+    """Write a PNG of IS1 over two axes; motions that go over are in one dark colour, diverged ones in another.
+
+    axes  values of the columns and of the rows
+    is1   (rows, columns), nan: diverged
+    over  (rows, columns), whether an angle goes over
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    with settings():
+        figure = Figure(figsize=(7.4, 6.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis = figure.subplots()
+        axis.set(xlabel=labels[0], ylabel=labels[1], title=title)
+        axis.grid(visible=False)
+        edges = [_edges(values) for values in axes]
+        lost = np.isnan(is1)
+        marks = [(over & ~lost, INK, "an angle goes over"), (lost, VERMILION, "diverged")]
+        kept = np.ma.masked_where(over | lost, is1)
+        if kept.count():
+            most = max(1.0 + 1e-9, float(np.percentile(kept.compressed(), MOST)))
+            drawn = axis.pcolormesh(*edges, kept, cmap="viridis_r", vmin=1.0, vmax=most, rasterized=True)
+            extend = "max" if kept.max() > most else "neither"
+            figure.colorbar(drawn, ax=axis, extend=extend, label="largest distance from the equilibrium / start's (1)")
+        elif not any(mask.any() for mask, _, _ in marks):
+            say_empty(axis, "no motion")
+        for mask, color, _ in marks:
+            if mask.any():
+                shown = np.ma.masked_where(~mask, np.ones(mask.shape))
+                axis.pcolormesh(*edges, shown, cmap=ListedColormap([color]), rasterized=True)
+        patches = [Patch(color=color, label=label) for mask, color, label in marks if mask.any()]
+        if patches:
+            figure.legend(handles=patches, loc="outside lower center", ncols=2)
+        with mpl.rc_context({"svg.hashsalt": "armswing"}):
+            figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+
+
+def _edges(values: Any) -> Any:
+    half = (values[1] - values[0]) / 2
+    return np.concatenate([values - half, [values[-1] + half]])
