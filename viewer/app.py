@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -14,12 +15,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from viewer import palette
 from viewer.availability import ViewerUnavailable, require_qt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nodes.recording.reader import Recording
     from viewer.data.signals import Signals
-    from viewer.qt.window import Window
+    from viewer.film import Film
+    from viewer.window.main import MainWindow
+    from viewer.window.source import Source
 
 __all__ = ["ViewerUnavailable", "main", "run"]
 
@@ -35,6 +41,10 @@ def run(
     fields: Sequence[str] = (),
     plane: str = "auto",
     run_number: int | None = None,
+    others: Sequence[str] = (),
+    film: Film | None = None,
+    drawn: Callable[[int, int], None] | None = None,
+    colors: str = "light",
 ) -> int:
     """Show the recording `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0), and return the exit code.
 
@@ -43,43 +53,96 @@ def run(
                 default ones
     plane       viewing plane of the bodies: auto, xy, xz, yz or space
     run_number  number of the run in the file, from 1; None for the last
+    others      further recordings, overlaid in the window or film
+    film        film to write instead of opening a window
+    drawn       called with the number of the film's frames so far and of all
+    colors      theme, "light" or "dark"
 
     Where Qt cannot run, matplotlib draws the picture and stderr says why. Raises ViewerUnavailable when a window cannot
     be opened or when neither Qt nor matplotlib is available, and ValueError for a bad recording, field or plane.
     """
+    _limit_threads()
+    palette.use(colors)
     try:
-        require_qt(window=png is None)
+        require_qt(window=png is None and film is None)
+        if film is not None and importlib.util.find_spec("imageio_ffmpeg") is None:
+            raise ViewerUnavailable("a film needs imageio-ffmpeg: pip install 'armswing[film]'")
         application = _application()
     except ViewerUnavailable as error:
         if png is None:
             raise
         return _run_without_qt(file, png, domain, fields, plane, run_number, str(error))
-    window = _window(file, domain, fields, plane, run_number)
     with _interrupts(application) as interrupted:
-        return _show(application, window, png, interrupted)
+        if png is not None:
+            return _picture(png, file, domain, fields, plane, run_number, interrupted)
+        window = _main_window(file, domain, fields, plane, run_number, others)
+        if film is not None:
+            return _film(window, film, drawn, interrupted)
+        return _show(application, window, interrupted)
 
 
-def _show(application: Any, window: Window, png: str | None, interrupted: threading.Event) -> int:
-    """Open the window, or write its picture to `png`, and return the exit code."""
+def _show(application: Any, window: MainWindow, interrupted: threading.Event) -> int:
+    """Open the window and return the exit code."""
     try:
-        if png is None:
-            window.show()
-            code = int(application.exec())
-            return INTERRUPTED if interrupted.is_set() else code
-        if window.feed is not None:
-            _gather(application, window, interrupted)
-        if interrupted.is_set():
-            return INTERRUPTED
+        window.show()
+        code = int(application.exec())
+        return INTERRUPTED if interrupted.is_set() else code
+    finally:
+        window.close()
+
+
+def _picture(
+    png: str,
+    file: str | None,
+    domain: int | None,
+    fields: Sequence[str],
+    plane: str,
+    run_number: int | None,
+    interrupted: threading.Event,
+) -> int:
+    """Write a picture and return the exit code."""
+    from viewer.panels import choose_fields
+    from viewer.qt.window import StillWindow
+    from viewer.scene.projection import check_plane
+
+    check_plane(plane)
+    if file is None:
+        choose_fields(fields)
+        signals, subtitle, waiting = _listen(domain, interrupted.is_set)
+    else:
+        signals, subtitle, waiting = _read(file, fields, run_number)
+    if interrupted.is_set():
+        return INTERRUPTED
+    window = StillWindow(signals, subtitle, waiting, fields, plane)
+    try:
         window.save_picture(png)
-        if window.signals.states == 0:
-            print(f"armswing: {png} shows no motion: {window.empty.text()}", file=sys.stderr)
-            return 1
     except OSError as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 1
     finally:
         window.close()
+    if signals.states == 0:
+        print(f"armswing: {png} shows no motion: {waiting}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _film(
+    window: MainWindow, film: Film, drawn: Callable[[int, int], None] | None, interrupted: threading.Event
+) -> int:
+    """Write a film and return the exit code."""
+    from viewer.window.film import write_film
+
+    try:
+        if window.signals.states == 0:
+            raise ValueError(window.page.empty.text())
+        written = write_film(window, film, drawn or (lambda _done, _of: None), interrupted.is_set)
+    except OSError as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 1
+    finally:
+        window.close()
+    return 0 if written else INTERRUPTED
 
 
 @contextlib.contextmanager
@@ -111,15 +174,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plot", nargs="+", default=(), metavar="FIELD", help="what to plot, e.g. position outputs")
     parser.add_argument("--run", type=int, help="which run of the recording (default: the last)")
     parser.add_argument("--plane", default="auto", help="auto, xy, xz, yz or space")
+    parser.add_argument("--theme", default="light", help="light or dark")
     given = parser.parse_args(arguments)
     try:
-        return run(given.file, given.png, given.domain, given.plot, given.plane, given.run)
+        return run(given.file, given.png, given.domain, given.plot, given.plane, given.run, colors=given.theme)
     except ViewerUnavailable as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 3
     except ValueError as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 2
+
+
+def _limit_threads() -> None:
+    """Keep numpy's linear algebra on one thread: its arrays are small here, and waiting threads cost a core's time."""
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _application() -> Any:
@@ -133,33 +203,74 @@ def _application() -> Any:
     if not QtGui.QFontDatabase().families():
         raise ViewerUnavailable("the viewer finds no font: apt-get install -y fonts-dejavu-core")
     application.setFont(theme.font(9.5))
-    theme.configure()
+    theme.use(palette.theme)
     return application
 
 
-def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
+def _main_window(
+    file: str | None,
+    domain: int | None,
+    fields: Sequence[str],
+    plane: str,
+    run_number: int | None,
+    others: Sequence[str] = (),
+) -> MainWindow:
     from viewer.data.live import LiveFeed
     from viewer.data.signals import Signals
+    from viewer.data.topics import LiveStore
     from viewer.panels import choose_fields
-    from viewer.qt.window import Window
     from viewer.scene.projection import check_plane
+    from viewer.window.main import MainWindow
+    from viewer.window.source import Source
 
     check_plane(plane)
     if file is None:
         choose_fields(fields)
         feed = LiveFeed(domain)
-        return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
-    signals, subtitle, waiting = _read(file, fields, run_number)
-    return Window(signals, subtitle, waiting, None, fields, plane)
+        live = Source("live", Signals(), LiveStore())
+        return MainWindow([live], f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
+    first, subtitle, waiting = _source(file, fields, run_number)
+    sources, subtitles = [first], [subtitle]
+    for other in others:
+        source, subtitle, missing = _source(other, (), None)
+        if source.signals.states == 0:
+            raise ValueError(missing)
+        if source.signals.robot != first.signals.robot:
+            raise ValueError(
+                f"{other} is a recording of robot {source.signals.robot!r}, {file} of {first.signals.robot!r}; "
+                "recordings of one robot are overlaid"
+            )
+        sources.append(source)
+        subtitles.append(subtitle)
+    if len({source.label for source in sources}) < len(sources):
+        for source, path in zip(sources, (file, *others), strict=True):
+            source.label = path
+    return MainWindow(sources, "; ".join(subtitles), waiting, None, fields, plane)
+
+
+def _source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
+    """A recording for the window, its subtitle, and the text for one without robot state."""
+    from nodes.recording.reader import read_recording
+    from viewer.data.topics import RecordedStore
+    from viewer.window.source import Source
+
+    recording = read_recording(file, run=-1 if run_number is None else run_number)
+    signals, subtitle, waiting = _describe(file, recording, fields)
+    return Source(Path(file).name, signals, RecordedStore(recording, signals), path=file), subtitle, waiting
 
 
 def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
     """Signals of a recording, its subtitle, and the text that replaces the plots where it holds no robot state."""
     from nodes.recording.reader import read_recording
+
+    return _describe(file, read_recording(file, run=-1 if run_number is None else run_number), fields)
+
+
+def _describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Signals, str, str]:
+    """Signals of a recording that was read, its subtitle, and the text for one without robot state."""
     from viewer.data.signals import diverged_text, from_recording
     from viewer.panels import check_curves, choose_fields
 
-    recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
     chosen = choose_fields(fields, signals)
     if signals.states:
@@ -206,21 +317,21 @@ def _run_without_qt(
     return 0
 
 
-def _listen(domain: int | None) -> tuple[Signals, str, str]:
+def _listen(domain: int | None, is_stopped: Callable[[], bool] = lambda: False) -> tuple[Signals, str, str]:
     """Signals of a live domain, its subtitle and its waiting text, recorded for GATHER_S after the first state."""
     from viewer.data.live import LiveFeed
-    from viewer.data.signals import Signals
+    from viewer.data.signals import Signals, diverged_text
 
     feed, signals = LiveFeed(domain), Signals()
     deadline, first = time.monotonic() + FIRST_STATE_S, True
     try:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not is_stopped():
             for topic, message in feed.take():
                 signals.take(topic, message)
             if first and signals.states:
                 first, deadline = False, time.monotonic() + GATHER_S
             time.sleep(0.01)
-        return signals, f"live, domain {feed.domain}", feed.waiting
+        return signals, f"live, domain {feed.domain}{diverged_text(signals)}", feed.waiting
     finally:
         feed.close()
 
@@ -245,16 +356,3 @@ def _length(signals: Any) -> str:
     series = signals.series.get("energy")
     span = float(series.times[-1] - series.times[0]) if series is not None and len(series.times) else 0.0
     return f"{span:.2f} s"
-
-
-def _gather(application: Any, window: Window, interrupted: threading.Event) -> None:
-    """Process Qt events until the first state has arrived, and for GATHER_S after it; the window's timer reads the
-    feed."""
-    deadline = time.monotonic() + FIRST_STATE_S
-    first: float | None = None
-    while time.monotonic() < deadline and not interrupted.is_set():
-        application.processEvents()
-        if first is None and window.signals.states:
-            first = time.monotonic()
-            deadline = first + GATHER_S
-        time.sleep(0.01)

@@ -1,5 +1,7 @@
-"""Colours as text, independent of Qt: dark ink on white, curve colours distinct for colour-blind readers and in
-print."""
+"""Colours as text, independent of Qt, on a light or a dark ground; curve colours are distinct for colour-blind readers.
+
+Modules read them as `palette.INK` at the time of drawing, because `use` changes them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,19 @@ import colorsys
 import re
 from collections.abc import Sequence
 
-INK = "#1c2430"
-MUTED = "#5c6773"
-FAINT = "#d5dae0"
-PAPER = "#ffffff"
-PANEL = "#f5f7f9"
-ACCENT = "#0b62a8"
-ALARM = "#c4161c"
+THEMES: dict[str, dict[str, str]] = {
+    "light": {
+        **{"INK": "#1c2430", "MUTED": "#5c6773", "FAINT": "#d5dae0", "PAPER": "#ffffff", "PANEL": "#f5f7f9"},
+        **{"ACCENT": "#0b62a8", "ALARM": "#c4161c", "FORCE": "#c4161c", "LINE": "#37424e", "OVERLAY": "#1f5fd0"},
+    },
+    "dark": {
+        **{"INK": "#e6eaf0", "MUTED": "#9aa5b1", "FAINT": "#3a434e", "PAPER": "#171b21", "PANEL": "#232932"},
+        **{"ACCENT": "#4aa3e8", "ALARM": "#ff6b6b", "FORCE": "#ff6b6b", "LINE": "#aeb9c5", "OVERLAY": "#7aa7ff"},
+    },
+}
+DIMMEST = 0.52  # least lightness, 0 .. 1, of curves and bodies on a dark ground
+INK, MUTED, FAINT, PAPER, PANEL, ACCENT, ALARM, FORCE, LINE, OVERLAY = THEMES["light"].values()
+theme = "light"
 GOLDEN = 0.6180339887498949  # turns between successive hues: each new hue falls into a wide gap between earlier ones
 CURVES = (
     *("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d"),
@@ -30,7 +38,7 @@ DASHES: tuple[tuple[str, list[float]], ...] = (
     ("━┉", [7.0, 2.0, 1.2, 2.0]),
 )
 # colours of things other than bodies
-LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1f5fd0", "#c4161c"
+STILL, SPRING = "#8b95a1", "#7a4a12"
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 AXIS_COLORS = ("#b3261e", "#1b7a3d", "#0b62a8")  # x red, y green, z blue, as is usual in robotics
 CHANGES = {"grip": "#00845f", "release": "#d55e00", "fall": "#c4161c"}
@@ -43,12 +51,36 @@ NAMED = {  # the colour names of HTML 4
 }
 
 
+def use(name: str) -> None:
+    """Draw in the colours of one of THEMES from now on. Raises ValueError for another name."""
+    global theme
+    check_theme(name)
+    theme = name
+    globals().update(THEMES[name])
+
+
+def check_theme(name: str) -> None:
+    """Raise ValueError for a name that is not in THEMES."""
+    if name not in THEMES:
+        raise ValueError(f"theme {name!r} is unknown; choose one of {', '.join(THEMES)}")
+
+
+def visible(color: str) -> str:
+    """Colour #rrggbb that is seen on the present ground: on a dark one, lightened where it is dark."""
+    if theme == "light":
+        return color
+    hue, light, saturation = colorsys.rgb_to_hls(*(int(color[place : place + 2], 16) / 255.0 for place in (1, 3, 5)))
+    if light >= DIMMEST:
+        return color
+    return _hex([255.0 * part for part in colorsys.hls_to_rgb(hue, DIMMEST + 0.25 * light, saturation)])
+
+
 def curve_color(index: int) -> str:
     """Colour of the curve with this index in a plot, different for every index."""
     if index < len(CURVES):
-        return CURVES[index]
+        return visible(CURVES[index])
     hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
-    return _hex([255.0 * part for part in colorsys.hsv_to_rgb(hue, 0.85, light)])
+    return visible(_hex([255.0 * part for part in colorsys.hsv_to_rgb(hue, 0.85, light)]))
 
 
 def curve_dash(index: int) -> tuple[str, list[float]]:
@@ -60,7 +92,7 @@ def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
     """Colour of each kind of constraint-mode change (time, kind), in the order of first occurrence."""
     kinds = list(dict.fromkeys(kind for _, kind in changes))
     others = [kind for kind in kinds if kind not in CHANGES]
-    return {k: CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)] for k in kinds}
+    return {k: visible(CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)]) for k in kinds}
 
 
 def solid_color(index: int, wanted: str = "") -> str:
@@ -69,7 +101,7 @@ def solid_color(index: int, wanted: str = "") -> str:
     wanted = NAMED.get(wanted.lower(), wanted.lower())
     if re.fullmatch("#[0-9a-f]{3}", wanted):
         wanted = "#" + "".join(2 * digit for digit in wanted[1:])
-    return wanted if re.fullmatch("#[0-9a-f]{6}", wanted) else BODIES[index % len(BODIES)]
+    return visible(wanted if re.fullmatch("#[0-9a-f]{6}", wanted) else BODIES[index % len(BODIES)])
 
 
 def darker(color: str, percent: float) -> str:

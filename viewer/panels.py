@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import groupby
 
 import numpy as np
 
+from sim_core.support.suggestion import did_you_mean
 from viewer.data.series import Series
 from viewer.data.signals import DERIVED, Signals
 
@@ -85,8 +85,7 @@ def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tupl
         name, _, curve = asked.partition(".")
         if name not in known:
             curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
-            near = curves[:1] or get_close_matches(name, known, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
+            meant = did_you_mean(name, curves) or did_you_mean(name, known)
             raise ValueError(
                 f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one, as "
                 f"outputs.{name}"
@@ -106,8 +105,7 @@ def check_curves(fields: Sequence[Field], signals: Signals) -> None:
         series = series_of(field, signals)
         labels = () if series is None else series.labels
         if field.curve and field.curve not in labels:
-            near = get_close_matches(field.curve, labels, 1)
-            meant = f"; did you mean '{field.name}.{near[0]}'?" if near else ""
+            meant = did_you_mean(f"{field.name}.{field.curve}", [f"{field.name}.{label}" for label in labels])
             there = ", ".join(labels) or "none"
             raise ValueError(f"no curve {field.curve!r} in {field.name!r} to plot{meant}; its curves are {there}")
 
@@ -203,7 +201,7 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
 
 
 def _of_joint(effort: str) -> str:
-    """Position unit of an actuator that drives no joint, by the unit of its effort."""
+    """Position unit of an actuator that drives no joint: rad for an effort in N m, else m."""
     return "m" if effort == "N" else "rad"
 
 

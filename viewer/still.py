@@ -106,11 +106,12 @@ class _Page:
         y: float,
         text: str,
         size: float,
-        color: str = palette.INK,
+        color: str | None = None,
         weight: str = "normal",
         align: str = "left",
     ) -> None:
         """Write a line of text whose top is at y."""
+        color = palette.INK if color is None else color
         self._figure.text(
             x / WIDTH, y / HEIGHT, text, size=size, color=color, weight=weight, ha=align, va="top", family=FONT
         )

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -45,13 +44,11 @@ def two_runs(tmp_path: Path) -> Path:
     ("number", "states", "which"), [(None, 20, "run 2 of 2 (reset)"), (1, 50, "run 1 of 2"), (2, 20, "run 2 of 2")]
 )
 def test_the_last_run_is_shown_unless_another_is_asked_for(
-    number: int | None, states: int, which: str, two_runs: Path, qtbot: Any
+    number: int | None, states: int, which: str, two_runs: Path
 ) -> None:
-    window = app._window(str(two_runs), None, (), "auto", number)
-    qtbot.addWidget(window)
-    assert window.signals.states == states
-    assert which in window.subtitle.text()
-    window.close()
+    signals, subtitle, _ = app._read(str(two_runs), (), number)
+    assert signals.states == states
+    assert which in subtitle
 
 
 def test_a_run_that_is_not_there_is_refused(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

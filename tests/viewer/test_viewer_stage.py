@@ -187,10 +187,10 @@ def test_overlays_are_dashed_and_lines_are_not() -> None:
 
 
 def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(ape: Path, qtbot: Any) -> None:
-    from viewer.qt.window import Window
+    from viewer.qt.window import StillWindow
 
     signals = from_recording(read_recording(ape))
-    window = Window(signals, "", "")
+    window = StillWindow(signals, "", "")
     qtbot.addWidget(window)
     picture = window.picture
     assert picture.wide
@@ -200,6 +200,7 @@ def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(a
     planned = signals.overlay.last
     assert planned is not None
     assert left < planned.lines[0][-1, 0] < right  # where the plan leads to
+    picture.show(signals, signals.time, 0.0, ghosts=False)
     behind, ((over, _),) = picture._bodies._around
     assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
     assert len(over) == 4  # a cross where the plan ends, shaft and head of a force: the rear hand bears nothing
@@ -229,7 +230,7 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
 ) -> None:
     from pyqtgraph.Qt import QtGui
 
-    from viewer.qt.window import Window
+    from viewer.qt.window import StillWindow
 
     signals = Signals()
     for topic, message in brachiating(2.0):
@@ -237,7 +238,7 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
             block = Shape(kind="box", size=[0.1, 0.1, 0.1], position=[2.4, 0.0, 0.3], color="#00ff00")
             message.ground.append(block)
         signals.take(topic, message)
-    window = Window(signals, "", "")
+    window = StillWindow(signals, "", "")
     qtbot.addWidget(window)
     window.save_picture(tmp_path / "ape.png")
     image = QtGui.QImage(str(tmp_path / "ape.png")).convertToFormat(QtGui.QImage.Format.Format_RGB888)

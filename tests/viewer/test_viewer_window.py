@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from pyqtgraph.Qt import QtGui
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.qt.titles import compose, table
-from viewer.qt.window import Window
+from viewer.qt.window import StillWindow
 
 
 @pytest.fixture
@@ -33,8 +32,8 @@ def open_window(qtbot: Any) -> Iterator[Any]:
     """Open a window on a recording; closed at the end."""
     windows = []
 
-    def open_it(path: Path, **options: Any) -> Window:
-        window = Window(from_recording(read_recording(path)), path.name, "nothing to show", None, **options)
+    def open_it(path: Path, **options: Any) -> StillWindow:
+        window = StillWindow(from_recording(read_recording(path)), path.name, "nothing to show", **options)
         windows.append(window)
         qtbot.addWidget(window)
         return window
@@ -87,9 +86,6 @@ def test_the_same_recording_gives_the_same_picture(spatial: Path, open_window: A
 
 def test_earlier_poses_are_drawn_in_a_picture(spatial: Path, open_window: Any) -> None:
     window = open_window(spatial)
-    assert len(window.picture._bodies._layers) == 1
-    window._still = True
-    window.refresh()
     assert len(window.picture._bodies._layers) > 8
 
 
@@ -140,7 +136,7 @@ def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any) -> N
     for tick in range(3):
         values = [float(tick)] * 21
         signals.take("it/state", RobotState(timestamp=0.1 * tick, name=names, position=values, velocity=values))
-    window = Window(signals, "", "")
+    window = StillWindow(signals, "", "")
     qtbot.addWidget(window)
     assert [window.key.text().count(f">{name}<") for name in names] == [1] * 21
     pens = [curve.opts["pen"].color().name() for curve in window.grid.plots[0]._curves.values()]
@@ -150,110 +146,14 @@ def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any) -> N
     window.close()
 
 
-def test_the_slider_moves_the_picture_and_the_marks(spatial: Path, open_window: Any) -> None:
-    window = open_window(spatial)
-    last = window.picture._bodies._layers[-1][0][0].corners
-    window.slider.setValue(2500)
-    assert window.clock.text() == "t = 0.75 s"
-    assert not np.allclose(window.picture._bodies._layers[-1][0][0].corners, last)
-    assert window.grid.plots[0].cursor.value() == pytest.approx(0.7475, abs=0.01)
-
-
-def test_playing_goes_on_to_the_end_and_stops(spatial: Path, open_window: Any, qtbot: Any) -> None:
-    window = open_window(spatial)
-    window.slider.setValue(9000)
-    window.play.click()
-    assert window.play.text() == "Pause"
-    qtbot.waitUntil(lambda: window.play.text() == "Play", timeout=10_000)
-    assert window.slider.value() == 10_000
-
-
-class PublisherConnection:
-    """A live feed that says what it is given."""
-
-    waiting = "waiting for a state ..."
-
-    def __init__(self) -> None:
-        self.coming: list[Any] = []
-
-    def take(self) -> list[Any]:
-        taken, self.coming = self.coming, []
-        return taken
-
-    def close(self) -> None:
-        self.coming = []
-
-
-def test_a_live_window_waits_then_follows(said_in_space: list[Any], qtbot: Any) -> None:
-    feed = PublisherConnection()
-    window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
-    qtbot.addWidget(window)
-    assert window.stack.currentWidget() is window.empty
-    qtbot.waitUntil(lambda: window.empty.text() == feed.waiting, timeout=10_000)
-    feed.coming = said_in_space[:400]
-    qtbot.waitUntil(lambda: window.stack.currentWidget() is not window.empty, timeout=10_000)
-    feed.coming = said_in_space[400:]
-    qtbot.waitUntil(lambda: window.clock.text() == "t = 2.99 s", timeout=10_000)
-    assert window.title.text() == "swing"
-    window.close()
-
-
-def live_window(qtbot: Any) -> tuple[Window, PublisherConnection]:
-    feed = PublisherConnection()
-    window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
-    qtbot.addWidget(window)
-    window._timer.stop()  # frames come when a test asks for them
-    return window, feed
-
-
-def say(window: Window, feed: PublisherConnection, *said: Any) -> None:
-    feed.coming = list(said)
-    window._on_frame()
-
-
-def test_a_live_window_says_how_the_launch_is(said_in_space: list[Any], qtbot: Any, monkeypatch: Any) -> None:
-    window, feed = live_window(qtbot)
-    say(window, feed, *said_in_space[:40], ("status", Status(node="sim", state="paused")))
-    assert window.subtitle.text() == "live: sim paused"
-    monkeypatch.setattr("viewer.qt.window.SILENT_S", -1.0)
-    say(window, feed)
-    assert re.fullmatch(r"live: no message for \d+ s, the launch has ended", window.subtitle.text())
-    say(window, feed, ("cart/state", RobotState(timestamp=0.5, name=["x"], position=[1.0])))
-    assert (window.title.text(), window.clock.text()) == ("cart", "t = 0.50 s")
-
-
 def test_bodies_without_a_description_are_said_to_be_unknown(said_in_space: list[Any], qtbot: Any) -> None:
-    window, feed = live_window(qtbot)
-    say(window, feed, *said_in_space[1:40])
+    signals = Signals()
+    for topic, message in said_in_space[1:40]:
+        signals.take(topic, message)
+    window = StillWindow(signals, "live", "")
+    qtbot.addWidget(window)
     assert "no description of the robot was received" in window.caption.text()
     assert not window.picture.plot.getAxis("left").isVisible()
-
-
-def test_a_robot_that_leaves_its_picture_is_soon_whole_again(said_in_space: list[Any], qtbot: Any) -> None:
-    window, feed = live_window(qtbot)
-    window.show()
-    say(window, feed, *said_in_space[:4])
-    qtbot.waitUntil(lambda: not window.picture.outgrown, timeout=10_000)  # once Qt has laid it out
-    say(window, feed, *said_in_space[4:400])
-    assert window.picture.outgrown
-    for place in range(6):
-        say(window, feed, *said_in_space[400 + 3 * place : 403 + 3 * place])
-    assert not window.picture.outgrown
-    window.close()
-
-
-def test_the_decades_written_on_a_live_axis_follow_its_range(qtbot: Any) -> None:
-    window, feed = live_window(qtbot)
-    window.show()
-    written: list[list[str]] = []
-    for tick, violation in enumerate((1e-15, 1e-14, 1e-4, 1e-3)):
-        say(window, feed, ("a/state", RobotState(timestamp=0.1 * tick, phi=violation)))
-        axis = next(plot for plot in window.grid.plots if plot.field.name == "phi").plot.getAxis("left")
-        axis.drawPicture = lambda painter, frame, ticks, texts: written.append([text for _, _, text in texts])
-        window.grab()
-    assert written[0] == ["10⁻¹⁵"]
-    assert (written[-1][0], written[-1][-1]) == ("10⁻¹⁵", "10⁻³")
-    window.close()
 
 
 def test_a_stream_with_nan_and_without_poses_is_drawn(tmp_path: Path, open_window: Any) -> None:

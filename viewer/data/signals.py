@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -108,14 +108,7 @@ class Signals:
         if outputs is None or description is None:
             return None
         columns = {label: outputs.values[:, place] for place, label in enumerate(outputs.labels)}
-        found: dict[str, Floats] = {}
-        for part in description.forces if field == "force" else description.holds:
-            if part.outputs and all(name in columns for name in part.outputs):
-                values = np.stack([columns[name] for name in part.outputs], axis=1)
-                if isinstance(part, GripperDescription):
-                    found[part.name] = np.asarray((values > 0.5).sum(axis=1) * (FULL / len(part.outputs)))
-                elif len(part.axes) == 3 * len(part.outputs):
-                    found[part.name] = np.linalg.norm(values @ np.reshape(part.axes, (-1, 3)), axis=1)
+        found = derived_columns(description, field, columns)
         return Whole(tuple(found), outputs.times, np.stack(list(found.values()), axis=1)) if found else None
 
     def _take_state(self, state: RobotState) -> None:
@@ -151,6 +144,19 @@ class Signals:
         self.poses.append(poses.timestamp, row)
 
 
+def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Values of a field of DERIVED by the name of its force or gripper, from the outputs' columns by name."""
+    found: dict[str, Floats] = {}
+    for part in description.forces if field == "force" else description.holds:
+        if part.outputs and all(name in columns for name in part.outputs):
+            values = np.stack([columns[name] for name in part.outputs], axis=1)
+            if isinstance(part, GripperDescription):
+                found[part.name] = np.asarray((values > 0.5).sum(axis=1) * (FULL / len(part.outputs)))
+            elif len(part.axes) == 3 * len(part.outputs):
+                found[part.name] = np.linalg.norm(values @ np.reshape(part.axes, (-1, 3)), axis=1)
+    return found
+
+
 def from_recording(recording: Recording) -> Signals:
     """Signals of the first robot whose states were recorded; for a recording without states only the description."""
     signals = Signals()
@@ -163,7 +169,7 @@ def from_recording(recording: Recording) -> Signals:
     times = columns["timestamp"].astype(np.float64)
     signals.time = float(times[-1])
     signals.states = len(times)
-    signals.holes = _holes(recording, state, times)
+    signals.holes = holes_of(recording, state, times)
     names = [str(name) for name in columns["name"][0]] if columns["name"].ndim == 2 else []
     for field in VECTORS:
         if columns[field].ndim == 2:
@@ -190,7 +196,7 @@ def from_recording(recording: Recording) -> Signals:
     return signals
 
 
-def _holes(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
+def holes_of(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
     """(start, end) of the recording's gaps in this topic, in s, that lie between states of the run shown."""
     found = []
     for hole in recording.holes:
@@ -206,7 +212,7 @@ def _add_reference(signals: Signals, recording: Recording) -> None:
     columns = recording.get(f"{signals.robot}/reference")
     if columns is not None and columns["position"].ndim == 2 and columns["name"].ndim == 2:
         names = [str(name) for name in columns["name"][0]]
-        held = _holes(recording, f"{signals.robot}/reference", columns["timestamp"])
+        held = holes_of(recording, f"{signals.robot}/reference", columns["timestamp"])
         signals.series["reference"] = Whole(names, *interrupted(columns["timestamp"], columns["position"], held))
 
 

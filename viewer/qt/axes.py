@@ -12,14 +12,18 @@ from viewer.scene.scene import nice_step
 
 
 class PlainAxis(pg.AxisItem):
-    """An axis in the unit that its label names, drawn in muted colours."""
+    """An axis in muted colours whose numbers are always in the unit of its label, without an SI prefix."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
-        self.setPen(theme.FAINT)
-        self.setTextPen(theme.MUTED)
+        self.restyle()
         self.setTickFont(theme.font(8.5))
         self.setTickDensity(0.6)  # density of numbers while no spacing is set
+
+    def restyle(self) -> None:
+        """Take the colours of the theme in use."""
+        self.setPen(theme.FAINT)
+        self.setTextPen(theme.MUTED)
 
     def name(self, text: str) -> None:
         """Set the axis label, which includes the unit."""

@@ -21,9 +21,14 @@ class GroundPlane:
     def __init__(self, plot: Any) -> None:
         self.plot = plot
         self._items: list[Any] = []
+        self._fits = True
 
-    def draw(self, view: View, gravity: Floats, cloud: Floats) -> str:
-        """Draw the background of a view around the points `cloud` (k, 3); returns a sentence that names the view."""
+    def draw(self, view: View, gravity: Floats, cloud: Floats, fit: bool = True) -> str:
+        """Draw the background of a view around the points `cloud` (k, 3); returns a sentence that names the view.
+
+        fit  whether to set the plot's limits to the points, too
+        """
+        self._fits = fit
         for item in self._items:
             self.plot.removeItem(item)
         self._items = []
@@ -65,4 +70,5 @@ class GroundPlane:
             self._items.append(text)
 
     def _fit(self, points: Floats) -> None:
-        self.plot.setRange(QtCore.QRectF(*limits(points)), padding=0.0)
+        if self._fits:
+            self.plot.setRange(QtCore.QRectF(*limits(points)), padding=0.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -19,6 +21,7 @@ from viewer.scene.bodies import Outline
 from viewer.scene.scene import Key, Label, Layer, Scene
 
 RING = 2.0  # pixels, the width of a hollow ball's ring
+EDGE, FAST_EDGE = 1.2, 1.0  # pixels; Qt strokes a line of at most 1 pixel in less than half the time
 LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its label
 
 
@@ -31,7 +34,8 @@ class BodiesItem(pg.GraphicsObject):
         self._around: tuple[list[Layer], list[Layer]] = ([], [])
         self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
-        self.present = QtCore.QRectF()  # bounds of the last layer
+        self.edge = EDGE  # pixels, width of the edges of surfaces
+        self._present: Any = None
 
     def show_layers(
         self, layers: list[Layer], paths: list[tuple[Floats, Any]], behind: list[Layer], over: list[Layer]
@@ -39,16 +43,22 @@ class BodiesItem(pg.GraphicsObject):
         """Replace all layers and paths."""
         self.prepareGeometryChange()
         self._layers, self._paths, self._around = layers, paths, (behind, over)
-        everything = [*behind, *layers, *over]
-        corners = [outline.corners for outlines, _ in everything for outline in outlines if len(outline.corners)]
-        corners += [points[np.isfinite(points).all(axis=1)] for points, _ in paths]
-        pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
+        self._present = None
+        outlines = [outline for layer, _ in (*behind, *layers, *over) for outline in layer]
+        corners = [outline.corners for outline in outlines] + [points for points, _ in paths]
         if corners:
+            pad = max((outline.radius for outline in outlines), default=0.0)
             self._bounds = _around(np.concatenate(corners), pad)
-        present = [o.corners + side * o.radius for o in (layers[-1][0] if layers else ()) for side in (-1.0, 1.0)]
-        if present:
-            self.present = _around(np.concatenate(present), 0.0)
         self.update()
+
+    @property
+    def present(self) -> Any:
+        """Bounds of the last layer."""
+        if self._present is None:
+            drawn = self._layers[-1][0] if self._layers else []
+            corners = [outline.corners + side * outline.radius for outline in drawn for side in (-1.0, 1.0)]
+            self._present = _around(np.concatenate(corners), 0.0) if corners else QtCore.QRectF()
+        return self._present
 
     def boundingRect(self) -> Any:
         """Qt override: bounds of everything drawn."""
@@ -60,8 +70,8 @@ class BodiesItem(pg.GraphicsObject):
         behind, over = self._around
         self._paint_layers(painter, behind)
         painter.setBrush(QtCore.Qt.BrushStyle.NoBrush)
-        for points, color in self._paths:
-            painter.setPen(pg.mkPen(color, width=1))
+        for points, pen in self._paths:
+            painter.setPen(pen)
             painter.drawPath(pg.arrayToQPath(points[:, 0], points[:, 1], connect="finite"))
         self._paint_layers(painter, self._layers)
         self._paint_layers(painter, over)
@@ -72,8 +82,12 @@ class BodiesItem(pg.GraphicsObject):
                 self._paint(painter, outline, opacity)
 
     def _paint(self, painter: Any, outline: Outline, opacity: float) -> None:
-        color = theme.body_color(outline.body, outline.color).darker(round(100 / outline.shade))
-        edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=1.2)
+        color, edge, brush = _style(outline.body, outline.color, round(100 / outline.shade), opacity, self.edge)
+        if outline.closed and outline.radius <= 0.0:
+            painter.setPen(edge)
+            painter.setBrush(brush)
+            painter.drawPolygon(_polygon(outline.corners))
+            return
         points = [QtCore.QPointF(x, y) for x, y in outline.corners.tolist()]
         if outline.radius > 0.0 and outline.hollow:
             painter.setPen(pg.mkPen(theme.faded(color, opacity), width=RING))
@@ -83,10 +97,6 @@ class BodiesItem(pg.GraphicsObject):
             painter.setPen(edge)
             painter.setBrush(_ball(points[0], outline.radius, color, opacity))
             painter.drawEllipse(points[0], outline.radius, outline.radius)
-        elif outline.closed:
-            painter.setPen(edge)
-            painter.setBrush(pg.mkBrush(theme.faded(color, opacity)))
-            painter.drawPolygon(QtGui.QPolygonF(points))
         elif outline.fine:
             painter.setPen(edge)
             painter.drawPolyline(QtGui.QPolygonF(points))
@@ -101,10 +111,34 @@ class BodiesItem(pg.GraphicsObject):
             painter.drawPolyline(QtGui.QPolygonF(points))
 
 
+@lru_cache(maxsize=4096)
+def _style(body: int, wanted: str, darkness: int, opacity: float, width: float) -> tuple[Any, Any, Any]:
+    """Colour, pen of the edge and brush of a surface; making them anew for each outline would cost most of a frame."""
+    color = theme.body_color(body, wanted).darker(darkness)
+    edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=width)
+    return color, edge, pg.mkBrush(theme.faded(color, opacity))
+
+
+@lru_cache(maxsize=1024)
+def _path_pen(color: str, opacity: float) -> Any:
+    return pg.mkPen(theme.faded(color, opacity), width=1)
+
+
+def _polygon(corners: Floats) -> Any:
+    polygon = pg.functions.create_qpolygonf(len(corners))
+    pg.functions.ndarray_from_qpolygonf(polygon)[:] = corners
+    return polygon
+
+
 def _around(points: Floats, pad: float) -> Any:
+    """Rectangle around the points (k, 2), NaN left out, and `pad` on all sides."""
     if len(points) == 0:
         return QtCore.QRectF()
-    (left, bottom), (right, top) = points.min(axis=0) - pad, points.max(axis=0) + pad
+    x, y = points.T.copy()
+    left, right = float(np.fmin.reduce(x)) - pad, float(np.fmax.reduce(x)) + pad
+    bottom, top = float(np.fmin.reduce(y)) - pad, float(np.fmax.reduce(y)) + pad
+    if not math.isfinite(left + right + bottom + top):
+        return QtCore.QRectF()
     return QtCore.QRectF(left, bottom, right - left, top - bottom)
 
 
@@ -119,10 +153,12 @@ def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
 class BodyPicture:
     """Picture of the bodies. `widget` is the Qt widget; `caption` is a sentence that names the view."""
 
-    def __init__(self, plane: str = "auto") -> None:
+    def __init__(self, plane: str = "auto", box: Any = None) -> None:
+        """Empty picture. `box` is the pyqtgraph ViewBox to draw in, where another than its own handles the mouse."""
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setContentsMargins(4, 0, 4, 0)
-        self.plot = self.widget.addPlot(axisItems={"left": PlainAxis("left"), "bottom": PlainAxis("bottom")})
+        axes = {"left": PlainAxis("left"), "bottom": PlainAxis("bottom")}
+        self.plot = self.widget.addPlot(axisItems=axes, viewBox=box)
         self.plot.setAspectLocked(True)
         self.plot.hideButtons()
         self.plot.setMenuEnabled(False)
@@ -147,6 +183,17 @@ class BodyPicture:
         """Suitable share of the window's width (of its height if wide) for the picture."""
         return self._scene.share
 
+    def restyle(self) -> None:
+        """Take the colours of the theme in use; `survey` and `show` are due."""
+        self.widget.setBackground(theme.PAPER)
+        _style.cache_clear()
+        for number in self._numbers:
+            self.plot.removeItem(number)
+        self._numbers, self._labelled = [], []
+        for name in ("left", "bottom"):
+            self.plot.getAxis(name).restyle()
+        self._scene.skeleton = None  # its overlay has colours, too
+
     def survey(self, signals: Signals) -> None:
         """Choose the view and limits for all poses so far, up to the start of a divergence."""
         cloud = self._scene.survey(signals)
@@ -160,7 +207,7 @@ class BodyPicture:
         if frame is None:
             return
         self._show_labels(frame.labels)
-        paths = [(points, theme.faded(color, opacity)) for points, color, opacity in frame.paths]
+        paths = [(points, _path_pen(color, opacity)) for points, color, opacity in frame.paths]
         self._bodies.show_layers(frame.bodies, paths, frame.behind, frame.over)
 
     def _show_labels(self, labels: Sequence[Label]) -> None:

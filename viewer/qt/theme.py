@@ -6,48 +6,12 @@ import sys
 from typing import Any
 
 import pyqtgraph as pg
-from pyqtgraph.Qt import QtCore, QtGui
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from viewer.palette import (
-    ACCENT,
-    ALARM,
-    BODIES,
-    CHANGES,
-    CURVES,
-    FAINT,
-    FORCE,
-    INK,
-    LINE,
-    MUTED,
-    OTHER_CHANGES,
-    OVERLAY,
-    PANEL,
-    PAPER,
-    SPRING,
-    STILL,
-    change_colors,
-    curve_color,
-    curve_dash,
-)
+from viewer import palette
+from viewer.palette import change_colors, curve_color, curve_dash
 
 __all__ = [
-    "ACCENT",
-    "ALARM",
-    "BODIES",
-    "CHANGES",
-    "CURVES",
-    "FAINT",
-    "FORCE",
-    "INK",
-    "LINE",
-    "MUTED",
-    "OTHER_CHANGES",
-    "OVERLAY",
-    "PANEL",
-    "PAPER",
-    "SPRING",
-    "STILL",
-    "STYLE",
     "body_color",
     "change_colors",
     "configure",
@@ -56,19 +20,61 @@ __all__ = [
     "faded",
     "font",
     "silence_runtime_folder",
+    "style",
+    "use",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Colours of the palette in use, such as `theme.INK`."""
+    if name.isupper() and hasattr(palette, name):
+        return getattr(palette, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def use(name: str) -> None:
+    """Draw in the colours of one of palette.THEMES from now on; what is drawn already is drawn anew by its owner."""
+    palette.use(name)
+    configure()
+    application = QtWidgets.QApplication.instance()
+    if application is not None:
+        application.setPalette(_qt_palette(application))
+
+
+def _qt_palette(application: Any) -> Any:
+    """Colours of Qt's own widgets."""
+    found = application.style().standardPalette()
+    if palette.theme == "light":
+        return found
+    roles = QtGui.QPalette.ColorRole
+    for role, color in (
+        *((role, palette.INK) for role in (roles.WindowText, roles.Text, roles.ButtonText, roles.ToolTipText)),
+        *((role, palette.PAPER) for role in (roles.Base, roles.ToolTipBase)),
+        *((role, palette.PANEL) for role in (roles.Window, roles.Button, roles.AlternateBase)),
+        *((role, palette.FAINT) for role in (roles.Light, roles.Midlight, roles.Mid)),
+        *((role, "#0c0f13") for role in (roles.Dark, roles.Shadow)),
+        (roles.Highlight, palette.ACCENT),
+        (roles.HighlightedText, palette.PAPER),
+        (roles.Link, palette.ACCENT),
+        (roles.PlaceholderText, palette.MUTED),
+    ):
+        found.setColor(role, QtGui.QColor(color))
+    for role in (roles.WindowText, roles.Text, roles.ButtonText):
+        found.setColor(QtGui.QPalette.ColorGroup.Disabled, role, QtGui.QColor(palette.MUTED))
+    return found
 
 
 def configure() -> None:
     """Set pyqtgraph's defaults. Antialiasing is left to still pictures: live it halves the frame rate."""
-    pg.setConfigOptions(background=PAPER, foreground=INK, antialias=False)
+    pg.setConfigOptions(background=palette.PAPER, foreground=palette.INK, antialias=False)
 
 
 def silence_runtime_folder() -> None:
-    """Suppress Qt's warning about XDG_RUNTIME_DIR, which a picture does not need; other Qt messages go to stderr."""
+    """Suppress Qt's warnings about XDG_RUNTIME_DIR, which a picture does not need, and about size hints, which the
+    offscreen plugin lacks; other Qt messages go to stderr."""
 
     def show(_kind: Any, _context: Any, text: str) -> None:
-        if "XDG_RUNTIME_DIR" not in text:
+        if "XDG_RUNTIME_DIR" not in text and "propagateSizeHints" not in text:
             print(text, file=sys.stderr)
 
     QtCore.qInstallMessageHandler(show)
@@ -77,7 +83,9 @@ def silence_runtime_folder() -> None:
 def body_color(index: int, wanted: str = "") -> Any:
     """QColor of a body: `wanted` where it is a valid colour, else the palette colour of the body's `index`."""
     color = QtGui.QColor(wanted) if wanted else QtGui.QColor()
-    return color if color.isValid() else QtGui.QColor(BODIES[index % len(BODIES)])
+    return QtGui.QColor(
+        palette.visible(color.name() if color.isValid() else palette.BODIES[index % len(palette.BODIES)])
+    )
 
 
 def faded(color: Any, alpha: float) -> Any:
@@ -95,19 +103,25 @@ def font(points: float, bold: bool = False) -> Any:
     return found
 
 
-STYLE = f"""
-QMainWindow, QWidget#page {{ background: {PAPER}; }}
-QLabel {{ color: {INK}; }}
+def style() -> str:
+    """Style sheet of the window."""
+    return f"""
+QMainWindow, QWidget#page {{ background: {palette.PAPER}; }}
+QLabel {{ color: {palette.INK}; }}
 QLabel#title {{ font-size: 20px; font-weight: bold; }}
-QLabel#subtitle {{ color: {MUTED}; font-size: 12px; }}
+QLabel#subtitle {{ color: {palette.MUTED}; font-size: 12px; }}
 QLabel#section {{ font-size: 13px; font-weight: bold; }}
 QLabel#key {{ font-size: 12px; padding-left: 62px; }}
-QLabel#caption {{ color: {MUTED}; font-size: 11px; }}
-QLabel#empty {{ color: {MUTED}; font-size: 20px; background: {PAPER}; }}
-QPushButton {{ padding: 4px 14px; border: 1px solid {FAINT}; border-radius: 4px; }}
-QPushButton {{ background: {PANEL}; color: {INK}; }}
-QPushButton:hover {{ border-color: {ACCENT}; }}
-QSlider::groove:horizontal {{ height: 4px; background: {FAINT}; border-radius: 2px; }}
-QSlider::sub-page:horizontal {{ background: {ACCENT}; border-radius: 2px; }}
-QSlider::handle:horizontal {{ width: 14px; margin: -6px 0; border-radius: 7px; background: {ACCENT}; }}
+QScrollArea#names, QScrollArea#names QLabel {{ background: {palette.PAPER}; }}
+QLabel#caption {{ color: {palette.MUTED}; font-size: 11px; }}
+QLabel#empty {{ color: {palette.MUTED}; font-size: 20px; background: {palette.PAPER}; }}
+QLabel#readout {{ background: {palette.PAPER}; border: 1px solid {palette.FAINT}; padding: 3px; }}
+QPushButton {{ padding: 4px 14px; border: 1px solid {palette.FAINT}; border-radius: 4px; }}
+QPushButton {{ background: {palette.PANEL}; color: {palette.INK}; }}
+QPushButton#stop:enabled {{ background: {palette.ALARM}; color: {palette.PAPER}; font-weight: bold; }}
+QPushButton:hover {{ border-color: {palette.ACCENT}; }}
+QSlider::groove:horizontal {{ height: 4px; background: {palette.FAINT}; border-radius: 2px; }}
+QSlider::sub-page:horizontal {{ background: {palette.ACCENT}; border-radius: 2px; }}
+QSlider::handle:horizontal {{ width: 14px; margin: -6px 0; border-radius: 7px; background: {palette.ACCENT}; }}
+QToolTip {{ background: {palette.PANEL}; color: {palette.INK}; border: 1px solid {palette.FAINT}; }}
 """

@@ -1,73 +1,49 @@
-"""The viewer's window: header, picture of the bodies, plots, and for a recording a time slider with a play button."""
+"""Still picture of a run: header, bodies with earlier poses, and plots, laid out by Qt and written as PNG."""
 
 from __future__ import annotations
 
 import html
-import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.messages import Message, RobotState, Status
-from viewer.data.live import LiveFeed
-from viewer.data.signals import Signals, diverged_text
+from viewer.data.signals import Signals
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.qt.picture import BodyPicture
 from viewer.qt.plots import PlotGrid
 from viewer.scene.scene import BODY
 
-FRAME_MS = 33
-LIVE_WINDOW_S = 20.0
-LIVE_STRIDE_S = 1.0
-LIVE_TRACE_S = 4.0
-SURVEY_EVERY = 30  # frames between two surveys of the live motion for the picture's limits
-OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the picture
-SLIDER_STEPS = 10_000
 MOST_NAMED = 12  # most bodies that the legend names; a larger number is only counted
-SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
+WANTED_SIZE = (1600, 1000)
 
 
-class Window(QtWidgets.QMainWindow):
-    """Window that shows one robot, from a live feed or from a recording (`feed` None)."""
+class StillWindow(QtWidgets.QMainWindow):
+    """Window that is never shown: the layout of a picture of one robot.
+
+    subtitle    line below the title
+    waiting     text in the place of the picture where there is no state
+    fields      fields to plot; empty: the default ones
+    """
 
     def __init__(
-        self,
-        signals: Signals,
-        subtitle: str,
-        waiting: str,
-        feed: LiveFeed | None = None,
-        fields: Sequence[str] = (),
-        plane: str = "auto",
+        self, signals: Signals, subtitle: str, waiting: str, fields: Sequence[str] = (), plane: str = "auto"
     ) -> None:
         super().__init__()
         self.signals = signals
-        self.feed = feed
-        self._frames = 0
-        self._still = False
-        self._now = signals.time
-        self._played_at: float | None = None
-        self._where = subtitle
-        self._sim = ""  # state that the simulation's status reports
-        self._heard_at: float | None = None
         self.grid = PlotGrid(choose_fields(fields), keep_empty=bool(fields))
+        self.grid.set_still()
         self.picture = BodyPicture(plane)
         self._build(subtitle, waiting)
-        if feed is None:
-            self._survey()
+        self._survey()
         self.refresh()
-        self._timer = QtCore.QTimer(self)
-        self._timer.timeout.connect(self._on_frame)
-        self._timer.start(FRAME_MS)
 
     def _build(self, subtitle: str, waiting: str) -> None:
         self.setWindowTitle("armswing")
-        self.setStyleSheet(theme.STYLE)
-        self.setMinimumSize(1160, 720)
-        self.resize(1600, 1000)
+        self.setStyleSheet(theme.style())
+        self.resize(*WANTED_SIZE)
         self.title, self.subtitle = _label("", "title"), _label(subtitle, "subtitle")
         self.clock = _label("", "title")
         header = QtWidgets.QHBoxLayout()
@@ -99,8 +75,6 @@ class Window(QtWidgets.QMainWindow):
         layout.setContentsMargins(18, 12, 18, 12)
         layout.addLayout(header)
         layout.addWidget(self.stack, 1)
-        if self.feed is None:
-            layout.addLayout(self._build_controls())
         self.setCentralWidget(page)
 
     def _build_picture(self) -> Any:
@@ -122,23 +96,6 @@ class Window(QtWidgets.QMainWindow):
         self._across.setStretch(0, round(100 * share))
         self._across.setStretch(1, round(100 * (1.0 - share)))
         self.grid.wide = self.picture.wide
-
-    def _build_controls(self) -> Any:
-        self.play = QtWidgets.QPushButton("Play")
-        self.play.setFixedWidth(90)
-        self.play.clicked.connect(self._on_play)
-        self.slider = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal)
-        self.slider.setRange(0, SLIDER_STEPS)
-        self.slider.setValue(SLIDER_STEPS)
-        self.slider.valueChanged.connect(self._on_slide)
-        self.controls = QtWidgets.QWidget()
-        row = QtWidgets.QHBoxLayout(self.controls)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.play)
-        row.addWidget(self.slider, 1)
-        outer = QtWidgets.QHBoxLayout()
-        outer.addWidget(self.controls)
-        return outer
 
     def _span(self) -> tuple[float, float]:
         """First and last time of the states, s."""
@@ -163,11 +120,10 @@ class Window(QtWidgets.QMainWindow):
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return
-        faint = "; faint poses are earlier ones" if self._still else ""
-        self.caption.setText(self.picture.caption + faint)
+        self.caption.setText(f"{self.picture.caption}; faint poses are earlier ones")
 
     def refresh(self) -> None:
-        """Draw the current state."""
+        """Draw the whole run: its curves, its last pose and earlier ones."""
         signals = self.signals
         self.title.setText(signals.robot.replace("_", " ") or "armswing")
         if signals.states == 0:
@@ -176,23 +132,13 @@ class Window(QtWidgets.QMainWindow):
             return
         self.stack.setCurrentIndex(1)
         start, end = self._span()
-        if self.feed is not None:
-            self._now = end
-            # The time axis moves in strides: drawing its numbers in every frame would take longer than the curves.
-            end = LIVE_STRIDE_S * max(1.0, math.ceil(end / LIVE_STRIDE_S))
-            start = max(start, end - LIVE_WINDOW_S)
-        self.clock.setText(f"t = {self._now:.2f} s")
-        if self.feed is not None or self._frames == 0:
-            self.grid.show(signals, start, end)
-            self.left_out.setText(
-                " &nbsp;&nbsp;".join(filter(None, [self._changes_key(), html.escape(self.grid.caption)]))
-            )
-            self._show_key()
-        self.grid.mark(None if self.feed is not None or self._still else self._now)
+        self.clock.setText(f"t = {signals.time:.2f} s")
+        self.grid.show(signals, start, end)
+        self.left_out.setText(" &nbsp;&nbsp;".join(filter(None, [self._changes_key(), html.escape(self.grid.caption)])))
+        self._show_key()
         if signals.poses is not None:
-            since = start if self._still else max(start, self._now - LIVE_TRACE_S)
             # for a diverged run, the last pose before the divergence
-            self.picture.show(signals, min(self._now, signals.sane_until), since, ghosts=self._still)
+            self.picture.show(signals, min(signals.time, signals.sane_until), start, ghosts=True)
 
     def _changes_key(self) -> str:
         """Legend of the vertical lines in the plots."""
@@ -200,89 +146,8 @@ class Window(QtWidgets.QMainWindow):
             _key("┃", name, color) for name, color in theme.change_colors(self.signals.changes).items()
         )
 
-    def _on_frame(self) -> None:
-        if self.feed is not None:
-            heard = self.feed.take()
-            self._take(heard)
-            self._show_live()
-            if heard and (
-                self._frames % SURVEY_EVERY == 0 or (self._frames % OUTGROWN_EVERY == 0 and self.picture.outgrown)
-            ):
-                self._survey()
-            if heard:
-                self._frames += 1
-                self.refresh()
-        elif self._played_at is not None:
-            self._advance()
-
-    def _take(self, heard: Sequence[tuple[str, Message]]) -> None:
-        instant = time.monotonic()
-        ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
-        for topic, message in heard:
-            self._heard_at = instant
-            if isinstance(message, Status) and message.node == "sim":
-                self._sim = message.state
-            if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
-                self.signals = Signals()  # the next launch has another robot
-                ended = False
-            self.signals.take(topic, message)
-
-    def _show_live(self) -> None:
-        """Update the line about the state of the launch."""
-        if self.feed is not None and self.signals.states == 0:
-            self.empty.setText(self.feed.waiting)
-        if self._heard_at is None:
-            return
-        silence = time.monotonic() - self._heard_at
-        how = f": sim {self._sim}" if self._sim else ""
-        if silence > SILENT_S:
-            how = f": no message for {silence:.0f} s, the launch has ended"
-        how += diverged_text(self.signals)
-        self.subtitle.setText(self._where + how)
-
-    def _advance(self) -> None:
-        instant = time.monotonic()
-        start, end = self._span()
-        now = min(end, self._now + instant - (self._played_at or instant))
-        self._played_at = instant
-        if now >= end:
-            self._stop_playing()
-        self._now = now
-        self.slider.blockSignals(True)
-        self.slider.setValue(round(SLIDER_STEPS * (now - start) / (end - start)) if end > start else 0)
-        self.slider.blockSignals(False)
-        self._frames += 1
-        self.refresh()
-
-    def _on_play(self) -> None:
-        if self._played_at is not None:
-            self._stop_playing()
-            return
-        start, end = self._span()
-        if self._now >= end:
-            self._now = start
-        self._played_at = time.monotonic()
-        self.play.setText("Pause")
-
-    def _stop_playing(self) -> None:
-        self._played_at = None
-        self.play.setText("Play")
-
-    def _on_slide(self, value: int) -> None:
-        start, end = self._span()
-        self._now = start + (end - start) * value / SLIDER_STEPS
-        self._frames += 1
-        self.refresh()
-
-    def save_picture(self, path: str | Path, width: int = 1600, height: int = 1000) -> None:
-        """Write the whole window as one still picture: antialiased lines, earlier poses, no controls."""
-        self._timer.stop()
-        self._still = True
-        self._frames = 0
-        self._survey()
-        self.grid.set_still()
-        if self.feed is None:
-            self.controls.hide()
+    def save_picture(self, path: str | Path, width: int = WANTED_SIZE[0], height: int = WANTED_SIZE[1]) -> None:
+        """Write the picture as PNG. Raises OSError."""
         self.setFixedSize(width, height)
         self.ensurePolished()
         self.layout().activate()
@@ -312,13 +177,6 @@ class Window(QtWidgets.QMainWindow):
         self.key.setVisible(bool(text))
         if text != self.key.text():
             self.key.setText(text)
-
-    def closeEvent(self, event: Any) -> None:
-        """Qt override: stops the timer and the feed."""
-        self._timer.stop()
-        if self.feed is not None:
-            self.feed.close()
-        super().closeEvent(event)
 
 
 def _key(mark: str, name: str, color: str) -> str:

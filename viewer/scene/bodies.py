@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from nodes.messages import Description, Shape
 from viewer.data.series import Floats
 from viewer.scene.projection import Seen, View, hull, rotation
-
-ROUND = 48  # corners of the polygon that replaces a circle
-LIGHT = np.array([-0.36, 0.77, 0.52])  # direction to the light in view axes: from the left, above, and the eye's side
-DIMMEST = 0.62
-# the corners of each face of a box, in the order of _local_points
-BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in range(3) for end in (0, 1))
+from viewer.scene.solids import ROUND, Solids
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(NamedTuple):
     """One shape in the drawing plane.
 
     corners  (k, 2), m; for a ball the first is its centre
@@ -73,6 +69,12 @@ class Skeleton:
             if shape.kind in ("line", "box", "sphere", "cylinder")
             for part in _parts(index, shape)
         ]
+        counts = [len(part.points) for part in self._parts]
+        self._starts = [0, *np.cumsum(counts)[:-1].tolist()] if counts else []
+        self._counts = np.asarray(counts, dtype=np.float64)
+        self._solids = Solids([part.kind for part in self._parts], self._starts)
+        self._points = np.concatenate([part.points for part in self._parts]) if counts else np.zeros((0, 3))
+        self._body_of = np.repeat([part.body for part in self._parts], counts).astype(np.intp)
 
     def is_of(self, description: Description) -> bool:
         """Whether a description, possibly received again, has the same robot, bodies and gravity as this skeleton."""
@@ -90,22 +92,26 @@ class Skeleton:
     def outlines(self, row: Floats, view: View) -> Iterator[Outline]:
         """Outlines of all shapes at one pose, farthest from the eye first."""
         p_WB, R_WB = self.place(row)
-        if len(p_WB) == 0:
+        if len(p_WB) == 0 or not self._parts:
             return
+        R_VB = view.axes @ R_WB
+        flat = view.project(p_WB)[self._body_of] + np.einsum("nij,nj->ni", R_VB[self._body_of], self._points)
+        depths = (np.add.reduceat(flat[:, 2], self._starts) / self._counts).tolist()
+        faces = {} if view.planar else self._solids.faces(flat)
         found: list[Outline] = []
         solid = -math.inf
-        for part in self._parts:
-            flat = view.project(p_WB[part.body] + part.points @ R_WB[part.body].T)
-            corners = flat[:, :2]
-            closed = part.kind in ("box", "cylinder")
-            depth = float(flat[:, 2].mean())
+        for place, (part, depth) in enumerate(zip(self._parts, depths, strict=True)):
+            if place in faces:
+                solid = depth
+                found += [
+                    Outline(part.body, part.color, face, depth, True, shade=shade) for face, shade in faces[place]
+                ]
+                continue
             if part.kind == "spoke" and not view.planar and depth < solid:
                 continue  # on the face turned away from the eye
-            if closed and not view.planar:
-                solid = depth
-                for face, shade in _faces(part.kind, flat):
-                    found.append(Outline(part.body, part.color, face, depth, True, shade=shade))
-                continue
+            closed = part.kind in ("box", "cylinder")
+            start = self._starts[place]
+            corners = flat[start : start + len(part.points), :2]
             if closed:
                 corners = hull(corners)
             found.append(Outline(part.body, part.color, corners, depth, closed, part.radius, part.kind == "spoke"))
@@ -119,7 +125,7 @@ class Skeleton:
         """World positions, (n, bodies, 3) m, of the point of each body that is farthest from the body's origin."""
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
-        return p + np.einsum("nbij,bj->nbi", R, self._tip_points())
+        return p + np.einsum("nbij,bj->nbi", R, self._tip_points)
 
     def front(self, rows: Floats) -> Floats:
         """Mean direction (3,) from the heaviest body to the tips, weighted by their motion, in units of the robot's
@@ -156,6 +162,7 @@ class Skeleton:
         pad = np.repeat(np.array(radii), [len(part.points) for part in self._parts])[:, None]
         return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
 
+    @cached_property
     def _tip_points(self) -> Floats:
         tips = np.zeros((self.bodies, 3))
         for part in self._parts:
@@ -178,32 +185,6 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
     if shape.kind == "cylinder":
         for face in np.split(points, 2):
             yield _Part(body, "spoke", shape.color, np.stack([face.mean(axis=0), face[0]]), 0.0)
-
-
-def _faces(kind: str, flat: Floats) -> Iterator[tuple[Floats, float]]:
-    """Corners and brightness of those faces of a projected box or cylinder (m, 3) that are turned toward the eye."""
-    center = flat.mean(axis=0)
-    if kind == "box":
-        for corners in BOX_FACES:
-            normal = flat[corners].mean(axis=0) - center
-            if normal[2] > 0.0:
-                yield hull(flat[corners, :2]), _brightness(normal)
-        return
-    for ring in np.split(flat, 2):
-        normal = ring.mean(axis=0) - center
-        if normal[2] > 0.0:
-            length = max(float(np.linalg.norm(normal)), 1e-12)
-            beside = np.array([0.0, 0.0, 1.0]) - normal[2] / length * normal / length
-            yield hull(flat[:, :2]), _brightness(beside)
-            yield hull(ring[:, :2]), _brightness(normal)
-            return
-    yield hull(flat[:, :2]), 1.0
-
-
-def _brightness(normal: Floats) -> float:
-    """Brightness of a face: 1 when it faces the light, less otherwise. `normal` is in view axes, of any length."""
-    length = max(float(np.linalg.norm(normal)), 1e-12)
-    return DIMMEST + (1.0 - DIMMEST) * max(float(normal @ LIGHT) / length, 0.0)
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:

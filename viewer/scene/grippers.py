@@ -15,7 +15,7 @@ from viewer.scene.projection import View
 
 OPEN, SLIDES, GRIPS = 0, 1, 2
 LEAST_MARK = 0.009  # least radius of an open gripper's ring, as a fraction of the picture's size
-KEYS = [("◉", "grips", palette.INK), ("◈", "slides", palette.INK), ("○", "open", palette.INK)]
+KEYS = (("◉", "grips"), ("◈", "slides"), ("○", "open"))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Holds:
     @property
     def keys(self) -> list[tuple[str, str, str]]:
         """Legend entries (mark, name, colour); empty for a robot without grippers."""
-        return list(KEYS) if self._holds else []
+        return [(mark, name, palette.INK) for mark, name in KEYS] if self._holds else []
 
     def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
         """States of the grippers whose outputs are all present."""

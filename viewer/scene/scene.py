@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nodes.messages import Description
 from viewer import palette
-from viewer.data.series import Drawn, Floats, row_at
+from viewer.data.series import Drawn, Floats, Series, row_at
 from viewer.data.signals import Signals
 from viewer.scene.bodies import Outline, Skeleton, evenly_along
 from viewer.scene.grippers import Holds, marks
@@ -25,6 +26,7 @@ FAINT_LINES = 0.5  # opacity of polylines at an earlier pose, relative to its bo
 STACKED = 0.5  # a ghost's ball closer than this many radii to one drawn already is left out
 SURVEYED = 400  # poses used to choose the view and its limits
 SURVEYED_LINES = 60
+FEW, KEPT_SURVEYS = 8, 60  # poses of a survey that looks at the latest only, and such surveys that are kept
 BODY = "●"  # mark of a body in a legend
 WIDE = 1.8  # ratio of width to height above which the picture spans the whole width
 SHARES = (0.38, 0.54)  # least and largest share of the window that the picture takes
@@ -83,6 +85,9 @@ class Scene:
 
     plane  requested viewing plane: auto, xy, xz, yz or space
     view   view chosen by `survey`; None before
+    trace_pieces  pieces of a tip's path, each with its own opacity
+    latest_only   whether `survey` looks at a few poses since the last survey only, and keeps what earlier ones found
+    camera view to use instead of the chosen one; None for the chosen one
     wide   whether the motion has been much wider than high, so that the picture should span the whole width
     share  suitable share of the window's width (of its height if wide) for the picture
     size   size of the picture, m
@@ -90,15 +95,21 @@ class Scene:
 
     def __init__(self, plane: str = "auto") -> None:
         self.view: View | None = None
+        self.camera: View | None = None
         self.skeleton: Skeleton | None = None
         self.wide = False
         self.share = SHARES[0]
         self.size = 1.0
+        self.trace_pieces = TRACE_PIECES
+        self.latest_only = False
+        self._surveyed_to = -math.inf
+        self._extremes: deque[Floats] = deque(maxlen=KEPT_SURVEYS)
         self._plane = plane
         self._seen: Seen | None = None
         self._stage = SceneOverlay(Description())
         self._holds = Holds(Description())
         self._largest_force = 0.0
+        self._tips = TipPaths()
 
     def survey(self, signals: Signals) -> Floats | None:
         """Choose the view and size for all poses so far, up to the start of a divergence.
@@ -108,15 +119,22 @@ class Scene:
         if signals.description is None or signals.poses is None:
             return None
         skeleton, poses = self.know(signals.description), signals.poses
-        rows = poses.values[poses.times <= signals.sane_until]
-        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
+        rows, most = poses.values[poses.times <= signals.sane_until], SURVEYED
+        if self.latest_only:
+            first = int(np.searchsorted(poses.times, self._surveyed_to)) if self._extremes else 0
+            rows, most = rows[min(first, max(0, len(rows) - 1)) :], FEW
+            self._surveyed_to = float(poses.times[-1]) if len(poses.times) else -math.inf
+        picked = rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))] if len(rows) else rows
         spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
         if spots.size == 0 or self._seen is None:
             return None
         self._seen.add(spots)
         plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
-        self.view = choose_view(plane, skeleton.gravity, skeleton.front(picked))
+        self.view = self.camera or choose_view(plane, skeleton.gravity, skeleton.front(picked))
         cloud = skeleton.reach(spots)
+        if self.latest_only:
+            self._extremes.append(extremes(cloud))
+            cloud = np.concatenate(list(self._extremes))
         drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
         beside = around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))
         planned = signals.overlay.at(signals.sane_until)
@@ -140,6 +158,7 @@ class Scene:
             self._stage, self._holds = SceneOverlay(description), Holds(description)
             self._seen = self.skeleton.seen()
             self.view, self.wide = None, False
+            self._extremes.clear()
         return self.skeleton
 
     def frame(self, signals: Signals, time: float, since: float, ghosts: bool) -> Frame | None:
@@ -152,7 +171,7 @@ class Scene:
         first = row_at(poses.times, since) or 0
         rows, times = poses.values[first : present + 1], poses.times[first : present + 1]
         stride = max(1, len(rows) // TRACE_POINTS)
-        paths = view.project(skeleton.tips(rows[::stride]))[..., :2]
+        paths = view.project(self._tips.at(skeleton, poses, times[::stride], rows[::stride]))[..., :2]
         layers: list[Layer] = []
         behind: list[Layer] = [(self._stage.ground(view), 1.0)]
         if ghosts:
@@ -163,7 +182,7 @@ class Scene:
                 layers.append((_unstacked(list(skeleton.outlines(rows[mark * stride], view)), layers), opacity))
                 if place in lined:
                     past = lines(signals.lines.at(float(times[mark * stride])), view)
-                    behind.append(([replace(line, width=GHOST_LINE) for line in past], FAINT_LINES * opacity))
+                    behind.append(([line._replace(width=GHOST_LINE) for line in past], FAINT_LINES * opacity))
         behind.append((lines(signals.lines.at(time, first=True), view), 1.0))
         planned = signals.overlay.at(time)
         behind.append((lines(planned, view, overlay=True), 1.0))
@@ -230,19 +249,47 @@ class Scene:
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
-        """Tips' paths (n, bodies, 2) in pieces with their colours, older pieces fainter; tips at rest have none."""
+        """Tips' paths (n, bodies, 2) in pieces, older ones fainter, with those of one colour in one array, separated by
+        NaN; tips at rest have none."""
         if len(paths) < 2 or self.skeleton is None:
             return []
         span = np.where(self.skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
-        edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int).tolist()
-        pieces = []
+        edges = np.linspace(0, len(paths) - 1, self.trace_pieces + 1).astype(int).tolist()
+        colored: dict[str, list[int]] = {}
         for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():
-            color = self.skeleton.colors[body]
-            for place, (start, end) in enumerate(pairwise(edges)):
-                if end > start:
-                    opacity = 0.25 + 0.45 * (place / (TRACE_PIECES - 1)) ** 1.5
-                    pieces.append((paths[start : end + 1, body], palette.solid_color(body, color), opacity))
+            colored.setdefault(palette.solid_color(body, self.skeleton.colors[body]), []).append(body)
+        pieces = []
+        for place, (start, end) in enumerate(pairwise(edges)):
+            opacity = 0.25 + 0.45 * (place / (self.trace_pieces - 1)) ** 1.5
+            for color, bodies in colored.items() if end > start else ():
+                lines = np.full((len(bodies), end - start + 2, 2), np.nan)
+                lines[:, :-1] = paths[start : end + 1, bodies].swapaxes(0, 1)
+                pieces.append((lines.reshape(-1, 2)[:-1], color, opacity))
         return pieces
+
+
+class TipPaths:
+    """Positions of the tips at the poses of the last frame, so that the next one computes those of new poses only."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Skeleton, Series] | None = None
+        self._times = np.zeros(0)
+        self._tips = np.zeros((0, 0, 3))
+
+    def at(self, skeleton: Skeleton, poses: Series, times: Floats, rows: Floats) -> Floats:
+        """Tips (n, bodies, 3), m, at the rows (n, 7 bodies) of `poses` at the given times, s."""
+        kept = self._tips[:0]
+        if self._of is not None and self._of[0] is skeleton and self._of[1] is poses and len(times):
+            first = int(np.searchsorted(self._times, times[0]))
+            common = min(len(self._times) - first, len(times))
+            if np.array_equal(self._times[first : first + common], times[:common]):
+                kept = self._tips[first : first + common]
+        if len(kept) == 0:
+            self._tips = skeleton.tips(rows)
+        else:
+            self._tips = np.concatenate([kept, skeleton.tips(rows[len(kept) :])])
+        self._of, self._times = (skeleton, poses), times.copy()
+        return self._tips
 
 
 def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
@@ -255,7 +302,7 @@ def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline
             near = STACKED * outline.radius
             if any(o.body == outline.body and np.linalg.norm(o.corners - outline.corners) < near for o in drawn):
                 continue
-            outline = replace(outline, hollow=True)
+            outline = outline._replace(hollow=True)
         found.append(outline)
     return found
 
@@ -285,6 +332,13 @@ def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
     origin = view.project(cloud)[:, :2].min(axis=0) + TRIAD_AT * step
     along = view.project(np.eye(3) * step)[:, None, :2]
     return Floor(grid, origin + along * np.array([0.0, 1.0, 1.3])[:, None], step)
+
+
+def extremes(points: Floats) -> Floats:
+    """Those of the points (k, 3) that are farthest in one of 26 directions."""
+    steps = (-1.0, 0.0, 1.0)
+    directions = np.array([[x, y, z] for x in steps for y in steps for z in steps if (x, y, z) != (0.0, 0.0, 0.0)])
+    return points[np.unique(np.argmax(directions @ points.T, axis=1))]
 
 
 def limits(points: Floats) -> tuple[float, float, float, float]:

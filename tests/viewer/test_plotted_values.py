@@ -1,0 +1,57 @@
+"""Values that a node plots in the viewer: each name is a curve of its own, live and of a recording."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodes.messages import PlotValues
+from nodes.recording.reader import read_recording
+from nodes.recording.writer import RecordingWriter
+from viewer.data.signals import Signals
+from viewer.data.topics import LiveStore, RecordedStore, Store
+
+TOPIC = "arm/hold/plot"
+
+
+def messages() -> list[PlotValues]:
+    """Of 200 messages each second one has `error` (once NaN), every twentieth `gap` and `tip`, the others `tick`."""
+    found = []
+    for k in range(100):
+        values: dict[str, float | list[float]] = {"error": math.nan if k == 50 else 0.1 * k}
+        if k % 10 == 0:
+            values |= {"gap": 1.0 * k, "tip": [1.0 * k, 2.0]}
+        found.append(PlotValues(timestamp=1e-3 * k, seq=2 * k + 1, values=values))
+        found.append(PlotValues(timestamp=1e-3 * k, seq=2 * k + 2, values={"tick": 1e-3 * k}))
+    return found
+
+
+@pytest.fixture(params=["live", "recorded"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "live":
+        live = LiveStore()
+        for message in messages():  # a frame per message: the sets of names alternate
+            live.take([(TOPIC, message)])
+        assert live.lost == 0
+        return live
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        for message in messages():
+            writer.write(TOPIC, message, message.timestamp)
+    return RecordedStore(read_recording(tmp_path / "run.mcap"), Signals())
+
+
+def test_each_name_is_one_curve_through_the_messages_that_have_it(store: Store) -> None:
+    assert set(store.fields(TOPIC)) == {"values.error", "values.gap", "values.tip.0", "values.tip.1", "values.tick"}
+    for field, every, value in (("values.gap", 10, 1.0), ("values.tip.0", 10, 1.0), ("values.tick", 1, 1e-3)):
+        times, values = store.column(TOPIC, field) or pytest.fail(f"no {field}")
+        np.testing.assert_allclose(times, 1e-3 * np.arange(0, 100, every))
+        np.testing.assert_allclose(values, value * np.arange(0, 100, every))
+
+
+def test_a_plotted_nan_is_a_gap_and_the_only_one(store: Store) -> None:
+    times, values = store.column(TOPIC, "values.error") or pytest.fail("no error")
+    assert list(np.flatnonzero(np.isnan(values))) == [50]
+    assert len(times) == 100

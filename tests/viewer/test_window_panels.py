@@ -1,0 +1,248 @@
+"""The panels of the window: tree of topics, events, statistics, layouts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.cli.application import run as command_line
+from nodes.messages import Event, RobotState
+from nodes.recording.reader import RecordingWriter
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from tests.viewer.conftest import swinging
+from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window
+from viewer.window.layout import Curve, LayoutError, load_layout
+from viewer.window.main import MainWindow
+from viewer.window.plots.area import MIME
+
+
+@pytest.fixture
+def window(tmp_path: Path, qtbot: Any) -> Iterator[MainWindow]:
+    """A window on a recording of 3 s with two events."""
+    path = tmp_path / "run.mcap"
+    with RecordingWriter(path, {}) as writer:
+        for topic, message in swinging(planar=False, ticks=300):
+            writer.write(topic, message, message.timestamp)
+            if topic == "swing/state" and message.seq in (100, 200):
+                event = Event(timestamp=message.timestamp, kind="grip", part="hand", source="open", target="grips")
+                writer.write("swing/event", event, message.timestamp)
+    with opened_window(qtbot, path) as found:
+        yield found
+
+
+def leaf(window: MainWindow, curve: Curve) -> Any:
+    """The row of a field."""
+    tree = window.docks.topics.tree
+    walk = QtWidgets.QTreeWidgetItemIterator(tree)
+    while walk.value() is not None:
+        if walk.value().data(0, QtCore.Qt.ItemDataRole.UserRole) == curve:
+            return walk.value()
+        walk += 1
+    raise AssertionError(f"no row for {curve}")
+
+
+def test_the_tree_has_every_numeric_field_and_the_search_leaves_those_that_match(
+    window: MainWindow, qtbot: Any
+) -> None:
+    topics = window.docks.topics
+    fields = {(curve.topic, curve.field) for curve in topics.visible_curves()}
+    expected = {f"{kind}.{joint}" for kind in ("position", "velocity", "effort") for joint in ("yaw", "pitch")}
+    expected |= {"phi", "phidot", "energy", "outputs.height"}
+    assert {field for topic, field in fields if topic == "swing/state"} == expected
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_F, KEYS.ControlModifier)
+    assert topics.search.hasFocus()
+    qtbot.keyClicks(topics.search, "yaw pos")
+    assert {(curve.topic, curve.field) for curve in topics.visible_curves()} == {
+        ("swing/state", "position.yaw"),
+        ("swing/reference", "position.yaw"),
+    }
+    qtbot.keyClicks(topics.search, " refer")
+    count = len(window.plots.specs[0].curves)
+    window.plots.remove(0, Curve("swing/reference", "position.yaw"))
+    qtbot.keyClick(topics.search, QtCore.Qt.Key.Key_Return)
+    assert len(window.plots.specs[0].curves) == count
+    assert window.plots.specs[0].curves[-1] == Curve("swing/reference", "position.yaw")
+
+
+def test_a_double_click_on_a_field_plots_it(window: MainWindow) -> None:
+    curve = Curve("swing/state", "outputs.height")
+    item = leaf(window, curve)
+    item.parent().setExpanded(True)
+    tree = window.docks.topics.tree
+    tree.scrollToItem(item)
+    double_click(tree.viewport(), tree.visualItemRect(item).center())
+    assert window.plots.specs[-1].curves == (curve,)
+
+
+def test_a_field_is_dragged_into_the_plot_under_the_pointer(window: MainWindow) -> None:
+    curve = Curve("swing/state", "velocity.yaw")
+    data = window.docks.topics.tree.mimeData([leaf(window, curve)])
+    assert data.hasFormat(MIME)
+    place = 3
+    assert curve not in window.plots.specs[place].curves
+    at = window.plots.canvas.mapFromScene(window.plots.plots[place].box.sceneBoundingRect().center())
+    actions = QtCore.Qt.DropAction.CopyAction
+    drop = QtGui.QDropEvent(QtCore.QPointF(at), actions, data, BUTTONS.LeftButton, KEYS.NoModifier)
+    window.plots.canvas.dropEvent(drop)
+    assert window.plots.specs[place].curves[-1] == curve
+    assert window.plots.specs[place].unit == "several units"
+
+
+def test_a_dragged_interval_gives_the_statistics_of_the_recording(window: MainWindow) -> None:
+    box = window.plots.plots[0].box
+    spots = [box.mapViewToScene(QtCore.QPointF(time, 0.0)) for time in (0.5, 2.5)]
+    start, end = (window.plots.canvas.mapFromScene(spot) for spot in spots)
+    drag(window.plots.canvas.viewport(), start, end)
+    interval = window.plots.interval
+    assert interval is not None
+    assert interval == pytest.approx((0.5, 2.5), abs=0.02)
+    table = window.docks.statistics.table
+    assert window.docks.docks["Selection"].isVisible()
+    rows = {table.item(row, 0).text(): [table.item(row, i).text() for i in range(9)] for row in range(2)}
+    times = np.arange(300) * 1e-2
+    times = times[(times >= interval[0]) & (times <= interval[1])]
+    pitch = np.cos(3.0 * times)
+    found = rows["pitch"]
+    assert [float(text) for text in found[2:8]] == pytest.approx(
+        [
+            pitch.min(),
+            times[pitch.argmin()],
+            pitch.max(),
+            times[pitch.argmax()],
+            pitch.mean(),
+            np.sqrt((pitch**2).mean()),
+        ],
+        abs=1e-4,
+    )
+    assert (found[1], found[8]) == ("rad", str(len(times)))
+    window.plots.clear_interval()
+    assert table.rowCount() == 0
+
+
+def test_events_are_listed_marked_and_jumped_to(window: MainWindow, qtbot: Any) -> None:
+    table = window.docks.events.table
+    assert [table.item(row, 0).text() for row in range(table.rowCount())] == ["1.000", "2.000"]
+    assert table.item(0, 2).text() == "hand: open to grips"
+    assert [time for time, _ in window.plots.marks] == [1.0, 2.0]
+    window.playback.go_to_start()
+    qtbot.keyClicks(window, "]")
+    assert window.playback.now == 1.0
+    qtbot.keyClicks(window, "]")
+    assert window.playback.now == 2.0
+    qtbot.keyClicks(window, "[")
+    assert window.playback.now == 1.0
+    window.docks.docks["Events"].show()
+    QtWidgets.QApplication.processEvents()
+    double_click(table.viewport(), table.visualItemRect(table.item(1, 1)).center())
+    assert window.playback.now == 2.0
+
+
+def test_a_logarithmic_axis_has_decades_and_can_be_undone(window: MainWindow, qtbot: Any) -> None:
+    window.plots.make_current(3)
+    assert window.plots.specs[3].title == "Energy"
+    qtbot.keyClicks(window, "l")
+    low, high = window.plots.plots[3].box.viewRange()[1]
+    assert low < 0.0 < high  # log10 of the energy, which is about 1 J
+    assert high - low < 2.0
+    assert window.plots.plots[3].left.logMode
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_Z, KEYS.ControlModifier)
+    assert not window.plots.plots[3].left.logMode
+
+
+def test_a_layout_is_saved_and_loaded(window: MainWindow, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "mine.layout.json"
+    dialogs = QtWidgets.QFileDialog
+    monkeypatch.setattr(dialogs, "getSaveFileName", lambda *_: (str(path), ""))
+    monkeypatch.setattr(dialogs, "getOpenFileName", lambda *_: (str(path), ""))
+    window.scene.look_top()
+    window.plots.add(Curve("swing/state", "outputs.height"))
+    window.docks.docks["Events"].show()
+    camera, specs = window.history.layout.camera, window.plots.specs
+    window.files.save_layout_as()
+    window.view_automatic()
+    window.default_plots()
+    window.docks.docks["Events"].hide()
+    window.files.open_layout()
+    assert (window.history.layout.camera, window.plots.specs) == (camera, specs)
+    assert not window.docks.docks["Events"].isHidden()
+    assert load_layout(path).camera == camera
+
+
+def test_a_file_that_is_no_layout_is_refused_in_one_line(window: MainWindow, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text('{"camera": 3}')
+    with pytest.raises(LayoutError, match="is no layout of the viewer: Expected"):
+        load_layout(path)
+    with pytest.raises(LayoutError, match="No such file"):
+        load_layout(tmp_path / "missing.json")
+    told: list[str] = []
+    monkeypatch.setattr(window.files, "warn", told.append)
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    before = window.history.layout
+    window.files.open_layout()
+    assert len(told) == 1
+    assert window.history.layout == before
+
+
+def test_overlaid_recordings_start_together_and_their_difference_is_plotted(tmp_path: Path, qtbot: Any) -> None:
+    paths = [tmp_path / "a.mcap", tmp_path / "b.mcap"]
+    for path, later, more in ((paths[0], 0.0, 0.0), (paths[1], 5.0, 0.25)):
+        with RecordingWriter(path, {}) as writer:
+            for topic, message in swinging(planar=True, ticks=200):
+                message.timestamp += later
+                if isinstance(message, RobotState):
+                    message.position[1] += more
+                writer.write(topic, message, message.timestamp)
+    with opened_window(qtbot, *paths) as window:
+        plot = window.plots.plots[0]
+        assert window.sources[1].offset == -5.0
+        assert "a solid, b dashed" in window.plots.caption.text()
+        pitch = Curve("swing/state", "position.pitch")
+        drawn = [each for each in plot.drawn(window.sources, differs=False) if each.curve == pitch]
+        assert [(each.source, bool(each.dash)) for each in drawn] == [(0, False), (1, True)]
+        assert drawn[0].color == drawn[1].color
+        qtbot.keyClicks(window, "d")
+        assert window.plots.differs
+        assert "b minus a" in window.plots.caption.text()
+        (only,) = (each for each in plot.drawn(window.sources, differs=True) if each.curve == pitch)
+        found = plot.values(only, window.sources, True)
+        assert found is not None
+        assert found[0] == pytest.approx(np.arange(200) * 1e-2)
+        assert found[1][:-1] == pytest.approx(np.full(199, 0.25))
+        low, high = plot.box.viewRange()[1]
+        assert low < 0.0 < 0.25 < high < 0.5
+        qtbot.keyClick(window, QtCore.Qt.Key.Key_Z, KEYS.ControlModifier)
+        assert not window.plots.differs
+
+
+def test_recordings_that_cannot_be_overlaid_are_refused_in_one_line(
+    tmp_path: Path, spatial: Path, capsys: Any, qapp: Any
+) -> None:
+    other = tmp_path / "cart.mcap"
+    with RecordingWriter(other, {}) as writer:
+        writer.write("cart/state", RobotState(name=["x"], position=[1.0], velocity=[0.0]), 0.0)
+    assert command_line(["view", str(spatial), str(other)]) in (2, 3)  # 3 without a display
+    if "DISPLAY" in os.environ or os.environ.get("QT_QPA_PLATFORM"):
+        assert "recordings of one robot are overlaid" in capsys.readouterr().err
+    assert command_line(["view", str(spatial), str(other), "--png", str(tmp_path / "o.png")]) == 2
+    assert "--png draws one recording, and 2 are named" in capsys.readouterr().err
+
+
+def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(
+    window: MainWindow, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(window.files, "warn", told.append)
+    window.files.go_on_with("nowhere.toml")
+    assert "a launch goes on from t = 2.99 s" in window.page.subtitle.text()
+    qtbot.waitUntil(lambda: bool(told), timeout=60_000)
+    assert "nowhere.toml" in told[0]
+    assert window.page.subtitle.text() == window.subtitle

@@ -1,0 +1,201 @@
+"""States in which the window lacks something: each is shown for what it is."""
+
+from __future__ import annotations
+
+import colorsys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.messages import BodyDescription, BodyPoses, Description, RobotState, Status
+from nodes.recording.reader import Hole, RecordingWriter, read_recording
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)
+
+from tests.viewer.conftest import swinging
+from tests.viewer.window_driving import opened_window
+from viewer import palette
+from viewer.data.signals import Signals, from_recording
+from viewer.data.topics import LiveStore, RecordedStore
+from viewer.window import main
+from viewer.window.docks import topic_tree
+from viewer.window.layout import Curve
+from viewer.window.main import MainWindow
+from viewer.window.source import Source
+
+
+def record(path: Path, keep: Any) -> Path:
+    """A recording of the messages for which `keep(topic, message)` gives one."""
+    with RecordingWriter(path, {}) as writer:
+        for topic, message in swinging(planar=False, ticks=200):
+            if (kept := keep(topic, message)) is not None:
+                writer.write(topic, kept, kept.timestamp)
+    return path
+
+
+def without_shapes(_topic: str, message: Any) -> Any:
+    if isinstance(message, Description):
+        message.bodies = [BodyDescription(name="arm"), BodyDescription(name="rod")]
+    return message
+
+
+def test_a_recording_without_states_has_no_plots_and_no_time(tmp_path: Path, qtbot: Any) -> None:
+    path = tmp_path / "empty.mcap"
+    with RecordingWriter(path, {}) as writer:
+        writer.write("status", Status(node="sim"), 0.0)
+    with opened_window(qtbot, path) as window:
+        assert window.page.stack.currentWidget() is window.page.empty
+        assert window.page.clock.text() == ""
+        assert not window.timeline.isEnabled()
+        window.playback.next_frame()
+        window.next_event()
+        window.fit_all()
+
+
+@pytest.mark.parametrize(
+    ("keep", "caption"),
+    [
+        (without_shapes, "the description of swing has no shapes: there is nothing to draw"),
+        (lambda _, m: None if isinstance(m, Description) else m, "no description of the robot was received"),
+        (lambda _, m: None if isinstance(m, BodyPoses) else m, "no poses of the bodies here"),
+    ],
+    ids=["no shapes", "no description", "no poses"],
+)
+def test_a_robot_that_cannot_be_drawn_has_plots_and_a_reason(
+    keep: Any, caption: str, tmp_path: Path, qtbot: Any
+) -> None:
+    with opened_window(qtbot, record(tmp_path / "run.mcap", keep)) as window:
+        assert caption in window.page.caption.text()
+        assert window.plots.plots
+        window.scene.look("front")
+        window.playback.go_to_start()
+        assert window.page.splitter.sizes()[0] < window.page.splitter.sizes()[1]
+
+
+def test_no_curve_crosses_a_hole_and_the_slider_marks_it(tmp_path: Path, qtbot: Any) -> None:
+    path = record(tmp_path / "run.mcap", lambda _, m: None if 0.5 < m.timestamp < 1.0 else m)
+    recording = read_recording(path)
+    recording.holes.append(Hole(start_s=0.5, end_s=1.0, counted=False))
+    signals = from_recording(recording)
+    store = RecordedStore(recording, signals)
+    window = MainWindow([Source("run", signals, store)], "run", "")
+    qtbot.addWidget(window)
+    found = store.column("swing/state", "position.yaw")
+    assert found is not None
+    times, values = found
+    inside = (times > 0.5) & (times < 1.0)
+    assert inside.sum() == 1
+    assert values[inside] != values[inside]  # NaN: the line is interrupted
+    assert window.timeline.slider._bands == [pytest.approx((0.5 / 1.99, 1.0 / 1.99))]
+    window.close()
+
+
+class FeedOfTest:
+    """A live feed of given messages."""
+
+    domain, waiting = 200, "waiting ..."
+
+    def __init__(self) -> None:
+        self.coming: list[Any] = []
+
+    def take(self) -> list[Any]:
+        taken, self.coming = self.coming, []
+        return taken
+
+    def close(self) -> None:
+        self.coming = []
+
+
+def live(qtbot: Any) -> tuple[MainWindow, FeedOfTest]:
+    feed = FeedOfTest()
+    window = MainWindow([Source("live", Signals(), LiveStore())], "live", "", feed)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window._timer.stop()
+    window.docks._timer.stop()
+    return window, feed
+
+
+def hear(window: MainWindow, feed: FeedOfTest, *messages: Any) -> None:
+    feed.coming = list(messages)
+    window._on_frame()
+
+
+def test_a_server_that_goes_is_reported_and_the_next_one_is_shown(
+    said_in_space: list[Any], qtbot: Any, monkeypatch: Any
+) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed)
+    assert window.page.empty.text() == "waiting ..."
+    hear(window, feed, *said_in_space[:100], ("status", Status(node="sim", state="running")))
+    assert window.page.subtitle.text() == "live: sim running"
+    monkeypatch.setattr(main, "SILENT_S", -1.0)
+    hear(window, feed)
+    assert "the launch has ended; waiting for the next" in window.page.subtitle.text()
+    assert window.page.clock.text() != ""  # what was shown stays
+    state = RobotState(timestamp=0.5, name=["x"], position=[1.0], velocity=[0.0])
+    hear(window, feed, ("cart/state", state))
+    assert (window.page.title.text(), window.page.clock.text()) == ("cart", "t = 0.50 s")
+    assert Curve("cart/state", "position.x") in window.plots.specs[0].curves
+    window.close()
+
+
+def test_a_topic_that_stops_is_marked_in_the_tree(said_in_space: list[Any], qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed, *said_in_space[:100])
+    topics = window.docks.topics
+    topics.show_source(window.sources[0])
+    texts = {item.text(0): item.text(1) for item in topics._topic_items()}
+    assert texts.keys() == {"state", "reference", "body_poses"}
+    assert not any("silent" in text for text in texts.values())
+    monkeypatch.setattr(topic_tree, "SILENT_S", -1.0)
+    topics.show_source(window.sources[0])
+    assert all(item.text(1).startswith("silent for") for item in topics._topic_items())
+    window.close()
+
+
+def test_a_reset_starts_the_plots_anew(said_in_space: list[Any], qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed, *said_in_space)
+    assert window.sources[0].span[1] == pytest.approx(2.99)
+    hear(window, feed, *said_in_space[1:61])
+    assert window.sources[0].span[1] == pytest.approx(0.19)
+    found = window.sources[0].column(Curve("swing/state", "position.yaw"))
+    assert found is not None
+    assert found[0][-1] == pytest.approx(0.19)
+    assert len(found[0]) == 20
+    window.close()
+
+
+def test_colours_change_to_dark_and_back(spatial: Path, qtbot: Any) -> None:
+    def brightness(window: MainWindow) -> float:
+        image = window.grab().toImage()
+        samples = [image.pixelColor(x, y) for x in range(4, image.width(), 40) for y in range(4, image.height(), 40)]
+        return float(np.median([color.lightnessF() for color in samples]))
+
+    with opened_window(qtbot, spatial) as window:
+        assert brightness(window) > 0.9
+        try:
+            window.toggle_theme()
+            assert brightness(window) < 0.2
+            assert window.scene.plot.getAxis("left").textPen().color().name() == palette.THEMES["dark"]["MUTED"]
+        finally:
+            window.toggle_theme()
+        assert brightness(window) > 0.9
+
+
+def test_curves_and_bodies_are_lightened_on_a_dark_ground_only() -> None:
+    names = [palette.curve_color(index) for index in range(40)]
+    try:
+        palette.use("dark")
+        dark = [palette.curve_color(index) for index in range(40)]
+        assert len(set(dark)) == 40
+        lightness = [colorsys.rgb_to_hls(*(int(c[k : k + 2], 16) / 255 for k in (1, 3, 5)))[1] for c in dark]
+        assert min(lightness) > 0.5
+        assert palette.visible("#ffffff") == "#ffffff"
+    finally:
+        palette.use("light")
+    assert [palette.curve_color(index) for index in range(40)] == names
+    with pytest.raises(ValueError, match="theme 'blue' is unknown; choose one of light, dark"):
+        palette.use("blue")

@@ -1,0 +1,85 @@
+"""Real mouse and keyboard events for tests of the window, and a window to send them to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.recording.reader import read_recording
+from viewer.data.signals import from_recording
+from viewer.data.topics import RecordedStore
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from viewer.qt import theme
+from viewer.window.main import MainWindow
+from viewer.window.source import Source
+
+BUTTONS, KEYS = QtCore.Qt.MouseButton, QtCore.Qt.KeyboardModifier
+
+
+def drag(widget: Any, start: Any, end: Any, button: Any = BUTTONS.LeftButton, modifiers: Any = KEYS.NoModifier) -> None:
+    """Press at `start`, move to `end` in steps, release."""
+
+    def send(kind: Any, at: Any, pressed: Any, held: Any) -> None:
+        event = QtGui.QMouseEvent(kind, QtCore.QPointF(at), pressed, held, modifiers)
+        QtWidgets.QApplication.sendEvent(widget, event)
+
+    kinds = QtCore.QEvent.Type
+    send(kinds.MouseMove, start, BUTTONS.NoButton, BUTTONS.NoButton)
+    send(kinds.MouseButtonPress, start, button, button)
+    for part in range(1, 6):
+        send(kinds.MouseMove, start + (end - start) * part / 5, BUTTONS.NoButton, button)
+    send(kinds.MouseButtonRelease, end, button, BUTTONS.NoButton)
+
+
+def double_click(widget: Any, at: Any) -> None:
+    """Press, release, press again as a double click, release."""
+    kinds = QtCore.QEvent.Type
+    for kind in (kinds.MouseButtonPress, kinds.MouseButtonRelease, kinds.MouseButtonDblClick, kinds.MouseButtonRelease):
+        held = BUTTONS.NoButton if kind == kinds.MouseButtonRelease else BUTTONS.LeftButton
+        event = QtGui.QMouseEvent(kind, QtCore.QPointF(at), BUTTONS.LeftButton, held, KEYS.NoModifier)
+        QtWidgets.QApplication.sendEvent(widget, event)
+
+
+def wheel(widget: Any, at: Any, angle: int, modifiers: Any = KEYS.NoModifier) -> None:
+    event = QtGui.QWheelEvent(
+        QtCore.QPointF(at),
+        QtCore.QPointF(widget.mapToGlobal(at)),
+        QtCore.QPoint(0, 0),
+        QtCore.QPoint(0, angle),
+        BUTTONS.NoButton,
+        modifiers,
+        QtCore.Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QtWidgets.QApplication.sendEvent(widget, event)
+
+
+@contextmanager
+def opened_window(qtbot: Any, *paths: Path) -> Iterator[MainWindow]:
+    """A window on recordings, shown and laid out, without a timer: frames come when a test asks for them."""
+    theme.configure()
+    pg.setConfigOptions(mouseRateLimit=0)  # a test moves the mouse faster than a hand
+    sources = []
+    for path in paths:
+        recording = read_recording(path, warn=False)
+        signals = from_recording(recording)
+        sources.append(Source(path.stem, signals, RecordedStore(recording, signals), path=str(path)))
+    found = MainWindow(sources, paths[0].name, "nothing to show")
+    qtbot.addWidget(found)
+    with qtbot.waitExposed(found):
+        found.show()
+    found.resize(1200, 800)
+    QtWidgets.QApplication.processEvents()
+    found._timer.stop()
+    QtWidgets.QApplication.setActiveWindow(found)  # no window manager does it
+    yield found
+    found.close()
+    pg.setConfigOptions(mouseRateLimit=100)

@@ -1,0 +1,392 @@
+"""Numeric fields of every topic as time series: of a live domain in tables that grow, of a recording as recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from nodes.messages import Description, Event, Message, PlotValues
+from nodes.messages.stamp import SequenceTracker
+from nodes.recording.reader import Recording
+from viewer.data.series import Floats, interrupted
+from viewer.data.signals import DERIVED, Signals, derived_columns, holes_of
+
+CAPACITY = 30_000  # rows of a live topic that are kept at least
+FIRST_ROWS = 1024
+MOST_NUMBERS = 64  # most numbers of a list without names that become fields
+DERIVED_TOPIC = "derived"  # forces and gripper states, computed from outputs by the robot's description
+STAMPS = ("timestamp", "seq", "sent_ns", "log_time")
+
+
+class EventMark(msgspec.Struct, frozen=True):
+    """One event: time in s, kind, and one line of detail."""
+
+    time: float
+    kind: str
+    detail: str = ""
+
+
+class Store(Protocol):
+    """Topics with numeric fields."""
+
+    events: list[EventMark]
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Names of the topics that have fields, in the order of their first message."""
+
+    def fields(self, topic: str) -> Sequence[str]:
+        """Names of the fields of a topic, such as `position.elbow`; none for an unknown topic."""
+
+    def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
+        """Times, s, and values of a field; None for an unknown one."""
+
+    def total(self, topic: str, field: str) -> int:
+        """Number of rows that a field has had."""
+
+
+class Table:
+    """Rows of one live topic by field, the latest CAPACITY of them at least."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = tuple(labels)
+        self.places = {label: place for place, label in enumerate(self.labels)}
+        self.total = 0  # rows ever added
+        self._count = 0
+        self._data = np.zeros((len(self.labels) + 1, FIRST_ROWS))  # times, then a row per field
+
+    def extend(self, times: Sequence[float], rows: Any) -> None:
+        """Add rows (n, labels) with their times, s; of more than CAPACITY the latest."""
+        self.total += max(0, len(times) - CAPACITY)
+        times, rows = times[-CAPACITY:], rows[-CAPACITY:]
+        new = len(times)
+        if self._count + new > self._data.shape[1]:
+            self._make_room(new)
+        part = slice(self._count, self._count + new)
+        self._data[0, part] = times
+        self._data[1:, part] = np.asarray(rows, dtype=np.float64).T
+        self._count += new
+        self.total += new
+
+    @property
+    def times(self) -> Floats:
+        """Times of the rows, s."""
+        return self._data[0, : self._count]
+
+    def column(self, label: str) -> Floats:
+        """Values of one field."""
+        return self._data[1 + self.places[label], : self._count]
+
+    def _make_room(self, new: int) -> None:
+        """Grow to twice CAPACITY, then keep the latest CAPACITY rows."""
+        size = self._data.shape[1]
+        while size < min(2 * CAPACITY, self._count + new):
+            size *= 2
+        if size > self._data.shape[1]:
+            grown = np.zeros((len(self._data), size))
+            grown[:, : self._count] = self._data[:, : self._count]
+            self._data = grown
+        if self._count + new > self._data.shape[1]:
+            kept = max(0, min(CAPACITY, self._data.shape[1] - new))
+            self._data[:, :kept] = self._data[:, self._count - kept : self._count].copy()
+            self._count = kept
+
+
+class LiveStore:
+    """Fields of the messages of a live domain.
+
+    heard     time of the last message of each topic, s of the monotonic clock
+    received  number of messages of each topic
+    """
+
+    def __init__(self) -> None:
+        self.events: list[EventMark] = []
+        self.heard: dict[str, float] = {}
+        self.received: dict[str, int] = {}
+        self._sequences = SequenceTracker()
+        self._tables: dict[str, list[Table]] = {}  # of each topic, one for each set of fields
+        self._descriptions: dict[str, Description] = {}
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Names of the topics that have fields."""
+        return tuple(self._tables)
+
+    def fields(self, topic: str) -> Sequence[str]:
+        """Names of the fields of a topic."""
+        return [label for table in self._tables.get(topic, ()) for label in table.labels]
+
+    def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
+        """Times, s, and values of a field; None for an unknown one."""
+        table = self._table(topic, field)
+        return None if table is None else (table.times, table.column(field))
+
+    def total(self, topic: str, field: str) -> int:
+        """Number of rows that a field has had."""
+        table = self._table(topic, field)
+        return 0 if table is None else table.total
+
+    @property
+    def lost(self) -> int:
+        """Number of messages that did not arrive, by gaps in `seq`."""
+        return sum(self._sequences.lost.values())
+
+    def _table(self, topic: str, field: str) -> Table | None:
+        return next((table for table in self._tables.get(topic, ()) if field in table.places), None)
+
+    def take(self, heard: Sequence[tuple[str, Message]]) -> None:
+        """Take the messages of one frame."""
+        instant = time.monotonic()
+        batches: dict[tuple[str, tuple[str, ...]], tuple[list[float], list[list[float]]]] = {}
+        for topic, message in heard:
+            node = getattr(message, "node", "")
+            name = f"{topic}/{node}" if node and not isinstance(message, Event) else topic
+            self.heard[name] = instant
+            self.received[name] = self.received.get(name, 0) + 1
+            if isinstance(message, Event):
+                self.events.append(EventMark(message.timestamp, message.kind, event_text(message)))
+                continue
+            if isinstance(message, Description):
+                self._descriptions[topic.rpartition("/")[0]] = message
+                continue
+            self._sequences.is_new(name, message.seq)
+            for labels, row in _rows(message):
+                times, rows = batches.setdefault((name, labels), ([], []))
+                times.append(message.timestamp)
+                rows.append(row)
+        for (name, labels), (times, rows) in batches.items():
+            self._extend(name, labels, times, rows)
+            if name.endswith("/state"):
+                self._derive(name.removesuffix("/state"), labels, times, rows)
+
+    def _extend(self, topic: str, labels: tuple[str, ...], times: list[float], rows: Any) -> None:
+        """Add rows to the table with these fields; a new one where the fields are others, or time goes back."""
+        tables = self._tables.setdefault(topic, [])
+        table = next((each for each in tables if each.labels == labels), None)
+        if table is None or (table.total and times[0] < table.times[-1]):
+            table = Table(labels)
+            tables[:] = [each for each in tables if each.places.keys().isdisjoint(labels)] + [table]
+        table.extend(times, rows)
+
+    def _derive(self, robot: str, labels: Sequence[str], times: list[float], rows: list[list[float]]) -> None:
+        """Add the forces and gripper states that the description makes of the outputs of a batch of states."""
+        description = self._descriptions.get(robot)
+        if description is None or not (description.forces or description.holds):
+            return
+        values = np.asarray(rows, dtype=np.float64)
+        places = [place for place, label in enumerate(labels) if label.startswith("outputs.")]
+        found = _derived(description, {labels[place].removeprefix("outputs."): values[:, place] for place in places})
+        if found:
+            self._extend(f"{robot}/{DERIVED_TOPIC}", tuple(found), times, np.stack(list(found.values()), axis=1))
+
+
+class RecordedStore:
+    """Fields of a recording."""
+
+    def __init__(self, recording: Recording, signals: Signals) -> None:
+        self._recording, self._signals = recording, signals
+        self._holes: dict[str, list[tuple[float, float]]] = {}
+        self._columns: dict[tuple[str, str], tuple[Floats, Floats]] = {}
+        timed = [topic for topic in recording.topics if not topic.endswith("/description")]
+        self._fields = {topic: found for topic in timed if (found := _recorded_fields(recording[topic]))}
+        self._add_derived()
+        self.events = [
+            mark for topic in recording.topics if topic.endswith("event") for mark in _events(recording[topic])
+        ]
+        self.events.sort(key=lambda mark: mark.time)
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Names of the topics that have fields."""
+        return tuple(self._fields)
+
+    def fields(self, topic: str) -> Sequence[str]:
+        """Names of the fields of a topic."""
+        return tuple(self._fields.get(topic, ()))
+
+    def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
+        """Times, s, and values of a field with NaN in each hole; None for an unknown one."""
+        key = (topic, field)
+        if key not in self._columns:
+            place = self._fields.get(topic, {}).get(field)
+            if place is None:
+                return None
+            columns = self._recording[topic]
+            name, index = place
+            values = columns[name] if index is None else columns[name][:, index]
+            times = columns["timestamp"].astype(np.float64)
+            if topic not in self._holes:
+                self._holes[topic] = holes_of(self._recording, topic, times)
+            if (has := columns.present.get(name)) is not None:  # the curve joins the messages that have the value
+                times, values = times[has], values[has]
+            self._columns[key] = interrupted(times, values.astype(np.float64), self._holes[topic])
+        return self._columns[key]
+
+    def total(self, topic: str, field: str) -> int:
+        """Number of rows of a field."""
+        found = self.column(topic, field)
+        return 0 if found is None else len(found[0])
+
+    def _add_derived(self) -> None:
+        """Add the forces and gripper states of the first robot as a topic."""
+        signals = self._signals
+        topic = f"{signals.robot}/{DERIVED_TOPIC}"
+        for field in DERIVED:
+            series = signals.derived(field)
+            for place, label in enumerate(series.labels if series is not None else ()):
+                if series is not None:
+                    self._columns[topic, f"{field}.{label}"] = (series.times, series.values[:, place])
+                    self._fields.setdefault(topic, {})[f"{field}.{label}"] = ("", None)
+
+
+_LABELS: dict[tuple[Any, ...], tuple[str, ...]] = {}
+_FIELDS: dict[type[Message], tuple[str, ...]] = {}
+
+
+def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
+    """Rows of a message with their labels: one row per plotted value, which may come and go; else one for all."""
+    parts: list[Message] = [message]
+    if isinstance(message, PlotValues):
+        parts = [PlotValues(values={name: value}) for name, value in message.values.items()]
+    for part in parts:
+        labels, row = _row(part)
+        if labels:
+            yield labels, row
+
+
+def _row(message: Message) -> tuple[tuple[str, ...], list[float]]:
+    """Names and values of the numeric fields of a message."""
+    values: list[float] = []
+    shape: list[Any] = [type(message)]
+    names = getattr(message, "name", ())
+    for field in _numeric_fields(type(message)):
+        value = getattr(message, field)
+        if isinstance(value, list):
+            taken = _is_plotted(value, names)
+            shape.append(len(value) if taken else 0)
+            if taken:
+                values += value
+        elif isinstance(value, dict):
+            shape.append(tuple(value))
+            for each in value.values():
+                if isinstance(each, list):
+                    shape.append(len(each))
+                    values += each
+                else:
+                    values.append(each)
+        elif value is None:
+            values.append(np.nan)
+        elif isinstance(value, int | float):
+            values.append(value)
+    key = (*shape, *names) if isinstance(names, list) else tuple(shape)
+    labels = _LABELS.get(key)
+    if labels is None:
+        labels = _LABELS[key] = tuple(_labels(message))
+    return labels, values
+
+
+def _labels(message: Message) -> Iterator[str]:
+    """Names of the numeric fields of a message, in the order of `_row`."""
+    names = getattr(message, "name", ())
+    for field in _numeric_fields(type(message)):
+        value = getattr(message, field)
+        if isinstance(value, list):
+            if _is_plotted(value, names):
+                named = isinstance(names, list) and len(names) == len(value)
+                yield from (f"{field}.{names[i] if named else i}" for i in range(len(value)))
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                several = isinstance(each, list)
+                yield from (f"{field}.{key}.{i}" for i in range(len(each))) if several else (f"{field}.{key}",)
+        elif value is None or isinstance(value, int | float):
+            yield field
+
+
+def _is_plotted(value: list[Any], names: object) -> bool:
+    """Whether each number of a list is plotted as a field: in a list whose entries have names, and in a short list."""
+    if not value or not isinstance(value[0], int | float):
+        return False
+    return len(value) <= MOST_NUMBERS or (isinstance(names, list) and len(names) == len(value))
+
+
+def _numeric_fields(kind: type[Message]) -> tuple[str, ...]:
+    if kind not in _FIELDS:
+        known = msgspec.structs.fields(kind)
+        _FIELDS[kind] = tuple(field.name for field in known if field.name not in (*STAMPS, "name"))
+    return _FIELDS[kind]
+
+
+def _derived(description: Description, outputs: dict[str, Floats]) -> dict[str, Floats]:
+    """Values of all derived fields, such as `force.hand_a`, from the outputs by name."""
+    return {
+        f"{field}.{name}": values
+        for field in DERIVED
+        for name, values in derived_columns(description, field, outputs).items()
+    }
+
+
+def _recorded_fields(columns: Any) -> dict[str, tuple[str, int | None]]:
+    """Name of each numeric field of a recorded topic, with its column and place in it."""
+    found: dict[str, tuple[str, int | None]] = {}
+    names = [str(name) for name in columns["name"][0]] if "name" in columns and columns["name"].ndim == 2 else []
+    for name, values in columns.items():
+        if name in STAMPS or values.dtype.kind not in "ifub":
+            continue
+        if values.ndim == 1:
+            found[name] = (name, None)
+        elif values.ndim == 2 and (len(names) == values.shape[1] or values.shape[1] <= MOST_NUMBERS):
+            named = len(names) == values.shape[1]
+            found |= {f"{name}.{names[i] if named else i}": (name, i) for i in range(values.shape[1])}
+    return found
+
+
+def _events(columns: Any) -> list[EventMark]:
+    rows = [{name: columns[name][i] for name in columns} for i in range(len(columns["timestamp"]))]
+    return [EventMark(float(row["timestamp"]), str(row["kind"]), _event_text(row)) for row in rows]
+
+
+def event_text(event: Event) -> str:
+    """One line of detail about an event."""
+    return _event_text({name: getattr(event, name) for name in event.__struct_fields__})
+
+
+def _event_text(row: dict[str, Any]) -> str:
+    if row.get("detail"):
+        return str(row["detail"])
+    if row.get("key"):
+        return f"{row['node']}.{row['key']} = {row['new']} (before: {row['old']})"
+    if row.get("source") != row.get("target"):
+        return f"{row['part']}: {row['source']} to {row['target']}".strip(": ")
+    return str(row.get("node") or "")
+
+
+def unit_of(signals: Signals, topic: str, field: str) -> str:
+    """Unit of a field by the robot's description; "" where it is not known.
+
+    topic  full name; its robot is not compared
+    """
+    kind, _, name = field.partition(".")
+    description = signals.description
+    if field == "energy":
+        return "J"
+    if kind in ("phi", "phidot"):
+        return "constraints' units" + ("/s" if kind == "phidot" else "")
+    if kind in ("force", "hold"):
+        return "N" if kind == "force" else "state"
+    if kind == "timing":
+        return "s"
+    if description is None:
+        return ""
+    if kind == "outputs":
+        return dict(zip(description.outputs, description.output_units, strict=False)).get(name, "")
+    joints = {joint.name: joint.unit for joint in description.joints}
+    efforts = {each: one.unit for one in description.actuators for each in (one.joint, one.name)}
+    per = {"position": "", "velocity": "/s", "acceleration": "/s²"}
+    if kind in per:
+        unit = joints.get(name) or {"N": "m", "N m": "rad"}.get(efforts.get(name, ""), "")
+        return unit + per[kind] if unit else ""
+    return efforts.get(name, "") if kind == "effort" else ""

@@ -1,0 +1,126 @@
+"""Tables of the window's commands, keys and mouse gestures: menus, shortcuts and the page on F1 are made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyqtgraph.Qt import QtCore
+
+_BUTTONS, _KEYS = QtCore.Qt.MouseButton, QtCore.Qt.KeyboardModifier
+LIVE, RECORDING = "live", "recording"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One entry of a menu.
+
+    name  method that it calls, by its path from the window
+    keys  shortcuts as Qt writes them, the first is shown in the menu
+    when  "live" or "recording" where it applies to one of them only
+    """
+
+    name: str
+    menu: str
+    text: str
+    keys: tuple[str, ...] = ()
+    when: str = ""
+    separated: bool = False
+
+
+COMMANDS = (
+    Command("files.open_layout", "File", "Load layout ...", ("Ctrl+O",)),
+    Command("files.save_layout_as", "File", "Save layout ...", ("Ctrl+S",)),
+    Command("files.save_picture", "File", "Save picture of the window ...", ("Ctrl+P",), separated=True),
+    Command("close", "File", "Quit", ("Ctrl+Q",), separated=True),
+    Command("history.stack.undo", "View", "Undo change of the view", ("Ctrl+Z",)),
+    Command("history.stack.redo", "View", "Redo change of the view", ("Ctrl+Shift+Z", "Ctrl+Y")),
+    Command("fit_all", "View", "Fit everything", ("F",), separated=True),
+    Command("toggle_theme", "View", "Dark or light colours", ("Ctrl+T",)),
+    Command("view_automatic", "View", "Automatic camera", ("0",), separated=True),
+    Command("scene.look_front", "View", "Front", ("1",)),
+    Command("scene.look_side", "View", "Side", ("2",)),
+    Command("scene.look_top", "View", "Top", ("3",)),
+    Command("scene.look_isometric", "View", "Isometric", ("4",)),
+    Command("scene.follow_next", "View", "Follow the next body", ("B",), separated=True),
+    Command("scene.unfollow", "View", "Follow no body", ("Shift+B",)),
+    Command("plots.add_plot", "Plots", "Add an empty plot", ("Ctrl+N",)),
+    Command("plots.remove_current", "Plots", "Remove the current plot", ("Ctrl+W",)),
+    Command("plots.toggle_log_of_current", "Plots", "Logarithmic axis of the current plot", ("L",)),
+    Command("default_plots", "Plots", "Default plots", ("Ctrl+D",), separated=True),
+    Command("docks.find_field", "Plots", "Find a field", ("Ctrl+F",), separated=True),
+    Command("toggle_difference", "Plots", "Difference to the first recording", ("D",), RECORDING, separated=True),
+    Command("plots.clear_interval", "Plots", "Clear the selected interval", ("Esc",)),
+    Command("next_event", "Plots", "Next event", ("]",), separated=True),
+    Command("previous_event", "Plots", "Previous event", ("[",)),
+    Command("playback.play_or_pause", "Time", "Play or pause", ("Space",), RECORDING),
+    Command("playback.next_frame", "Time", "Next frame", ("Right",), RECORDING, separated=True),
+    Command("playback.previous_frame", "Time", "Previous frame", ("Left",), RECORDING),
+    Command("playback.skip_ahead", "Time", "Ten frames ahead", ("Shift+Right",), RECORDING),
+    Command("playback.skip_back", "Time", "Ten frames back", ("Shift+Left",), RECORDING),
+    Command("playback.go_to_start", "Time", "Start of the recording", ("Home",), RECORDING),
+    Command("playback.go_to_end", "Time", "End of the recording", ("End",), RECORDING),
+    Command("playback.play_faster", "Time", "Play faster", ("+", "="), RECORDING, separated=True),
+    Command("playback.play_slower", "Time", "Play slower", ("-",), RECORDING),
+    Command("docks.steering.pause_or_resume", "Simulation", "Pause or resume", ("Space",), LIVE),
+    Command("docks.steering.step", "Simulation", "Step", (".",), LIVE),
+    Command("docks.steering.reset", "Simulation", "Reset", ("Ctrl+R",), LIVE),
+    Command("docks.steering.record", "Simulation", "Record, or end the recording", ("Ctrl+E",), LIVE, separated=True),
+    Command("docks.steering.emergency_stop", "Simulation", "Emergency stop", ("F12",), LIVE, separated=True),
+    Command("docks.steering.release_stop", "Simulation", "Release the emergency stop", (), LIVE),
+    Command("files.go_on", "Time", "Go on from here ...", ("Ctrl+G",), RECORDING, separated=True),
+    Command("show_shortcuts", "Help", "Keys and mouse", ("F1",)),
+)
+
+
+@dataclass(frozen=True)
+class Gesture:
+    """A use of the mouse: `name` for the program, `text` for the page on F1."""
+
+    name: str
+    text: str
+    area: str
+    button: int
+    modifier: int = int(_KEYS.NoModifier)
+
+
+GESTURES = (
+    Gesture("orbit", "drag: turn the camera", "scene", int(_BUTTONS.LeftButton)),
+    Gesture("pan", "drag: move the camera", "scene", int(_BUTTONS.MiddleButton)),
+    Gesture("pan", "drag: move the camera", "scene", int(_BUTTONS.LeftButton), int(_KEYS.ShiftModifier)),
+    Gesture("zoom", "drag: zoom", "scene", int(_BUTTONS.RightButton)),
+    Gesture("select", "drag: select an interval of time", "plot", int(_BUTTONS.LeftButton)),
+    Gesture("pan", "drag: move both axes", "plot", int(_BUTTONS.MiddleButton)),
+    Gesture("pan", "drag: move both axes", "plot", int(_BUTTONS.LeftButton), int(_KEYS.ShiftModifier)),
+)
+# what is not a drag: (area, use of the mouse, effect)
+OTHER_GESTURES = (
+    ("scene", "wheel", "zoom at the pointer"),
+    ("scene", "double click", "fit the robot into the picture"),
+    ("plot", "wheel", "zoom the time axis of all plots"),
+    ("plot", "Ctrl + wheel", "zoom the value axis"),
+    ("plot", "click", "make the plot the current one; in a recording, go to that time"),
+    ("plot", "double click", "fit both axes"),
+    ("plot", "right click", "menu: remove curves, logarithmic axis, remove the plot"),
+    ("topics", "double click on a field", "add it to the current plot, or to a new one where the unit differs"),
+    ("topics", "drag of a field", "add it to the plot under the pointer"),
+    ("time slider", "click", "go to that time"),
+)
+
+
+def gesture(area: str, button: object, modifiers: object) -> str:
+    """Name of the gesture of a mouse drag; "" where the table has none."""
+    pressed = int(modifiers) & int(_KEYS.ShiftModifier)  # type: ignore[call-overload]
+    for row in GESTURES:
+        if (row.area, row.button, row.modifier) == (area, int(button), pressed):  # type: ignore[call-overload]
+            return row.name
+    return ""
+
+
+def gesture_keys(row: Gesture) -> str:
+    """Button and modifier of a gesture as text, such as "Shift + left"."""
+    buttons = {
+        int(_BUTTONS.LeftButton): "left",
+        int(_BUTTONS.MiddleButton): "middle",
+        int(_BUTTONS.RightButton): "right",
+    }
+    return ("Shift + " if row.modifier else "") + buttons[row.button]

@@ -1,0 +1,145 @@
+"""Panels around the scene and the plots: topics, events, statistics; of a live run steering, parameters, timing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from nodes.messages import Status
+from viewer.data.topics import LiveStore
+from viewer.window.docks.calls import ServiceCalls
+from viewer.window.docks.parameters import ParameterPanel
+from viewer.window.docks.steering import SteeringPanel
+from viewer.window.docks.tables import EventTable, StatisticsTable
+from viewer.window.docks.timing import TimingPanel
+from viewer.window.docks.topic_tree import TopicTree
+from viewer.window.plots.area import PlotArea
+from viewer.window.plots.readout import statistics
+
+_AREAS = QtCore.Qt.DockWidgetArea
+TOPICS_WIDTH, STEERING_WIDTH = 220, 320
+TABLE_HEIGHT = 190
+UPDATE_MS = 500  # between two updates of what need not be drawn in every frame
+
+
+class Docks:
+    """The panels of a window; those of the live run are None for recordings."""
+
+    def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
+        self._window, self._plots = window, plots
+        self.docks: dict[str, Any] = {}
+        self.topics = TopicTree()
+        self.topics.chosen.connect(plots.add)
+        self.events = EventTable()
+        self.statistics = StatisticsTable()
+        self.calls = None if domain is None else ServiceCalls(domain)
+        self._add("Topics", self.topics, _AREAS.LeftDockWidgetArea)
+        self.steering: SteeringPanel | None = None
+        self.parameters: ParameterPanel | None = None
+        self.timing: TimingPanel | None = None
+        if self.calls is not None:
+            self.steering = SteeringPanel(self.calls)
+            self.parameters = ParameterPanel(self.calls)
+            self.timing = TimingPanel()
+            self._add("Simulation", self.steering, _AREAS.RightDockWidgetArea)
+            self._add("Parameters", self.parameters, _AREAS.RightDockWidgetArea)
+            self._add("Timing", self.timing, _AREAS.RightDockWidgetArea)
+            window.tabifyDockWidget(self.docks["Parameters"], self.docks["Timing"])
+            self.docks["Parameters"].raise_()
+        self._add("Events", self.events, _AREAS.BottomDockWidgetArea, shown=False)
+        self._add("Selection", self.statistics, _AREAS.BottomDockWidgetArea, shown=False)
+        window.tabifyDockWidget(self.docks["Events"], self.docks["Selection"])
+        plots.selected.connect(self.show_statistics)
+        self._timer = QtCore.QTimer(window)
+        self._timer.timeout.connect(self.update)
+        self._timer.start(UPDATE_MS)
+
+    def _add(self, name: str, widget: Any, area: Any, shown: bool = True) -> None:
+        dock = QtWidgets.QDockWidget(name, self._window)
+        dock.setObjectName(name)
+        dock.setWidget(widget)
+        self._window.addDockWidget(area, dock)
+        dock.setVisible(shown)
+        self.docks[name] = dock
+
+    def fit_widths(self) -> None:
+        """Give the panels at the sides their usual widths."""
+        names = ["Topics", *(["Simulation"] if self.steering is not None else [])]
+        narrow = min(1.0, self._window.width() / 1600)
+        widths = [round(narrow * TOPICS_WIDTH), round(narrow * STEERING_WIDTH)][: len(names)]
+        self._window.resizeDocks([self.docks[name] for name in names], widths, QtCore.Qt.Orientation.Horizontal)
+
+    def add_menu(self, menu: Any) -> None:
+        """Add an entry for each panel, which shows or hides it."""
+        for dock in self.docks.values():
+            menu.addAction(dock.toggleViewAction())
+
+    def find_field(self) -> None:
+        """Move the keyboard to the search line of the topics."""
+        self.docks["Topics"].show()
+        self.topics.search.setFocus()
+        self.topics.search.selectAll()
+
+    def update(self) -> None:
+        """Bring all panels up to date."""
+        source = self._plots.sources[0]
+        self.topics.show_source(source)
+        self.events.show_events(source.events)
+        if self._plots.interval is not None:
+            self.show_statistics()
+        if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
+            return
+        live = self._window.is_heard
+        self.steering.show_state(self._window.simulation_state, live)
+        if live:
+            self.calls.call("sim", "status", self._show_timing, quiet=True)
+            self.parameters.read()
+
+    def restyle(self) -> None:
+        """Take the colours of the theme in use."""
+        self.events.restyle()
+        if self._plots.interval is not None:
+            self.show_statistics()
+        self.update()
+
+    def take_status(self, status: Status) -> None:
+        """Take the status of a live node."""
+        if self.timing is not None:
+            self.timing.take_status(status)
+
+    def _show_timing(self, status: dict[str, Any]) -> None:
+        store = self._plots.sources[0].store
+        if self.timing is not None and isinstance(store, LiveStore):
+            self.timing.show_status(status, self._window.frames, store.lost)
+
+    def show_statistics(self) -> None:
+        """Show the statistics of the current plot in the selected interval."""
+        plots, interval = self._plots, self._plots.interval
+        rows = []
+        if interval is not None and plots.plots:
+            for plot in plots.plots:
+                rows += statistics(plot, plots.sources, plots.differs, interval)
+            if not self.docks["Selection"].isVisible():
+                self.docks["Selection"].show()
+                vertical = QtCore.Qt.Orientation.Vertical
+                self._window.resizeDocks([self.docks["Selection"]], [TABLE_HEIGHT], vertical)
+            self.docks["Selection"].raise_()
+        self.statistics.show_statistics(interval, rows)
+
+    def visible(self) -> tuple[str, ...]:
+        """Names of the panels that are shown."""
+        return tuple(name for name, dock in self.docks.items() if not dock.isHidden())
+
+    def show_only(self, names: tuple[str, ...]) -> None:
+        """Show the panels with these names, and no others."""
+        for name, dock in self.docks.items():
+            dock.setVisible(name in names)
+
+    def close(self) -> None:
+        """Stop updates and calls."""
+        self._timer.stop()
+        if self.steering is not None:
+            self.steering.close_recording()
+        if self.calls is not None:
+            self.calls.close()

@@ -1,0 +1,191 @@
+"""Parameters of the live nodes, with units and limits, to read and to set."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from nodes.transport.service import ServiceError
+from viewer.qt import theme
+from viewer.window.docks.calls import ServiceCalls
+
+VALUE = 1  # column of the value
+PLACE = QtCore.Qt.ItemDataRole.UserRole
+
+
+class ParameterPanel(QtWidgets.QWidget):
+    """Tree of nodes and their parameters; a value is changed by a double click on it."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        super().__init__()
+        self._calls = calls
+        self._values: dict[str, dict[str, Any]] = {}
+        self._limits: dict[str, dict[str, dict[str, Any]]] = {}
+        self._filling = False
+        self.tree = QtWidgets.QTreeWidget()
+        self.tree.setHeaderLabels(["parameter", "value", "unit", "limits"])
+        self.tree.setEditTriggers(QtWidgets.QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.tree.itemDoubleClicked.connect(self._on_double_click)
+        self.tree.currentItemChanged.connect(self._on_current)
+        self.tree.setIndentation(12)
+        self.tree.itemChanged.connect(self._on_change)
+        self.said = QtWidgets.QLabel("the parameters of the nodes appear when a launch is live")
+        self.said.setObjectName("caption")
+        self.said.setWordWrap(True)
+        column = QtWidgets.QVBoxLayout(self)
+        column.setContentsMargins(4, 4, 4, 4)
+        column.addWidget(self.tree)
+        column.addWidget(self.said)
+
+    def read(self) -> None:
+        """Read the parameters of all nodes."""
+        self._calls.run(_read_all, self._show, quiet=True)
+
+    def _show(self, found: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        values, limits = found
+        if (values, limits) == (self._values, self._limits):
+            return
+        self._values, self._limits = values, limits
+        self._filling = True
+        self.tree.clear()
+        for node, parameters in values.items():
+            if not parameters:
+                continue
+            top = QtWidgets.QTreeWidgetItem(self.tree, [node])
+            for key, value in parameters.items():
+                limit = limits.get(node, {}).get(key, {})
+                item = QtWidgets.QTreeWidgetItem(
+                    top, [key, value_text(value), limit.get("unit", ""), limits_text(limit)]
+                )
+                item.setData(0, PLACE, (node, key))
+                item.setFlags(item.flags() | QtCore.Qt.ItemFlag.ItemIsEditable)
+            top.setExpanded(True)
+        for place in range(4):
+            self.tree.resizeColumnToContents(place)
+        self.tree.setColumnWidth(VALUE, max(50, min(90, self.tree.columnWidth(VALUE))))
+        self._filling = False
+        there = sum(len(each) for each in values.values())
+        self.said.setStyleSheet("")
+        self.said.setText("" if there else "no node of this launch has parameters")
+
+    def item(self, node: str, key: str) -> Any:
+        """The row of a parameter; None where there is none."""
+        for i in range(self.tree.topLevelItemCount()):
+            top = self.tree.topLevelItem(i)
+            for j in range(top.childCount()):
+                if top.child(j).data(0, PLACE) == (node, key):
+                    return top.child(j)
+        return None
+
+    def _on_current(self, item: Any, _before: Any = None) -> None:
+        """Show name, unit and limits of the parameter in the current row."""
+        place = None if item is None else item.data(0, PLACE)
+        if place is not None and not self._filling:
+            limits = " ".join(filter(None, (item.text(3), item.text(2))))
+            self.said.setStyleSheet("")
+            self.said.setText(f"{place[0]}.{place[1]}" + (f": {limits}" if limits else ""))
+
+    def _on_double_click(self, item: Any, column: int) -> None:
+        if item.data(0, PLACE) is not None and column == VALUE:
+            self.tree.editItem(item, VALUE)
+
+    def _on_change(self, item: Any, column: int) -> None:
+        place = item.data(0, PLACE)
+        if self._filling or place is None or column != VALUE:
+            return
+        node, key = place
+        before = self._values[node][key]
+        try:
+            value = parse_value(item.text(VALUE), before)
+        except ValueError as error:
+            self._refuse(item, before, f"{node}.{key}: {error}")
+            return
+        limit = self._limits.get(node, {}).get(key, {})
+        if outside(value, limit):
+            unit = limit.get("unit", "")
+            self._refuse(item, before, f"{node}.{key} = {value:g} is outside {limits_text(limit)} {unit}".rstrip())
+            return
+
+        def work(client: Any) -> Any:
+            try:
+                client.call(node, "set_parameters", **{key: value})
+                return client.call(node, "get_parameters"), ""
+            except ServiceError as error:
+                return None, str(error)
+
+        self._calls.run(work, lambda result: self._answered(node, key, before, *result))
+
+    def _answered(self, node: str, key: str, before: Any, now: dict[str, Any] | None, error: str) -> None:
+        item = self.item(node, key)
+        if item is None:
+            return
+        if now is None:
+            self._refuse(item, before, error)
+            return
+        self._values[node] = now
+        self._write(item, now[key])
+        self.said.setStyleSheet("")
+        self.said.setText(f"{node}.{key} = {value_text(now[key])}")
+
+    def _refuse(self, item: Any, before: Any, text: str) -> None:
+        """Show the value that holds, and the reason why another does not."""
+        self._write(item, before)
+        self.said.setStyleSheet(f"color: {theme.ALARM}")
+        self.said.setText(text)
+
+    def _write(self, item: Any, value: Any) -> None:
+        self._filling = True
+        item.setText(VALUE, value_text(value))
+        item.setForeground(VALUE, QtGui.QColor(theme.INK))
+        self._filling = False
+
+
+def _read_all(client: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values, and units and limits, of the parameters of all nodes that have any."""
+    values, limits = {}, {}
+    for entry in client.nodes():
+        try:
+            values[entry.name] = client.call(entry.name, "get_parameters")
+            limits[entry.name] = client.call(entry.name, "describe_parameters")
+        except (ServiceError, LookupError):  # a node of another program may have none
+            continue
+    return values, limits
+
+
+def value_text(value: Any) -> str:
+    """A value as TOML and JSON spell it; text without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def parse_value(text: str, before: Any) -> Any:
+    """The value that a user has written in place of `before`. Raises ValueError, one line."""
+    if isinstance(before, str):
+        return text
+    try:
+        value = json.loads(text.strip())
+    except json.JSONDecodeError:
+        raise ValueError(f"{text!r} is no value like {value_text(before)}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{text!r} is not finite")
+    if isinstance(before, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def outside(value: Any, limit: dict[str, Any]) -> bool:
+    """Whether a number lies outside its limits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    low, high = limit.get("low"), limit.get("high")
+    return (low is not None and value < low) or (high is not None and value > high)
+
+
+def limits_text(limit: dict[str, Any]) -> str:
+    """Limits such as "0 .. 10"; "" without any."""
+    low, high = limit.get("low"), limit.get("high")
+    if low is None and high is None:
+        return ""
+    return f"{'' if low is None else f'{low:g}'} .. {'' if high is None else f'{high:g}'}".strip()

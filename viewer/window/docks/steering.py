@@ -1,0 +1,181 @@
+"""Steering of the live simulation: pause, resume, step, reset, speed, emergency stop, and a recording."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from viewer.qt import theme
+from viewer.window.docks.calls import ServiceCalls
+from viewer.window.processes import ArmswingProcess
+
+SPEEDS = ("0.05", "0.1", "0.25", "0.5", "1", "2", "5", "10")
+
+
+class SteeringPanel(QtWidgets.QWidget):
+    """Buttons of the simulation, and one line with the response of the last call."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        super().__init__()
+        self._calls = calls
+        self._state = ""
+        self.pause = self._button("Pause", self.pause_or_resume)
+        self.reset_button = self._button("Reset", self.reset)
+        self.step_button = self._button("Step", self.step)
+        self.count = QtWidgets.QSpinBox()
+        self.count.setRange(1, 1_000_000)
+        self.count.setToolTip("number of steps")
+        self.speed = QtWidgets.QComboBox()
+        self.speed.setEditable(True)
+        self.speed.addItems(SPEEDS)
+        self.speed.setCurrentText("1")
+        self.speed.setToolTip("simulated seconds per second")
+        self.speed.activated.connect(lambda _: self.set_speed())
+        self.said = QtWidgets.QLabel()
+        self.said.setObjectName("caption")
+        self.said.setWordWrap(True)
+        grid = QtWidgets.QGridLayout(self)
+        grid.setContentsMargins(4, 4, 4, 4)
+        grid.addWidget(self.pause, 0, 0)
+        grid.addWidget(self.reset_button, 0, 1)
+        grid.addWidget(self.step_button, 1, 0)
+        grid.addWidget(self.count, 1, 1)
+        grid.addWidget(QtWidgets.QLabel("speed"), 2, 0)
+        grid.addWidget(self.speed, 2, 1)
+        self.stop = self._button("Stop (F12)", self.emergency_stop)
+        self.stop.setObjectName("stop")
+        self.stop.setToolTip("emergency stop of all robots of the launch")
+        self.release = self._button("Release", self.release_stop)
+        self.release.setToolTip("end the emergency stop: commands are accepted again")
+        self.record_button = self._button("Record ...", self.record)
+        self.recording: ArmswingProcess | None = None
+        self._file = ""
+        grid.addWidget(self.record_button, 3, 0, 1, 2)
+        grid.addWidget(self.stop, 4, 0)
+        grid.addWidget(self.release, 4, 1)
+        grid.addWidget(self.said, 5, 0, 1, 2)
+        calls.failed.connect(self.tell_failure)
+        self.show_state("", live=False)
+
+    def show_state(self, state: str, live: bool) -> None:
+        """Enable what the simulation accepts in a state such as "paused"."""
+        if (state, live) == (self._state, self.pause.isEnabled()):
+            return
+        self._state = state
+        paused = state in ("paused", "stopped")
+        self.pause.setText("Resume" if paused else "Pause")
+        for widget in (self.pause, self.reset_button, self.speed, self.stop, self.release):
+            widget.setEnabled(live)
+        self.record_button.setEnabled(live or self.recording is not None)
+        for widget in (self.step_button, self.count):
+            widget.setEnabled(live and state == "paused")
+        self.step_button.setToolTip("" if state == "paused" else "pause the simulation first")
+
+    def pause_or_resume(self) -> None:
+        """Pause a simulation that runs, resume one that is paused."""
+        self._call("resume" if self._state in ("paused", "stopped") else "pause")
+
+    def step(self) -> None:
+        """Advance a paused simulation by the chosen number of steps."""
+        self._call("step", n=self.count.value())
+
+    def reset(self) -> None:
+        """Return the robot to its start, at time zero."""
+        self._call("reset")
+
+    def set_speed(self) -> None:
+        """Set the chosen speed."""
+        text = self.speed.currentText().strip()
+        try:
+            factor = float(text)
+        except ValueError:
+            self.tell_failure(f"speed {text!r} is no number")
+            return
+        self._call("speed", x=factor)
+
+    def emergency_stop(self) -> None:
+        """Stop the actuators of all robots of the launch; calls before it are not waited for."""
+        self._calls.run(lambda client: client.estop("emergency stop in the viewer"), self._tell_stop, urgent=True)
+
+    def release_stop(self) -> None:
+        """End an emergency stop: commands are accepted again."""
+        self._calls.run(lambda client: client.estop("", True), self._tell_release, urgent=True)
+
+    def _tell_stop(self, answers: Any) -> None:
+        missing = [each.node for each in answers if each.error]
+        if missing or not answers:
+            self.tell_failure(f"{', '.join(missing) or 'no node'} did not stop; press the robot's own switch")
+            return
+        self.said.setStyleSheet(f"color: {theme.ALARM}; font-weight: bold")
+        self.said.setText("stopped: " + ", ".join(f"{each.node} after {each.ms:.0f} ms" for each in answers))
+
+    def _tell_release(self, answers: Any) -> None:
+        missing = [f"{each.node}: {each.error}" for each in answers if each.error]
+        if missing or not answers:
+            self.tell_failure(f"not released: {', '.join(missing) or 'no node answers'}")
+            return
+        self.said.setStyleSheet("")
+        self.said.setText("stop released: " + ", ".join(each.node for each in answers))
+
+    def record(self) -> None:
+        """Ask for a file and record all topics to it; end the recording that runs."""
+        if self.recording is not None:
+            self.recording.interrupt()
+            self.record_button.setEnabled(False)  # until the file is closed
+            return
+        suggested = time.strftime("recording_%Y%m%d_%H%M%S.mcap")
+        path, _ = QtWidgets.QFileDialog.getSaveFileName(self, "Record to", suggested, "Recordings (*.mcap)")
+        if path:
+            self.record_to(path)
+
+    def record_to(self, path: str) -> None:
+        """Record all topics to a file, which is replaced, until `record` is called again."""
+        domain = str(self._calls.domain)
+        self._file = path
+        self.recording = ArmswingProcess(["record", "--output", path, "--force", "--domain", domain], self)
+        self.recording.ended.connect(self._on_recorded)
+        self.record_button.setText("End the recording")
+        self.said.setStyleSheet("")
+        self.said.setText(f"recording to {path}")
+
+    def _on_recorded(self, code: int, line: str) -> None:
+        self.recording = None
+        self.record_button.setText("Record ...")
+        self.record_button.setEnabled(self.pause.isEnabled())
+        if code not in (0, 130):
+            self.tell_failure(line.removeprefix("armswing: ") or f"the recording ended with exit code {code}")
+            return
+        self.said.setStyleSheet("")
+        self.said.setText(f"wrote {self._file}")
+
+    def close_recording(self) -> None:
+        """End a recording that runs, and wait until its file is closed."""
+        if self.recording is not None:
+            self.recording.close()
+            self.recording = None
+
+    def _call(self, service: str, **arguments: Any) -> None:
+        def work(client: Any) -> Any:
+            client.call("sim", service, **arguments)
+            return client.sim_status()
+
+        self._calls.run(work, lambda status: self._tell(service, status))
+
+    def _tell(self, service: str, status: dict[str, Any]) -> None:
+        self.said.setStyleSheet("")
+        pace = f", speed {status['speed']:g}" if status.get("speed") is not None else ""
+        self.said.setText(f"{service}: {status['state']} at t = {status['time']:.3f} s, step {status['tick']}{pace}")
+        self.show_state(str(status["state"]), live=True)
+
+    def tell_failure(self, text: str) -> None:
+        """Show one line on a call that failed."""
+        self.said.setStyleSheet(f"color: {theme.ALARM}")
+        self.said.setText(text)
+
+    def _button(self, text: str, pressed: Any) -> Any:
+        button = QtWidgets.QPushButton(text)
+        button.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
+        button.clicked.connect(lambda _: pressed())
+        return button

@@ -1,0 +1,102 @@
+"""Panels with a table: events to jump to, and statistics of the selected interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from viewer.data.topics import EventMark
+from viewer.qt import theme
+from viewer.window.plots.readout import Statistics
+
+
+def _table(columns: Sequence[str]) -> Any:
+    table = QtWidgets.QTableWidget(0, len(columns))
+    table.setHorizontalHeaderLabels(list(columns))
+    table.verticalHeader().hide()
+    table.setEditTriggers(QtWidgets.QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setSelectionBehavior(QtWidgets.QAbstractItemView.SelectionBehavior.SelectRows)
+    table.horizontalHeader().setStretchLastSection(True)
+    return table
+
+
+class EventTable(QtWidgets.QWidget):
+    """Events in the order of time.
+
+    chosen  Qt signal with the time, s, of an event that was double-clicked
+    """
+
+    chosen = QtCore.pyqtSignal(float)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = _table(("t [s]", "event", "detail"))
+        self.table.itemDoubleClicked.connect(self._on_double_click)
+        self.empty = QtWidgets.QLabel("no event so far")
+        self.empty.setObjectName("caption")
+        column = QtWidgets.QVBoxLayout(self)
+        column.setContentsMargins(2, 2, 2, 2)
+        column.addWidget(self.empty)
+        column.addWidget(self.table)
+        self._events: list[EventMark] = []
+
+    def show_events(self, events: Sequence[EventMark]) -> None:
+        """Show these events."""
+        if list(events) == self._events:
+            return
+        self._events = list(events)
+        self.empty.setVisible(not events)
+        self.table.setRowCount(len(self._events))
+        colors = theme.change_colors([(mark.time, mark.kind) for mark in self._events])
+        for row, mark in enumerate(self._events):
+            for column, text in enumerate((f"{mark.time:.3f}", mark.kind, mark.detail)):
+                item = QtWidgets.QTableWidgetItem(text)
+                if column == 1:
+                    item.setForeground(QtGui.QColor(colors[mark.kind]))
+                self.table.setItem(row, column, item)
+        self.table.resizeColumnsToContents()
+
+    def restyle(self) -> None:
+        """Take the colours of the theme in use at the next `show_events`."""
+        self._events = []
+
+    def _on_double_click(self, item: Any) -> None:
+        self.chosen.emit(self._events[item.row()].time)
+
+
+class StatisticsTable(QtWidgets.QWidget):
+    """Smallest and largest value, mean and rms of the curves in the selected interval."""
+
+    COLUMNS = ("curve", "unit", "min", "at t [s]", "max", "at t [s]", "mean", "rms", "samples")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caption = QtWidgets.QLabel("no interval is selected: drag in a plot with the left button")
+        self.caption.setObjectName("caption")
+        self.table = _table(self.COLUMNS)
+        column = QtWidgets.QVBoxLayout(self)
+        column.setContentsMargins(2, 2, 2, 2)
+        column.addWidget(self.caption)
+        column.addWidget(self.table)
+
+    def show_statistics(self, interval: tuple[float, float] | None, rows: Sequence[Statistics]) -> None:
+        """Show the statistics of an interval, s; None for no interval."""
+        self.table.setRowCount(len(rows))
+        if interval is None:
+            self.caption.setText("no interval is selected: drag in a plot with the left button")
+            return
+        start, end = interval
+        self.caption.setText(f"from t = {start:.4f} s to {end:.4f} s ({end - start:.4f} s); of the samples")
+        for row, one in enumerate(rows):
+            texts = (
+                *(one.name, one.unit, f"{one.least:.6g}", f"{one.least_at:.4f}", f"{one.most:.6g}"),
+                *(f"{one.most_at:.4f}", f"{one.mean:.6g}", f"{one.rms:.6g}", str(one.samples)),
+            )
+            for column, text in enumerate(texts):
+                item = QtWidgets.QTableWidgetItem(text)
+                if column == 0:
+                    item.setForeground(QtGui.QColor(one.color))
+                self.table.setItem(row, column, item)
+        self.table.resizeColumnsToContents()

@@ -1,0 +1,133 @@
+"""Film of a recording: scene and plots, drawn frame by frame without a screen and encoded by ffmpeg."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from viewer.film import Film
+from viewer.qt import theme
+from viewer.window.main import MainWindow
+
+MOST_FRAMES = 200_000
+PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"
+
+
+class FilmError(ValueError):
+    """A film that cannot be made as asked for. The text is one line for the user."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Times of the frames: `count` of them, `step` s of the recording apart, from `start` s."""
+
+    start: float
+    step: float
+    count: int
+
+
+def schedule(film: Film, span: tuple[float, float]) -> Schedule:
+    """Times of the frames of a film of a recording with this first and last time, s. Raises FilmError."""
+    first, last = span
+    start, end = first if film.start is None else film.start, last if film.end is None else film.end
+    for option, time in (("--from", start), ("--to", end)):
+        if not first - 1e-9 <= time <= last + 1e-9:
+            raise FilmError(f"{option} {time:g}: the recording runs from {first:g} s to {last:g} s")
+    if end < start or (end == start and last > first):
+        raise FilmError(f"--to {end:g} must be after --from {start:g}")
+    step = film.speed / film.fps
+    count = math.floor((end - start) / step + 1e-9) + 1
+    if count > MOST_FRAMES:
+        raise FilmError(f"the film would have {count} frames, at most {MOST_FRAMES}; raise --speed, or lower --fps")
+    return Schedule(start, step, count)
+
+
+def write_film(
+    window: MainWindow, film: Film, shown: Callable[[int, int], None], is_stopped: Callable[[], bool]
+) -> bool:
+    """Write the film of a window's recording; returns whether it was finished, and leaves no file where it was not.
+
+    shown       called with the number of frames so far and of all of them
+    is_stopped  asked before each frame
+
+    Raises FilmError, and OSError where the file cannot be written.
+    """
+    times = schedule(film, window.playback.span)
+    target = Path(film.path)
+    part = target.with_name(f".{target.stem}.part{target.suffix}")
+    _prepare(window, film.size)
+    try:
+        with _encoder(part, film) as send:
+            for number in range(times.count):
+                if is_stopped():
+                    return False
+                window.playback.seek(times.start + number * times.step)
+                send(_picture(window.page, film.size))
+                shown(number + 1, times.count)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
+    """Lay the page out at the film's size, without panels, menu and slider, and without a window on a screen."""
+    window.playback.stop()
+    window.docks.show_only(())
+    window.menuBar().hide()
+    window.timeline.hide()
+    window.scene.set_smooth()
+    window.plots.current = -1  # no plot is marked as the current one
+    window.setAttribute(QtCore.Qt.WidgetAttribute.WA_DontShowOnScreen)
+    window.setFixedSize(*size)
+    window.show()
+    for _ in range(3):  # sizes settle while events are processed
+        QtWidgets.QApplication.processEvents()
+        window.plots.lay_out_titles()
+    window.lay_out_scene()
+    QtWidgets.QApplication.processEvents()
+
+
+def _picture(page: Any, size: tuple[int, int]) -> bytes:
+    """Present picture of the page as rows of RGB."""
+    QtWidgets.QApplication.processEvents()
+    image = QtGui.QImage(*size, QtGui.QImage.Format.Format_RGB888)
+    image.fill(QtGui.QColor(theme.PAPER))
+    page.render(image)
+    bits, width = image.constBits(), 3 * size[0]
+    bits.setsize(image.sizeInBytes())
+    rows = bytes(bits)
+    stride = image.bytesPerLine()  # Qt pads the rows to multiples of 4
+    if stride == width:
+        return rows
+    return b"".join(rows[row * stride : row * stride + width] for row in range(size[1]))
+
+
+@contextlib.contextmanager
+def _encoder(path: Path, film: Film) -> Iterator[Callable[[bytes], None]]:
+    """Context with a function that takes frames. Raises FilmError with ffmpeg's reason."""
+    import imageio_ffmpeg
+
+    options: dict[str, Any] = {"quality": 8, "macro_block_size": 2}
+    if film.is_gif:
+        options = {
+            "codec": "gif",
+            "pix_fmt_out": "pal8",
+            "quality": None,
+            "macro_block_size": 1,
+            "output_params": ["-filter_complex", PALETTE, "-loop", "0"],
+        }
+    writer = imageio_ffmpeg.write_frames(str(path), film.size, fps=film.fps, ffmpeg_log_level="error", **options)
+    try:
+        writer.send(None)
+        yield writer.send
+    except OSError as error:
+        raise OSError(f"ffmpeg ended before the film {film.path} was written: {error}") from error
+    finally:
+        writer.close()

@@ -1,0 +1,75 @@
+"""Undo and redo of every change of the view, on Qt's undo stack."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from viewer.window.layout import Layout
+
+MERGED_S = 0.7  # changes of one kind within this time of each other are undone together
+MOST_CHANGES = 500
+
+
+class ViewHistory(QtCore.QObject):
+    """The current layout, and those before and after it.
+
+    changed  Qt signal with the layout to show, at each change, undo and redo
+    """
+
+    changed = QtCore.pyqtSignal(object)
+
+    def __init__(self, parent: Any = None) -> None:
+        super().__init__(parent)
+        self.layout = Layout()
+        self.stack = QtWidgets.QUndoStack(self)
+        self.stack.setUndoLimit(MOST_CHANGES)
+        self._sealed = False
+
+    def change(self, layout: Layout, text: str) -> None:
+        """Show another layout; `text` names the change in the menu, and like changes in quick succession merge."""
+        if layout != self.layout:
+            self.stack.push(_Change(text, self.layout, layout, self._show, self._sealed))
+            self._sealed = False
+
+    def seal(self) -> None:
+        """End a gesture: the next change is undone on its own."""
+        self._sealed = True
+
+    def _show(self, layout: Layout) -> None:
+        self.layout = layout
+        self.changed.emit(layout)
+
+
+class _Change(QtWidgets.QUndoCommand):
+    """Step from one layout to another."""
+
+    def __init__(
+        self, text: str, before: Layout, after: Layout, show: Callable[[Layout], None], starts_gesture: bool
+    ) -> None:
+        super().__init__(text)
+        self._before, self._after, self._show = before, after, show
+        self._starts_gesture = starts_gesture
+        self._at = time.monotonic()
+
+    def redo(self) -> None:
+        """Qt override: show the later layout."""
+        self._show(self._after)
+
+    def undo(self) -> None:
+        """Qt override: show the earlier layout."""
+        self._show(self._before)
+
+    def id(self) -> int:
+        """Qt override: changes with an equal number may merge."""
+        return hash(self.text()) & 0x3FFFFFFF
+
+    def mergeWith(self, other: Any) -> bool:
+        """Qt override: append a change of the same kind that follows within MERGED_S."""
+        if other._starts_gesture or other.text() != self.text() or other._at - self._at > MERGED_S:
+            return False
+        self._after, self._at = other._after, other._at
+        return True

@@ -1,0 +1,89 @@
+"""Layout of the window: camera, plots and time range as plain data, saved as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+SUFFIX = ".layout.json"
+
+
+class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Orthographic camera of the 3-D scene.
+
+    azimuth_deg    direction to the eye about the vertical, deg; 0 is the side view, -90 the front view
+    elevation_deg  direction to the eye above the horizontal, deg, in -90 .. 90
+    target         point in the middle of the picture, m, in the world; with `follow`, relative to that body's origin
+    height         height of the picture, m
+    follow         name of the body that the camera follows; "" for none
+    """
+
+    azimuth_deg: float
+    elevation_deg: float
+    target: tuple[float, float, float]
+    height: float
+    follow: str = ""
+
+
+class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One curve: a numeric field of a topic, such as `position.elbow` of `charmie/state`."""
+
+    topic: str
+    field: str
+
+
+class PlotSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One plot.
+
+    title   text above the plot; "" for the names of its fields
+    unit    unit of the value axis
+    log     whether the value axis is logarithmic
+    span    lowest and highest value shown (decimal exponents on a logarithmic axis); None for a range that fits
+    words   labels of the values 0, 1, 2 ..., written on the axis instead of numbers
+    """
+
+    curves: tuple[Curve, ...] = ()
+    title: str = ""
+    unit: str = ""
+    log: bool = False
+    span: tuple[float, float] | None = None
+    words: tuple[str, ...] = ()
+
+
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be chosen about the view.
+
+    camera      None for the automatic view
+    plots       None for the plots that suit the robot
+    time        first and last time shown, s; None for all of a recording, or the latest seconds of a live run
+    window      number of the latest seconds of a live run that are shown; None for 20
+    difference  whether plots show each further recording minus the first
+    panels      names of the panels that are shown; None for those that are shown already
+    """
+
+    camera: Camera | None = None
+    plots: tuple[PlotSpec, ...] | None = None
+    time: tuple[float, float] | None = None
+    window: float | None = None
+    difference: bool = False
+    panels: tuple[str, ...] | None = None
+
+
+class LayoutError(ValueError):
+    """A file that is no layout. The text is one line for the user."""
+
+
+def save_layout(layout: Layout, path: str | Path) -> None:
+    """Write a layout to a file. Raises OSError."""
+    Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(layout), indent=2) + b"\n")
+
+
+def load_layout(path: str | Path) -> Layout:
+    """The layout in a file. Raises LayoutError for a file that cannot be read as one."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=Layout)
+    except OSError as error:
+        raise LayoutError(f"{path}: {error.strerror or error}; expected a layout ({SUFFIX})") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise LayoutError(f"{path} is no layout of the viewer: {error}") from None

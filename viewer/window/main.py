@@ -1,0 +1,386 @@
+"""Main window of the viewer: scene, plots, time slider and menus of one or more runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from nodes.messages import Message, RobotState, Status
+from viewer import palette
+from viewer.data.live import LiveFeed
+from viewer.data.signals import Signals, diverged_text
+from viewer.data.topics import LiveStore
+from viewer.panels import choose_fields
+from viewer.qt import theme
+from viewer.window.docks.docks import Docks
+from viewer.window.files import FileMenu
+from viewer.window.history import ViewHistory
+from viewer.window.layout import Camera, Layout
+from viewer.window.menus import Menus
+from viewer.window.page import Page
+from viewer.window.playback import Playback
+from viewer.window.plots.area import PlotArea
+from viewer.window.plots.defaults import default_plots
+from viewer.window.scene.view import SceneView
+from viewer.window.shortcuts import ShortcutPage
+from viewer.window.source import Source, align
+from viewer.window.timeline import Timeline
+
+FRAME_MS = 33
+LIVE_WINDOW_S = 20.0
+LIVE_STRIDE = 0.05  # the live time axis moves in strides of this fraction of its length
+TRACE_S = 4.0
+SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
+OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
+SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
+WANTED_SIZE = (1600, 1000)
+
+
+class MainWindow(QtWidgets.QMainWindow):
+    """Window on a live feed, or on recordings (`feed` None).
+
+    sources   the runs shown; the scene shows the first
+    subtitle  line below the title
+    waiting   text shown while there is no state
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        subtitle: str,
+        waiting: str,
+        feed: LiveFeed | None = None,
+        fields: Sequence[str] = (),
+        plane: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.sources, self.feed = list(sources), feed
+        self._fields, self._keep_empty = choose_fields(fields), bool(fields)
+        self.subtitle = subtitle
+        self._sim = ""
+        self._heard_at: float | None = None
+        self.frames = 0
+        align(self.sources)
+        self.history = ViewHistory(self)
+        self.history.changed.connect(self._apply)
+        self.scene = SceneView(plane, self._on_camera, self.history.seal)
+        if feed is not None:
+            self.scene.set_live()
+        self.plots = PlotArea(self.history, self.time_shown)
+        self.plots.sources = self.sources
+        self.plots.sought.connect(self._on_plot_click)
+        self.timeline = Timeline()
+        self.playback = Playback(self.sources, self.timeline, self.refresh)
+        self.timeline.setVisible(feed is None)
+        self.setWindowTitle("armswing")
+        self.setStyleSheet(theme.style())
+        self.page = Page(self.scene.widget, self.plots, self.timeline, subtitle, waiting)
+        self.setCentralWidget(self.page)
+        self.files = FileMenu(self)
+        self.docks = Docks(self, self.plots, None if feed is None else feed.domain)
+        self.docks.events.chosen.connect(self.jump_to)
+        self.menus = Menus(self, live=feed is not None)
+        self.docks.add_menu(self.menus.insert("Panels", before="Help"))
+        if feed is None:
+            self.menus.actions["toggle_difference"].setEnabled(len(self.sources) > 1)
+        self._fit_screen()
+        self.docks.fit_widths()
+        self.timeline.setEnabled(self.signals.states > 0)
+        self._survey()
+        self._choose_plots()
+        self._mark_timeline()
+        self.refresh()
+        self.docks.update()
+        self._give_way()
+        self._timer = QtCore.QTimer(self)
+        self._timer.setTimerType(QtCore.Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._on_frame)
+        self._timer.start(FRAME_MS)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether messages of a live run arrive."""
+        return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
+
+    @property
+    def simulation_state(self) -> str:
+        """State of the live simulation by its status, such as "paused"."""
+        return self._sim
+
+    @property
+    def signals(self) -> Signals:
+        """Signals of the run in the scene."""
+        return self.sources[0].signals
+
+    def _fit_screen(self) -> None:
+        """Open at WANTED_SIZE, or at the size of a smaller screen."""
+        room = self.screen().availableGeometry()
+        width, height = min(WANTED_SIZE[0], room.width()), min(WANTED_SIZE[1], room.height() - 30)
+        self.resize(width, height)
+        self.move(room.left() + (room.width() - width) // 2, room.top() + max(0, (room.height() - 30 - height) // 2))
+
+    # -- what is shown
+
+    def time_shown(self, layout: Layout) -> tuple[float, float]:
+        """First and last time of the plots, s."""
+        if layout.time is not None:
+            return layout.time
+        start, end = self.playback.span
+        if self.feed is not None:
+            window = layout.window or LIVE_WINDOW_S
+            stride = LIVE_STRIDE * window
+            end = stride * (math.floor(end / stride) + 1.0)
+            return (end - window, end) if end - start > window else (start, start + window)
+        margin = 0.01 * (end - start) or 0.5
+        return start - margin, end + margin
+
+    def _apply(self, layout: Layout) -> None:
+        """Show another layout."""
+        self.scene.set_camera(layout.camera, self.signals)
+        self._caption()
+        self._choose_plots()
+        self.refresh()
+
+    def _choose_plots(self) -> None:
+        specs, left_out = self.history.layout.plots, ""
+        if specs is None:
+            specs, left_out = default_plots(self._fields, self.sources[0], self._keep_empty)
+        if specs != self.plots.specs:
+            self.plots.set_specs(specs)
+        overlaid = self._overlaid()
+        caption = "; ".join(filter(None, (overlaid, left_out)))
+        self.plots.caption.setText(caption)
+        self.plots.caption.setVisible(bool(caption))
+        self.plots.lay_out_titles()
+
+    def _overlaid(self) -> str:
+        """Sentence on the recordings that the plots overlay; "" for a single one."""
+        if len(self.sources) < 2:
+            return ""
+        first, *others = (source.label for source in self.sources)
+        if self.history.layout.difference:
+            return f"plotted: {', '.join(others)} minus {first}, from the start of each"
+        styles = ["dashed", *["dotted"] * (len(others) - 1)]
+        named = ", ".join(f"{label} {style}" for label, style in zip(others, styles, strict=True))
+        return f"{first} solid, {named}, from the start of each; the scene shows {first}"
+
+    def _survey(self) -> None:
+        signals = self.signals
+        if signals.description is not None and signals.poses is not None:
+            self.scene.survey(signals)
+            self.page.lay_out(self.scene.wide, self.scene.share)
+        self.page.show_legend(self.scene.keys(signals))
+        self._caption()
+
+    def _give_way(self) -> None:
+        """Give the plots most of the room where there is nothing to draw in the scene."""
+        description = self.signals.description
+        shapes = description is not None and any(body.shapes for body in description.bodies)
+        if self.signals.states and not (shapes and self.signals.poses is not None):
+            self.page.favour_plots()
+
+    def _caption(self) -> None:
+        signals, camera = self.signals, self.history.layout.camera
+        if signals.description is None:
+            text = "no description of the robot was received: its bodies are not known"
+        elif signals.poses is None:
+            text = "no poses of the bodies here"
+        elif not any(body.shapes for body in signals.description.bodies):
+            text = f"the description of {signals.robot} has no shapes: there is nothing to draw"
+        else:
+            text = self.scene.caption
+            if camera is not None and camera.follow:
+                text += f"; the camera follows {camera.follow}"
+        self.page.show_caption(text)
+
+    def lay_out_scene(self) -> None:
+        """Fit the scene and its labels to the present size."""
+        self._survey()
+        self.scene.place_labels()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the current state."""
+        signals = self.signals
+        if signals.states == 0:
+            self.page.show_run(signals.robot, "")
+            return
+        start, end = self.sources[0].span
+        if self.feed is not None:
+            self.playback.now = end
+        now = self.playback.now
+        self.page.show_run(signals.robot, f"t = {now:.{2 if self.feed else 3}f} s")
+        self.plots.show_data(None if self.feed is not None else now)
+        if signals.poses is not None:
+            # for a diverged run, the last pose before the divergence
+            shown = min(now - self.sources[0].offset, signals.sane_until)
+            self.scene.show(signals, shown, max(start, shown - TRACE_S), ghosts=False)
+
+    def _on_camera(self, camera: Camera | None, text: str) -> None:
+        self.history.change(msgspec.structs.replace(self.history.layout, camera=camera), text)
+
+    # -- frames
+
+    def _on_frame(self) -> None:
+        if self.feed is not None:
+            self._take(self.feed.take())
+        else:
+            self.playback.advance()
+
+    def _take(self, heard: Sequence[tuple[str, Message]]) -> None:
+        instant = time.monotonic()
+        ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
+        known = self.signals.description
+        for topic, message in heard:
+            self._heard_at = instant
+            if isinstance(message, Status):
+                self.docks.take_status(message)
+                if message.node == "sim":
+                    self._sim = message.state
+            if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
+                self._begin_run()  # the next launch has another robot
+                ended = False
+            self.signals.take(topic, message)
+        store = self.sources[0].store
+        if heard and isinstance(store, LiveStore):
+            store.take(heard)
+        self._show_live()
+        if not heard:
+            return
+        if self.frames % SURVEY_EVERY == 0 or self.signals.description is not known:
+            self._survey()
+            self._choose_plots()
+            self._mark_events()
+        elif self.frames % OUTGROWN_EVERY == 0 and self.scene.camera is None and self.scene.outgrown:
+            self._survey()
+        self.frames += 1
+        self.refresh()
+
+    def _begin_run(self) -> None:
+        self.sources[0] = Source("live", Signals(), LiveStore())
+        for plot in self.plots.plots:
+            plot.invalidate()
+
+    def _show_live(self) -> None:
+        """Update the line about the state of the launch."""
+        if self.feed is not None and self.signals.states == 0:
+            self.page.empty.setText(self.feed.waiting)
+        if self._heard_at is None:
+            return
+        silence = time.monotonic() - self._heard_at
+        how = f": sim {self._sim}" if self._sim else ""
+        if silence > SILENT_S:
+            how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
+        how += diverged_text(self.signals)
+        self.page.show_subtitle(self.subtitle + how)
+
+    def _mark_events(self) -> None:
+        events = self.sources[0].events
+        colors = theme.change_colors([(mark.time, mark.kind) for mark in events])
+        self.plots.marks = [(mark.time, colors[mark.kind]) for mark in events]
+
+    def _mark_timeline(self) -> None:
+        self._mark_events()
+        source = self.sources[0]
+        holes = [(a + source.offset, b + source.offset) for a, b in source.signals.holes]
+        self.timeline.set_span(*self.playback.span, self.plots.marks, holes)
+        self.timeline.set_time(self.playback.now)
+
+    def jump_to(self, instant: float) -> None:
+        """Go to a time, s: the scene of a recording, and the plots where they do not show it."""
+        if self.feed is None:
+            self.playback.seek(instant)
+        start, end = self.time_shown(self.history.layout)
+        if self.feed is not None or not start <= instant <= end:
+            half = 0.5 * (end - start)
+            layout = msgspec.structs.replace(self.history.layout, time=(instant - half, instant + half))
+            self.history.change(layout, "jump to an event")
+
+    def _on_plot_click(self, instant: float) -> None:
+        if self.feed is None:
+            self.playback.seek(instant)
+
+    # -- commands
+
+    def fit_all(self) -> None:
+        """Fit the scene, the time axis and all value axes."""
+        layout = self.history.layout
+        plots = layout.plots and tuple(msgspec.structs.replace(spec, span=None) for spec in layout.plots)
+        camera = layout.camera and self.scene.fitted(msgspec.structs.replace(layout.camera, follow=""))
+        changed = msgspec.structs.replace(layout, plots=plots, camera=camera, time=None, window=None)
+        self.history.change(changed, "fit of everything")
+
+    def view_automatic(self) -> None:
+        """Let the viewer choose the camera."""
+        self._on_camera(None, "automatic camera")
+
+    def toggle_theme(self) -> None:
+        """Draw on a dark ground, or on a light one again."""
+        theme.use("light" if palette.theme == "dark" else "dark")
+        self.setStyleSheet(theme.style())
+        self.scene.restyle()
+        self.plots.restyle()
+        self._mark_timeline()
+        self._survey()
+        self.refresh()
+        self.docks.restyle()
+
+    def toggle_difference(self) -> None:
+        """Show each further recording minus the first in the plots, or all of them again."""
+        if len(self.sources) > 1:
+            layout = self.history.layout
+            changed = msgspec.structs.replace(layout, difference=not layout.difference)
+            self.history.change(changed, "difference")
+
+    def default_plots(self) -> None:
+        """Return to the plots that suit the robot."""
+        changed = msgspec.structs.replace(self.history.layout, plots=None, time=None, window=None)
+        self.history.change(changed, "default plots")
+
+    def next_event(self) -> None:
+        """Go to the next event."""
+        later = [mark.time for mark in self.sources[0].events if mark.time > self._present + 1e-9]
+        if later:
+            self.jump_to(min(later))
+
+    def previous_event(self) -> None:
+        """Go to the event before."""
+        earlier = [mark.time for mark in self.sources[0].events if mark.time < self._present - 1e-9]
+        if earlier:
+            self.jump_to(max(earlier))
+
+    @property
+    def _present(self) -> float:
+        """Time of a recording's scene, s; of a live run the middle of plots that stand still, else the latest time."""
+        time_shown = self.history.layout.time
+        return 0.5 * sum(time_shown) if self.feed is not None and time_shown is not None else self.playback.now
+
+    def show_shortcuts(self) -> None:
+        """Show the page of keys and gestures."""
+        self.shortcut_page = ShortcutPage(self.feed is not None, self)
+        self.shortcut_page.show()
+
+    # -- Qt
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt override: places the scene's labels for the new size."""
+        super().resizeEvent(event)
+        QtCore.QTimer.singleShot(0, self._on_resized)
+
+    def _on_resized(self) -> None:
+        self.scene.place_labels()
+        self.refresh()
+
+    def closeEvent(self, event: Any) -> None:
+        """Qt override: stops the timer and the feed."""
+        self._timer.stop()
+        self.docks.close()
+        self.files.close()
+        if self.feed is not None:
+            self.feed.close()
+        super().closeEvent(event)

@@ -1,0 +1,117 @@
+"""Time of a recording: seeking, playing, frame steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from viewer.data.series import row_at
+from viewer.window.source import Source
+from viewer.window.timeline import Timeline
+
+SKIPPED_FRAMES = 10
+
+
+class Playback:
+    """Playback of recordings: advances the shown time `now`, s, and follows the timeline's controls.
+
+    sources   the runs shown; frames and events are those of the first
+    timeline  the controls
+    refresh   called when `now` has changed
+    """
+
+    def __init__(self, sources: list[Source], timeline: Timeline, refresh: Callable[[], None]) -> None:
+        self.sources, self.timeline, self._refresh = sources, timeline, refresh
+        self.now = self.span[1]
+        self._played_at: float | None = None
+        timeline.sought.connect(self.seek)
+        timeline.toggled.connect(self.play_or_pause)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """First and last time of all runs, s."""
+        spans = [source.span for source in self.sources if source.signals.states]
+        return (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (0.0, 0.0)
+
+    @property
+    def playing(self) -> bool:
+        """Whether time goes on."""
+        return self._played_at is not None
+
+    def seek(self, instant: float) -> None:
+        """Show a time, s, within the recording."""
+        start, end = self.span
+        self.now = max(start, min(end, instant))
+        if self._played_at is not None:
+            self._played_at = time.monotonic()
+        self.timeline.set_time(self.now)
+        self._refresh()
+
+    def advance(self) -> None:
+        """Go on by the time that has passed since the last call, while playing."""
+        if self._played_at is None:
+            return
+        instant = time.monotonic()
+        now = self.now + (instant - self._played_at) * self.timeline.factor
+        if now >= self.span[1]:
+            self.stop()
+        self.seek(now)
+
+    def stop(self) -> None:
+        """Pause."""
+        self._played_at = None
+        self.timeline.set_playing(False)
+
+    def play_or_pause(self) -> None:
+        """Play the recording from the present time, from its start at the end; or pause."""
+        if self._played_at is not None:
+            self.stop()
+            return
+        start, end = self.span
+        if self.now >= end:
+            self.seek(start)
+        self._played_at = time.monotonic()
+        self.timeline.set_playing(True)
+
+    def _step(self, count: int) -> None:
+        """Go a number of recorded poses on; of states where there are no poses."""
+        self.stop()
+        source = self.sources[0]
+        series = source.signals.poses or source.signals.series.get("energy")
+        place = None if series is None else row_at(series.times, self.now - source.offset + 1e-9)
+        if series is not None and place is not None:
+            self.seek(float(series.times[max(0, min(len(series.times) - 1, place + count))]) + source.offset)
+
+    def next_frame(self) -> None:
+        """Go to the next recorded pose."""
+        self._step(1)
+
+    def previous_frame(self) -> None:
+        """Go to the previous recorded pose."""
+        self._step(-1)
+
+    def skip_ahead(self) -> None:
+        """Go ten poses on."""
+        self._step(SKIPPED_FRAMES)
+
+    def skip_back(self) -> None:
+        """Go ten poses back."""
+        self._step(-SKIPPED_FRAMES)
+
+    def go_to_start(self) -> None:
+        """Go to the start."""
+        self.stop()
+        self.seek(self.span[0])
+
+    def go_to_end(self) -> None:
+        """Go to the end."""
+        self.stop()
+        self.seek(self.span[1])
+
+    def play_faster(self) -> None:
+        """Choose the next larger factor."""
+        self.timeline.change_factor(1)
+
+    def play_slower(self) -> None:
+        """Choose the next smaller factor."""
+        self.timeline.change_factor(-1)

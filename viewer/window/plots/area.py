@@ -1,0 +1,416 @@
+"""The plots of the window on one time axis: their fields, and their mouse gestures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from viewer.data.topics import unit_of
+from viewer.qt import theme
+from viewer.qt.titles import table
+from viewer.window.history import ViewHistory
+from viewer.window.layout import Curve, Layout, PlotSpec
+from viewer.window.plots.plot import AXIS_WIDTH, Plot
+from viewer.window.plots.readout import readout_html
+from viewer.window.source import Source
+
+MIME = "application/x-armswing-curve"
+WHEEL_STEP = 1.0012  # zoom per unit of wheel angle
+SHORTEST_S = 1e-6  # of a time axis
+MOST_MARKS = 60  # most vertical lines in a plot
+MOST_COLUMNS = 4
+NAMES = 0.25  # share of the height for the names of curves, at most
+READOUT_GAP = 14  # pixels between the pointer and the values
+ASPECT = 2.2  # width to height that plots should have
+
+
+class Canvas(pg.GraphicsLayoutWidget):
+    """Widget of the plots; takes fields that are dragged from the tree of topics."""
+
+    dropped = QtCore.pyqtSignal(object, str)  # position in the scene, curve as JSON
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAcceptDrops(True)
+        self.setMinimumSize(240, 160)
+        self.ci.layout.setSpacing(4)
+        self.ci.layout.setContentsMargins(2, 0, 8, 0)
+
+    def dragEnterEvent(self, event: Any) -> None:
+        """Qt override: accept fields."""
+        if event.mimeData().hasFormat(MIME):
+            event.acceptProposedAction()
+
+    def dragMoveEvent(self, event: Any) -> None:
+        """Qt override: accept fields everywhere."""
+        if event.mimeData().hasFormat(MIME):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: Any) -> None:
+        """Qt override: report the curve and where it was dropped."""
+        self.dropped.emit(self.mapToScene(event.pos()), bytes(event.mimeData().data(MIME)).decode())
+        event.acceptProposedAction()
+
+
+class PlotArea(QtWidgets.QWidget):
+    """All plots.
+
+    sought    Qt signal: go to this time, s
+    selected  Qt signal: another interval is selected, or none
+    """
+
+    sought = QtCore.pyqtSignal(float)
+    selected = QtCore.pyqtSignal()
+
+    def __init__(self, history: ViewHistory, time_shown: Callable[[Layout], tuple[float, float]]) -> None:
+        super().__init__()
+        self.sources: list[Source] = []
+        self.plots: list[Plot] = []
+        self.specs: tuple[PlotSpec, ...] = ()
+        self.interval: tuple[float, float] | None = None
+        self.marks: list[tuple[float, str]] = []
+        self.current = 0
+        self._history, self._time_shown = history, time_shown
+        self._columns = 0
+        self._redraws = False
+        self._now: float | None = None
+        self.canvas = Canvas()
+        self.canvas.dropped.connect(self._on_drop)
+        self.canvas.scene().sigMouseMoved.connect(self._on_hover)
+        self.readout = QtWidgets.QLabel(self.canvas)
+        self.readout.setObjectName("readout")
+        self.readout.setAttribute(QtCore.Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.readout.hide()
+        self.key, self.caption = QtWidgets.QLabel(), QtWidgets.QLabel()
+        self.key.setObjectName("key")
+        self.names = QtWidgets.QScrollArea()  # the key, which scrolls where it is longer than its share of the height
+        self.names.setObjectName("names")
+        self.names.setWidget(self.key)
+        self.names.setWidgetResizable(True)
+        self.names.setFrameShape(QtWidgets.QFrame.Shape.NoFrame)
+        self.names.setHorizontalScrollBarPolicy(QtCore.Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.caption.setObjectName("caption")
+        self.caption.setWordWrap(True)
+        column = QtWidgets.QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.canvas, 1)
+        column.addWidget(self.names)
+        column.addWidget(self.caption)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the plots show differences to the first run."""
+        return self._history.layout.difference
+
+    # -- content
+
+    def set_specs(self, specs: tuple[PlotSpec, ...]) -> None:
+        """Show these plots."""
+        columns = self._suitable_columns(len(specs))
+        alike = [(spec.log, spec.words) for spec in specs] == [(p.spec.log, p.spec.words) for p in self.plots]
+        if alike and columns == self._columns:
+            for plot, spec in zip(self.plots, specs, strict=True):
+                if plot.spec != spec:
+                    plot.spec = spec
+                    plot.invalidate()
+            self.specs = specs
+        else:
+            self.specs = specs
+            self._build(columns)
+        self.current = min(self.current, max(0, len(specs) - 1))
+        self.lay_out_titles()
+
+    def _suitable_columns(self, count: int) -> int:
+        width, height = max(self.canvas.width(), 1), max(self.canvas.height(), 1)
+        wanted = round(math.sqrt(count * width / height / ASPECT)) if count else 1
+        return max(1, min(MOST_COLUMNS, count, wanted)) if count else 1
+
+    def _build(self, columns: int) -> None:
+        self._columns = columns
+        self.canvas.clear()
+        self.plots = []
+        for place, spec in enumerate(self.specs):
+            row, column = divmod(place, columns)
+            last = place + columns >= len(self.specs)
+            span = columns - column if place == len(self.specs) - 1 else 1
+            plot = Plot(spec, bottom=last)
+            self.canvas.addItem(plot.title, row=2 * row, col=column, colspan=span)
+            self.canvas.addItem(plot.item, row=2 * row + 1, col=column, colspan=span)
+            self._connect(plot, place)
+            self.plots.append(plot)
+        self.set_interval(self.interval)
+
+    def _connect(self, plot: Plot, place: int) -> None:
+        box = plot.box
+        box.dragged.connect(lambda name, start, now, step: self._on_drag(place, name, start, now, step))
+        box.released.connect(self._on_release)
+        box.wheeled.connect(lambda angle, time, value, ctrl: self._on_wheel(place, angle, time, value, ctrl))
+        box.clicked.connect(lambda time: self._on_click(place, time))
+        box.doubled.connect(lambda: self.fit(place))
+        box.sigResized.connect(self._on_resized)
+        box.menued.connect(lambda at: self._menu(place).exec_(at.toPoint()))
+
+    def show_data(self, now: float | None) -> None:
+        """Draw the data of the present frame; `now` is the time of the scene, s, None to hide its mark."""
+        self._now = now
+        layout = self._history.layout
+        time = self._time_shown(layout)
+        if self._suitable_columns(len(self.specs)) != self._columns:
+            self._build(self._suitable_columns(len(self.specs)))
+            self.lay_out_titles()
+        near = [mark for mark in self.marks if time[0] <= mark[0] <= time[1]]
+        near = near if len(near) <= MOST_MARKS else []
+        bands = [
+            (start + source.offset, end + source.offset)
+            for source in self.sources
+            for start, end in source.signals.holes
+        ]
+        diverged = next((s.signals.diverged_at for s in self.sources if s.signals.diverged_at is not None), None)
+        for plot in self.plots:
+            missing = plot._missing
+            plot.show(self.sources, time, layout.difference, near, bands)
+            if plot._missing != missing:
+                plot.show_title(self.sources, layout.difference)
+            for line, at in ((plot.now_line, now), (plot.divergence, diverged)):
+                if line.isVisible() != (at is not None):
+                    line.setVisible(at is not None)
+                if at is not None and line.value() != at:
+                    line.setPos(at)
+
+    def lay_out_titles(self) -> None:
+        """Fit titles and legends to the present widths."""
+        self.canvas.ci.layout.activate()
+        differs = self._history.layout.difference
+        for place, plot in enumerate(self.plots):
+            plot.current = place == self.current and len(self.plots) > 1
+            plot.show_title(self.sources, differs)
+        curves = dict.fromkeys(key for plot in self.plots for key in plot.unnamed)
+        text = table(list(curves), self.canvas.width() - AXIS_WIDTH)
+        self.names.setVisible(bool(text))
+        if text != self.key.text():
+            self.key.setText(text)
+        self.names.setFixedHeight(min(self.key.sizeHint().height(), round(NAMES * self.height())))
+
+    def _on_resized(self) -> None:
+        """Draw for the new sizes, once Qt has laid out all plots."""
+        if not self._redraws:
+            self._redraws = True
+            QtCore.QTimer.singleShot(0, self._redraw)
+
+    def _redraw(self) -> None:
+        self._redraws = False
+        self.show_data(self._now)
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt override: fit titles and legends."""
+        super().resizeEvent(event)
+        QtCore.QTimer.singleShot(0, self.lay_out_titles)
+
+    def restyle(self) -> None:
+        """Take the colours of the theme in use."""
+        self.canvas.setBackground(theme.PAPER)
+        self._build(self._columns)
+        self.lay_out_titles()
+
+    # -- changes of the plots
+
+    def add(self, curve: Curve, place: int | None = None) -> None:
+        """Add a curve to the plot with index `place`.
+
+        Without `place`, the curve goes to the current plot, or to a new plot where its unit differs from that plot's.
+        """
+        unit = unit_of(self.sources[0].signals, curve.topic, curve.field) if self.sources else ""
+        if place is None:
+            spec = self.specs[self.current] if self.specs else None
+            if spec is not None and (not spec.curves or spec.unit == unit) and not spec.words:
+                place = self.current
+        specs = list(self.specs)
+        if place is None or place >= len(specs):
+            specs.append(PlotSpec((curve,), unit=unit))
+            self.current = len(specs) - 1
+        elif curve not in specs[place].curves:
+            spec = specs[place]
+            same = not spec.curves or spec.unit == unit
+            changed = {"curves": (*spec.curves, curve), "unit": unit if same else "several units"}
+            title = spec.title if spec.curves and same else ""
+            specs[place] = msgspec.structs.replace(spec, **changed, title=title)
+            self.current = place
+        self._change(specs, f"curve {curve.field}")
+
+    def remove(self, place: int, curve: Curve) -> None:
+        """Remove a curve from a plot."""
+        spec = self.specs[place]
+        kept = tuple(each for each in spec.curves if each != curve)
+        self._replace(place, msgspec.structs.replace(spec, curves=kept), f"removal of {curve.field}")
+
+    def add_plot(self) -> None:
+        """Add an empty plot, and make it the current one."""
+        self.current = len(self.specs)
+        self._change([*self.specs, PlotSpec()], "new plot")
+
+    def remove_plot(self, place: int) -> None:
+        """Remove a plot."""
+        if 0 <= place < len(self.specs):
+            self._change([spec for i, spec in enumerate(self.specs) if i != place], "removal of a plot")
+
+    def toggle_log(self, place: int) -> None:
+        """Make the value axis of a plot logarithmic, or linear again."""
+        if 0 <= place < len(self.specs) and not self.specs[place].words:
+            spec = self.specs[place]
+            self._replace(place, msgspec.structs.replace(spec, log=not spec.log, span=None), "logarithmic axis")
+
+    def remove_current(self) -> None:
+        """Remove the current plot."""
+        self.remove_plot(self.current)
+
+    def toggle_log_of_current(self) -> None:
+        """Make the value axis of the current plot logarithmic, or linear again."""
+        self.toggle_log(self.current)
+
+    def clear_interval(self) -> None:
+        """Select no interval."""
+        self.set_interval(None)
+
+    def fit(self, place: int) -> None:
+        """Show all times, and all values of one plot."""
+        specs = list(self.specs)
+        specs[place] = msgspec.structs.replace(specs[place], span=None)
+        self._change(specs, "fit of a plot", time=None, window=None)
+
+    def _replace(self, place: int, spec: PlotSpec, text: str) -> None:
+        self._change([spec if i == place else each for i, each in enumerate(self.specs)], text)
+
+    def _change(self, specs: Sequence[PlotSpec], text: str, **others: Any) -> None:
+        layout = self._history.layout
+        plots = tuple(specs) if tuple(specs) != self.specs or layout.plots is not None else None
+        self._history.change(msgspec.structs.replace(layout, plots=plots, **others), text)
+
+    # -- mouse
+
+    def _on_drag(self, place: int, name: str, start: Any, now: Any, step: Any) -> None:
+        if name == "select":
+            self.set_interval((min(start[0], now[0]), max(start[0], now[0])))
+            return
+        plot = self.plots[place]
+        low, high = self._time_shown(self._history.layout)
+        width, height = plot.curves.size
+        dt = -step[0] * (high - low) / width
+        time = (low + dt, high + dt)
+        specs = list(self.specs)
+        if abs(step[1]) > 0.0 and not plot.spec.words:
+            bottom, top = plot.span
+            dy = step[1] * (top - bottom) / height
+            specs[place] = msgspec.structs.replace(specs[place], span=(bottom + dy, top + dy))
+        self._change(specs, "move of the plots", time=time)
+
+    def _on_release(self, name: str) -> None:
+        if name == "select":
+            self.selected.emit()
+        else:
+            self._history.seal()
+
+    def _on_wheel(self, place: int, angle: float, time: float, value: float, on_values: bool) -> None:
+        factor = WHEEL_STEP**-angle
+        layout = self._history.layout
+        if on_values:
+            plot = self.plots[place]
+            low, high = plot.span
+            span = (value + factor * (low - value), value + factor * (high - value))
+            self._replace(place, msgspec.structs.replace(plot.spec, span=span), "zoom of a value axis")
+            return
+        low, high = self._time_shown(layout)
+        if self.sources and self.sources[0].live and layout.time is None:
+            window = max(SHORTEST_S, factor * (layout.window or high - low))
+            self._change(self.specs, "zoom of the time axis", window=window)
+            return
+        span = (time + factor * (low - time), time + factor * (high - time))
+        if span[1] - span[0] >= SHORTEST_S:
+            self._change(self.specs, "zoom of the time axis", time=span)
+
+    def _on_click(self, place: int, time: float) -> None:
+        self.make_current(place)
+        self.sought.emit(time)
+
+    def make_current(self, place: int) -> None:
+        """Make a plot the one that further curves go to."""
+        if place != self.current:
+            self.current = place
+            self.lay_out_titles()
+
+    def _menu(self, place: int) -> Any:
+        self.make_current(place)
+        menu = QtWidgets.QMenu(self)
+        plot = self.plots[place]
+        log = menu.addAction("Logarithmic axis", lambda: self.toggle_log(place))
+        log.setCheckable(True)
+        log.setChecked(plot.spec.log)
+        log.setEnabled(not plot.spec.words)
+        menu.addAction("Fit", lambda: self.fit(place))
+        removal = menu.addMenu("Remove curve")
+        removal.setEnabled(bool(plot.spec.curves))
+        for each in plot.spec.curves:
+            removal.addAction(f"{each.topic}  {each.field}", lambda each=each: self.remove(place, each))
+        menu.addSeparator()
+        menu.addAction("Remove plot", lambda: self.remove_plot(place))
+        menu.addAction("Add an empty plot", self.add_plot)
+        return menu
+
+    def plot_at(self, position: Any) -> int | None:
+        """Index of the plot at a position in the scene."""
+        for place, plot in enumerate(self.plots):
+            if plot.item.sceneBoundingRect().contains(position) or plot.title.sceneBoundingRect().contains(position):
+                return place
+        return None
+
+    def _on_drop(self, position: Any, text: str) -> None:
+        place = self.plot_at(position)
+        self.add(msgspec.json.decode(text, type=Curve), len(self.specs) if place is None else place)
+
+    def _on_hover(self, position: Any) -> None:
+        place = self.plot_at(position)
+        plot = None if place is None else self.plots[place]
+        inside = plot is not None and plot.box.sceneBoundingRect().contains(position)
+        self.hover(plot.box.mapSceneToView(position) if inside and plot is not None else None, place)
+
+    def hover(self, point: Any, place: int | None) -> None:
+        """Show the cursor at a point (time, value) of a plot, and the values there; None hides both."""
+        for plot in self.plots:
+            plot.hover_line.setVisible(point is not None)
+            if point is not None:
+                plot.hover_line.setPos(point.x())
+        text = ""
+        if point is not None and place is not None:
+            plot = self.plots[place]
+            text = readout_html(plot, self.sources, self._history.layout.difference, point.x(), point.y())
+        self.readout.setVisible(bool(text))
+        if not text:
+            return
+        self.readout.setText(text)
+        self.readout.adjustSize()
+        at = self.canvas.mapFromScene(self.plots[place or 0].box.mapViewToScene(point))
+        room, size = self.canvas.size(), self.readout.size()
+        left = at.x() + READOUT_GAP if at.x() + READOUT_GAP + size.width() < room.width() else None
+        x = max(0, at.x() - READOUT_GAP - size.width()) if left is None else left
+        self.readout.move(x, max(0, min(at.y() + READOUT_GAP, room.height() - size.height())))
+
+    def leaveEvent(self, event: Any) -> None:
+        """Qt override: hide the cursor."""
+        super().leaveEvent(event)
+        self.hover(None, None)
+
+    # -- selection
+
+    def set_interval(self, interval: tuple[float, float] | None) -> None:
+        """Select an interval of time, s; None for none."""
+        self.interval = interval
+        for plot in self.plots:
+            plot.selection.setVisible(interval is not None)
+            if interval is not None:
+                plot.selection.setRegion(interval)
+        if interval is None:
+            self.selected.emit()

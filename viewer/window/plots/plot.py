@@ -1,0 +1,331 @@
+"""One plot of the window: axes, title with legend, curves, cursors, and the selected interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore
+
+from viewer.data.series import Floats, decimated
+from viewer.qt import theme
+from viewer.qt.axes import PlainAxis, PowerAxis
+from viewer.qt.titles import Curve as Key
+from viewer.qt.titles import Title, compose
+from viewer.window.commands import gesture
+from viewer.window.layout import Curve, PlotSpec
+from viewer.window.plots.curves import CurvesItem, Frame, Line
+from viewer.window.source import Source, difference
+
+AXIS_WIDTH = 58
+SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
+ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
+PADDING = 0.07
+NO_DATA = "no data"
+SECOND_DASH = (4.0, 3.0)
+REFERENCE_DASH = (1.5, 3.5)
+
+
+class PlotBox(pg.ViewBox):
+    """ViewBox that reports the mouse instead of changing its range.
+
+    dragged   gesture's name, start and present position (time, value) of the pointer, and the step since the last
+              report in pixels
+    released  at the end of a drag, with the gesture's name
+    wheeled   angle, time and value at the pointer, and whether Ctrl is pressed
+    clicked   time at the pointer
+    doubled   at a double click
+    menued    position on the screen of a right click
+    """
+
+    dragged = QtCore.pyqtSignal(str, object, object, object)
+    released = QtCore.pyqtSignal(str)
+    wheeled = QtCore.pyqtSignal(float, float, float, bool)
+    clicked = QtCore.pyqtSignal(float)
+    doubled = QtCore.pyqtSignal()
+    menued = QtCore.pyqtSignal(object)
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self.setMouseEnabled(False, False)
+        self.disableAutoRange()
+
+    def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
+        """pyqtgraph override: report the drag."""
+        ev.accept()
+        name = gesture("plot", ev.button(), ev.modifiers())
+        if name:
+            start, now = self.mapToView(ev.buttonDownPos()), self.mapToView(ev.pos())
+            step = ev.pos() - ev.lastPos()
+            self.dragged.emit(name, (start.x(), start.y()), (now.x(), now.y()), (step.x(), step.y()))
+        if ev.isFinish():
+            self.released.emit(name)
+
+    def wheelEvent(self, ev: Any, axis: Any = None) -> None:
+        """pyqtgraph override: report the wheel."""
+        ev.accept()
+        point = self.mapToView(ev.pos())
+        on_values = bool(ev.modifiers() & QtCore.Qt.KeyboardModifier.ControlModifier)
+        self.wheeled.emit(float(ev.delta()), point.x(), point.y(), on_values)
+
+    def mouseClickEvent(self, ev: Any) -> None:
+        """pyqtgraph override: report clicks."""
+        ev.accept()
+        if ev.button() == QtCore.Qt.MouseButton.RightButton:
+            self.menued.emit(ev.screenPos())
+        elif ev.double():
+            self.doubled.emit()
+        elif ev.button() == QtCore.Qt.MouseButton.LeftButton:
+            self.clicked.emit(self.mapToView(ev.pos()).x())
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One curve of one source as drawn: its name, colour and dash pattern."""
+
+    name: str
+    curve: Curve
+    source: int
+    color: str
+    dash: tuple[float, ...]
+
+
+class Plot:
+    """One plot in a pyqtgraph layout; `spec` says what it shows."""
+
+    def __init__(self, spec: PlotSpec, bottom: bool) -> None:
+        self.spec = spec
+        self.box = PlotBox()
+        self.title = Title(AXIS_WIDTH)
+        axes = {"left": (PowerAxis if spec.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
+        self.item = pg.PlotItem(axisItems=axes, viewBox=self.box, enableMenu=False)
+        self.item.hideButtons()
+        self.left, self.bottom = self.item.getAxis("left"), self.item.getAxis("bottom")
+        self.left.setWidth(AXIS_WIDTH)
+        if spec.words:
+            self.left.setTicks([list(enumerate(spec.words))])
+        if bottom:
+            self.bottom.name("time [s]")
+        else:  # one time axis serves a column
+            self.item.hideAxis("bottom")
+        self.curves = CurvesItem(self.box)
+        self.span = (0.0, 0.0)
+        self.unnamed: list[Key] = []
+        self.current = False
+        self._time = (0.0, 0.0)
+        self._key: Any = None
+        self._order: tuple[Any, list[Drawn]] | None = None
+        self._drawn_rows: dict[tuple[int, Curve], int] = {}
+        self._bounds: tuple[float, float] | None = None
+        self._missing: frozenset[Curve] = frozenset()
+        self.now_line = self._line(theme.MUTED, QtCore.Qt.PenStyle.SolidLine)
+        self.hover_line = self._line(theme.ACCENT, QtCore.Qt.PenStyle.DotLine)
+        self.divergence = self._line(theme.ALARM, QtCore.Qt.PenStyle.DashLine)
+        self.selection = pg.LinearRegionItem(movable=False, brush=theme.faded(theme.ACCENT, 0.12), pen=pg.mkPen(None))
+        self.selection.setVisible(False)
+        self.item.addItem(self.selection, ignoreBounds=True)
+
+    def _line(self, color: str, style: Any) -> Any:
+        line = pg.InfiniteLine(angle=90, pen=pg.mkPen(color, width=1, style=style), movable=False)
+        line.setVisible(False)
+        self.item.addItem(line, ignoreBounds=True)
+        return line
+
+    def drawn(self, sources: Sequence[Source], differs: bool) -> list[Drawn]:
+        """The curves in the order of drawing: each curve of the first source, then of the others."""
+        key = (self.spec, len(sources), differs)
+        if self._order is None or self._order[0] != key:
+            self._order = key, self._find_order(sources, differs)
+        return self._order[1]
+
+    def _find_order(self, sources: Sequence[Source], differs: bool) -> list[Drawn]:
+        found = []
+        shown = range(1, len(sources)) if differs and len(sources) > 1 else range(len(sources))
+        names = curve_names(self.spec.curves)
+        places: dict[str, int] = {}
+        for curve in self.spec.curves:
+            places.setdefault(_colour_key(curve), len(places))
+        for order, source in enumerate(shown):
+            for curve, name in zip(self.spec.curves, names, strict=True):
+                followed = curve.topic.endswith("/reference") and len(self.spec.curves) > 1
+                color = theme.INK if followed else theme.curve_color(places[_colour_key(curve)])
+                dash = REFERENCE_DASH if followed else SECOND_DASH if order == 1 else (1.5, 2.0) if order else ()
+                found.append(Drawn(name, curve, source, color, dash))
+        return found
+
+    def values(self, drawn: Drawn, sources: Sequence[Source], differs: bool) -> tuple[Floats, Floats] | None:
+        """Times, s, and values of a curve, unscaled; None where its source lacks it."""
+        own = sources[drawn.source].column(drawn.curve)
+        if own is None or not differs or len(sources) < 2:
+            return own
+        first = sources[0].column(drawn.curve)
+        return None if first is None else difference(first, own)
+
+    def show(
+        self,
+        sources: Sequence[Source],
+        time: tuple[float, float],
+        differs: bool,
+        marks: Sequence[tuple[float, str]],
+        bands: Sequence[tuple[float, float]],
+    ) -> None:
+        """Draw the curves between two times; of live ones only their newest piece where nothing else changed."""
+        drawn = self.drawn(sources, differs)
+        live = any(source.live for source in sources)
+        key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands))
+        if live and key == self._key and self._append(drawn, sources, time):
+            return
+        if not live and key == self._key:
+            return
+        found = [self.values(each, sources, differs) for each in drawn]
+        lines, bounds = [], []
+        sane = min(source.signals.sane_until + source.offset for source in sources)
+        for each, columns in zip(drawn, found, strict=True):
+            if columns is None or len(columns[0]) == 0:
+                continue
+            first, last = np.searchsorted(columns[0], time)
+            part = slice(max(0, int(first) - 1), int(last) + 1)
+            x, y = decimated(columns[0][part], self.scaled(columns[1][part]), 2 * self.curves.size[0])
+            inside = y[np.isfinite(y) & (x <= sane)]
+            if len(inside):
+                low = float(np.quantile(inside, 0.005)) if self.spec.log else float(inside.min())
+                bounds.append((low, float(inside.max())))
+            lines.append(Line(x, y, each.color, 1.3 if not live else 1.0, each.dash if not live else ()))
+        self._drawn_rows = {
+            (each.source, each.curve): sources[each.source].store.total(each.curve.topic, each.curve.field)
+            for each in drawn
+        }
+        self._missing = frozenset(each.curve for each, columns in zip(drawn, found, strict=True) if columns is None)
+        self._fit(bounds)
+        self._set_time(time)
+        self._key = key
+        self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands), lines, smooth=not live)
+
+    def invalidate(self) -> None:
+        """Draw anew at the next `show`."""
+        self._key = None
+
+    def scaled(self, values: Floats) -> Floats:
+        """The values as drawn: decimal exponents on a logarithmic axis."""
+        return np.log10(np.maximum(values, SMALLEST)) if self.spec.log else values
+
+    def _append(self, drawn: Sequence[Drawn], sources: Sequence[Source], time: tuple[float, float]) -> bool:
+        """Draw the newest pieces; False where the plot has to be drawn anew."""
+        lines = []
+        low, high = self.span
+        for each in drawn:
+            store, key = sources[each.source].store, (each.source, each.curve)
+            total = store.total(each.curve.topic, each.curve.field)
+            new = total - self._drawn_rows.get(key, 0)
+            if new == 0:
+                continue
+            columns = store.column(each.curve.topic, each.curve.field)
+            if columns is None:
+                continue
+            if new < 0 or new >= len(columns[0]):
+                return False
+            x, y = columns[0][-new - 1 :], self.scaled(columns[1][-new - 1 :])
+            if each.curve in self._missing or x[-1] > time[1]:
+                return False
+            self._drawn_rows[key] = total
+            lines.append(Line(x, y, each.color))
+        if self.spec.span is None and lines:
+            values = np.concatenate([line.y for line in lines])
+            if values.min() < low or values.max() > high:
+                return False
+        self.curves.append(lines)
+        return True
+
+    def _fit(self, bounds: Sequence[tuple[float, float]]) -> None:
+        """Set the value axis: to the chosen span, else so that it contains the curves."""
+        if self.spec.span is not None:
+            low, high = self.spec.span
+        elif self.spec.words:
+            low, high = -0.2, len(self.spec.words) - 0.8
+        else:
+            low = min((each[0] for each in bounds), default=0.0 if not self.spec.log else -1.0)
+            high = max((each[1] for each in bounds), default=1.0)
+            largest = max(abs(low), abs(high))
+            least = 1.2 if self.spec.log else (0.01 * largest if largest > 1e-12 else 2.0)
+            if high - low < least:
+                low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
+            shown_low, shown_high = self.span
+            if shown_low <= low and high <= shown_high and high - low > ROOMY * (shown_high - shown_low):
+                return
+            margin = PADDING * (high - low)
+            low, high = low - margin, high + margin
+        if (low, high) != self.span:
+            self.span = (low, high)
+            self.box.setRange(yRange=self.span, padding=0.0)
+            if not self.spec.log and not self.spec.words:
+                self.left.space(high - low, 4)
+
+    def _set_time(self, time: tuple[float, float]) -> None:
+        if time != self._time:
+            self._time = time
+            self.box.setRange(xRange=time, padding=0.0)
+            self.bottom.space(time[1] - time[0], 5)
+
+    def _grid(self, time: tuple[float, float]) -> tuple[Sequence[float], Sequence[float]]:
+        """Positions of the numbers on both axes."""
+        width, height = self.curves.size
+        across = self.bottom.tickValues(*time, width)
+        up = self.left.tickValues(*self.span, height)
+        return (across[0][1] if across else ()), (up[0][1] if up else ())
+
+    def show_title(self, sources: Sequence[Source], differs: bool) -> None:
+        """Write title, unit and legend above the plot, for its current width."""
+        drawn = self.drawn(sources, differs)
+        several = len({each.source for each in drawn}) > 1
+        names = [f"{each.name} ({NO_DATA})" if each.curve in self._missing else each.name for each in drawn]
+        marks = ["┉┉" if each.dash == REFERENCE_DASH else "╍╍" if each.dash else "━━" for each in drawn]
+        keys = [(name, each.color, mark) for name, each, mark in zip(names, drawn, marks, strict=True)]
+        if several:
+            keys = keys[: len(self.spec.curves)]
+        title = self.spec.title or ("empty plot: drag a field here" if not self.spec.curves else "")
+        named = len(self.spec.curves) > 1 or title not in ("", self.spec.title)
+        if len(keys) == 1 and "." in self.spec.curves[0].field:
+            named = True
+        if not title:
+            title, keys = (names[0], keys[1:]) if len(keys) == 1 else (_common(self.spec.curves), keys)
+        unit = self.spec.unit or "SI"
+        text, lines, whole = compose(
+            ("▸ " if self.current else "") + title,
+            unit,
+            keys if named else [],
+            False,
+            "difference to the first" if differs and len(sources) > 1 else "",
+            self.item.size().width() - AXIS_WIDTH,
+        )
+        self.title.set_html(text, lines)
+        self.unnamed = [] if whole else keys
+
+
+def _colour_key(curve: Curve) -> str:
+    """The key by which curves of a plot share a colour: a reference has that of the state."""
+    return curve.field if curve.topic.endswith(("/reference", "/state")) else f"{curve.topic} {curve.field}"
+
+
+def curve_names(curves: Sequence[Curve]) -> list[str]:
+    """Shortest names that tell the curves of one plot apart."""
+    fields = {curve.field.partition(".")[0] for curve in curves}
+    topics = {curve.topic for curve in curves if not curve.topic.endswith("/reference")}
+    names = []
+    for curve in curves:
+        _, _, rest = curve.field.partition(".")
+        name = rest if rest and len(fields) == 1 else curve.field
+        if curve.topic.endswith("/reference"):
+            name = f"{name} (reference)"
+        elif len(topics) > 1:
+            name = f"{curve.topic.rpartition('/')[2]} {name}"
+        names.append(name)
+    return names
+
+
+def _common(curves: Sequence[Curve]) -> str:
+    """Name of the fields that the curves have in common."""
+    kinds = list(dict.fromkeys(curve.field.partition(".")[0] for curve in curves))
+    return " and ".join(kinds[:2]).capitalize() if kinds else ""

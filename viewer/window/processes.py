@@ -1,0 +1,73 @@
+"""Commands of armswing that the window starts as processes of their own: recordings, and runs that go on from one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from pyqtgraph.Qt import QtCore
+
+POLL_MS = 200
+END_S = 20.0  # longest wait for a process that is asked to end
+
+
+class ArmswingProcess(QtCore.QObject):
+    """`armswing` with some arguments, in a session of its own: Ctrl-C in the viewer's terminal does not reach it.
+
+    ended  Qt signal with the exit code and the last line that it wrote
+    """
+
+    ended = QtCore.pyqtSignal(int, str)
+
+    def __init__(self, arguments: Sequence[str], parent: Any = None) -> None:
+        super().__init__(parent)
+        self._output: Any = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "nodes.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._timer = QtCore.QTimer(self)
+        self._timer.timeout.connect(self._poll)
+        self._timer.start(POLL_MS)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def interrupt(self) -> None:
+        """Ask it to end, as Ctrl-C does."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """Ask it to end, and wait until it has."""
+        self._timer.stop()
+        self.interrupt()
+        try:
+            self._process.wait(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.close()
+
+    def leave(self) -> None:
+        """Let it run on without the window."""
+        self._timer.stop()
+
+    def _poll(self) -> None:
+        code = self._process.poll()
+        if code is None:
+            return
+        self._timer.stop()
+        self._output.seek(0)
+        lines = self._output.read().decode(errors="replace").strip().splitlines()
+        self._output.close()
+        self.ended.emit(code, lines[-1] if lines else "")

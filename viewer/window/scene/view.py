@@ -1,0 +1,241 @@
+"""The 3-D scene under the mouse: orbit, pan, zoom, presets, fit and a camera that follows a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore
+
+from viewer.data.series import Floats, row_at
+from viewer.data.signals import Signals
+from viewer.qt.picture import EDGE, FAST_EDGE, BodyPicture
+from viewer.scene.projection import View
+from viewer.scene.scene import TRACE_PIECES as STILL_TRACE_PIECES
+from viewer.window.commands import gesture
+from viewer.window.layout import Camera
+from viewer.window.scene.camera import camera_of, moved, orbited, turned, view_of, zoomed
+
+TRACE_PIECES = 6
+WHEEL_STEP, DRAG_STEP = 1.0015, 1.01  # zoom per unit of wheel angle, and per pixel
+
+
+class SceneBox(pg.ViewBox):
+    """ViewBox that reports drags, wheel and double clicks instead of changing its range.
+
+    dragged   name of the gesture, and the pixels moved to the right and down
+    wheeled   angle of the wheel, and the pointer's position in the drawing plane, m
+    released  at the end of a drag
+    doubled   at a double click
+    """
+
+    dragged = QtCore.pyqtSignal(str, float, float)
+    wheeled = QtCore.pyqtSignal(float, float, float)
+    released = QtCore.pyqtSignal()
+    doubled = QtCore.pyqtSignal()
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+
+    def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
+        """pyqtgraph override: report the drag."""
+        ev.accept()
+        step = ev.pos() - ev.lastPos()
+        if name := gesture("scene", ev.button(), ev.modifiers()):
+            self.dragged.emit(name, step.x(), step.y())
+        if ev.isFinish():
+            self.released.emit()
+
+    def wheelEvent(self, ev: Any, axis: Any = None) -> None:
+        """pyqtgraph override: report the wheel."""
+        ev.accept()
+        point = self.mapToView(ev.pos())
+        self.wheeled.emit(float(ev.delta()), point.x(), point.y())
+
+    def mouseClickEvent(self, ev: Any) -> None:
+        """pyqtgraph override: report a double click."""
+        if ev.double():
+            ev.accept()
+            self.doubled.emit()
+
+
+class SceneView(BodyPicture):
+    """Picture of the bodies with a camera.
+
+    moved_camera  called with the camera that the user wants, None for the automatic one, and the name of the change
+    ended         called at the end of a drag
+    """
+
+    def __init__(
+        self, plane: str, moved_camera: Callable[[Camera | None, str], None], ended: Callable[[], None]
+    ) -> None:
+        self.box = SceneBox()
+        super().__init__(plane, self.box)
+        self.camera: Camera | None = None
+        self._scene.trace_pieces = TRACE_PIECES
+        self._bodies.edge = FAST_EDGE
+        self._moved_camera = moved_camera
+        self._cloud: Floats | None = None
+        self._target = np.zeros(3)
+        self._origins: dict[str, Floats] = {}
+        self.box.dragged.connect(self._on_drag)
+        self.box.wheeled.connect(self._on_wheel)
+        self.box.released.connect(ended)
+        self.box.doubled.connect(lambda: moved_camera(None, "fit of the scene"))
+        self.box.sigResized.connect(lambda _: self._place())
+
+    def set_smooth(self) -> None:
+        """Draw as in a still picture, at the cost of time."""
+        self._bodies.edge = EDGE
+        self._scene.trace_pieces = STILL_TRACE_PIECES
+
+    def set_live(self) -> None:
+        """Let surveys look at the latest motion only: those of all poses would take longer than a frame."""
+        self._scene.latest_only = True
+
+    @property
+    def _gravity(self) -> Floats:
+        skeleton = self._scene.skeleton
+        return np.array([0.0, 0.0, -9.81]) if skeleton is None else skeleton.gravity
+
+    @property
+    def _view(self) -> View:
+        return self._scene.view or view_of(Camera(-52.0, 22.0, (0.0, 0.0, 0.0), 1.0), self._gravity)
+
+    def survey(self, signals: Signals) -> None:
+        """Override: the automatic camera's limits follow the motion, those of another camera stay."""
+        cloud = self._scene.survey(signals)
+        if cloud is not None:
+            self._cloud = cloud
+        self._draw_ground()
+
+    def set_camera(self, camera: Camera | None, signals: Signals) -> None:
+        """Look through another camera; None for the automatic one."""
+        if camera == self.camera:
+            return
+        was_manual, self.camera = self.camera is not None, camera
+        self._scene.camera = None if camera is None else view_of(camera, self._gravity)
+        if camera is None:
+            if was_manual:
+                self.survey(signals)
+            return
+        self._scene.view = self._scene.camera
+        self._draw_ground()
+        self._place()
+
+    def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
+        """Override: moves a following camera first."""
+        self._note_origins(signals, time)
+        if self.camera is not None and self.camera.follow:
+            self._place()
+        super().show(signals, time, since, ghosts)
+
+    def present_camera(self) -> Camera:
+        """The camera of the present view, automatic or not."""
+        if self.camera is not None:
+            return self.camera
+        view, rect = self._view, self.box.viewRect()
+        middle = rect.center()
+        depth = 0.0 if self._cloud is None else float(np.median(view.project(self._cloud)[:, 2]))
+        target = np.array([middle.x(), middle.y(), depth]) @ view.axes
+        return camera_of(view, self._gravity, target, float(rect.height()) or 1.0)
+
+    def look(self, preset: str) -> None:
+        """Look from one of the presets at the whole robot."""
+        camera = turned(msgspec.structs.replace(self.present_camera(), follow=""), preset)
+        self._moved_camera(self.fitted(camera), f"{preset} view")
+
+    def look_front(self) -> None:
+        """Look from the front."""
+        self.look("front")
+
+    def look_side(self) -> None:
+        """Look from the side."""
+        self.look("side")
+
+    def look_top(self) -> None:
+        """Look from above."""
+        self.look("top")
+
+    def look_isometric(self) -> None:
+        """Look along the diagonal."""
+        self.look("isometric")
+
+    def fitted(self, camera: Camera) -> Camera:
+        """The camera in the same direction that contains the whole motion."""
+        if self._cloud is None:
+            return camera
+        view = view_of(camera, self._gravity)
+        flat = view.project(self._cloud)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        width, height = (high - low)[:2].tolist()
+        aspect = self.box.width() / max(self.box.height(), 1.0)
+        needed = 1.12 * max(height, width / max(aspect, 1e-3), 1e-6)
+        x, y, z = ((0.5 * (low + high)) @ view.axes).tolist()
+        return Camera(camera.azimuth_deg, camera.elevation_deg, (x, y, z), needed)
+
+    def follow_next(self) -> None:
+        """Follow the next body in the order of the description."""
+        names = list(self._origins)
+        if not names:
+            return
+        camera = self.present_camera()
+        place = (names.index(camera.follow) + 1) % len(names) if camera.follow in names else 0
+        camera = msgspec.structs.replace(camera, follow=names[place], target=(0.0, 0.0, 0.0))
+        self._moved_camera(camera, f"camera on {names[place]}")
+
+    def unfollow(self) -> None:
+        """Leave a following camera where it is."""
+        if self.camera is not None and self.camera.follow:
+            x, y, z = self._aim().tolist()
+            self._moved_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
+
+    def _on_drag(self, name: str, dx: float, dy: float) -> None:
+        camera = self.present_camera()
+        if name == "orbit":
+            self._moved_camera(orbited(camera, dx, dy), "turn of the camera")
+        elif name == "pan":
+            pixel_x, pixel_y = self.box.viewPixelSize()
+            self._moved_camera(moved(camera, self._view, dx * pixel_x, -dy * pixel_y), "move of the camera")
+        elif name == "zoom":
+            self._moved_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
+
+    def _on_wheel(self, angle: float, x: float, y: float) -> None:
+        middle = self.box.viewRect().center()
+        factor = WHEEL_STEP**-angle
+        camera = zoomed(self.present_camera(), self._view, factor, x - middle.x(), y - middle.y())
+        self._moved_camera(camera, "zoom of the camera")
+
+    def _draw_ground(self) -> None:
+        if self._cloud is None or self._scene.view is None:
+            return
+        fit = self.camera is None
+        self.caption = self._surroundings.draw(self._scene.view, self._gravity, self._cloud, fit)
+
+    def _note_origins(self, signals: Signals, time: float) -> None:
+        poses, description = signals.poses, signals.description
+        place = None if poses is None else row_at(poses.times, time)
+        if poses is None or description is None or place is None:
+            return
+        p = poses.values[place][: 3 * len(description.bodies)].reshape(-1, 3)
+        named = zip(description.bodies, p, strict=False)
+        self._origins = {body.name: origin for body, origin in named if body.shapes}
+
+    def _aim(self) -> Floats:
+        camera = self.camera
+        if camera is None:
+            return np.zeros(3)
+        return np.asarray(camera.target) + self._origins.get(camera.follow, np.zeros(3))
+
+    def _place(self) -> None:
+        """Set the limits of the picture to those of the camera."""
+        camera = self.camera
+        if camera is None or self._scene.camera is None:
+            return
+        x, y = self._scene.camera.project(self._aim())[:2].tolist()
+        width = camera.height * self.box.width() / max(self.box.height(), 1.0)
+        rect = QtCore.QRectF(x - 0.5 * width, y - 0.5 * camera.height, width, camera.height)
+        self.plot.setRange(rect, padding=0.0)

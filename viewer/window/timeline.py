@@ -1,0 +1,130 @@
+"""Time slider of a recording, set by a click; play, pause and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from viewer.qt import theme
+
+STEPS = 100_000
+FACTORS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class TimeSlider(QtWidgets.QSlider):
+    """Slider that moves to the clicked time, with marks of events and bands of missing data above its groove."""
+
+    def __init__(self) -> None:
+        super().__init__(QtCore.Qt.Orientation.Horizontal)
+        self.setRange(0, STEPS)
+        self.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
+        self.setMinimumHeight(26)
+        self._marks: list[tuple[float, str]] = []
+        self._bands: list[tuple[float, float]] = []
+
+    def set_marks(self, marks: Sequence[tuple[float, str]], bands: Sequence[tuple[float, float]]) -> None:
+        """Show marks (position, colour) and bands (from, to); positions in 0 .. 1."""
+        self._marks, self._bands = list(marks), list(bands)
+        self.update()
+
+    def mousePressEvent(self, event: Any) -> None:
+        """Qt override: move the handle under the pointer, from where it may be dragged on."""
+        if event.button() == QtCore.Qt.MouseButton.LeftButton:
+            handle = self._handle_width()
+            span = max(1, self.width() - handle)
+            self.setValue(round(STEPS * min(1.0, max(0.0, (event.pos().x() - 0.5 * handle) / span))))
+        super().mousePressEvent(event)
+
+    def x_of(self, place: float) -> int:
+        """Pixel of a position in 0 .. 1."""
+        handle = self._handle_width()
+        return round(0.5 * handle + place * (self.width() - handle))
+
+    def paintEvent(self, event: Any) -> None:
+        """Qt override: draw bands and marks, then the slider."""
+        painter = QtGui.QPainter(self)
+        for start, end in self._bands:
+            left, right = self.x_of(start), self.x_of(end)
+            painter.fillRect(left, 2, max(2, right - left), self.height() - 4, theme.faded(theme.ALARM, 0.25))
+        for place, color in self._marks:
+            painter.fillRect(self.x_of(place), 1, 2, 6, QtGui.QColor(color))
+        painter.end()
+        super().paintEvent(event)
+
+    def _handle_width(self) -> int:
+        option = QtWidgets.QStyleOptionSlider()
+        self.initStyleOption(option)
+        style = QtWidgets.QStyle
+        return int(
+            self.style()
+            .subControlRect(style.ComplexControl.CC_Slider, option, style.SubControl.SC_SliderHandle, self)
+            .width()
+        )
+
+
+class Timeline(QtWidgets.QWidget):
+    """Controls of a recording.
+
+    sought   Qt signal: go to this time, s
+    toggled  Qt signal: play or pause
+    """
+
+    sought = QtCore.pyqtSignal(float)
+    toggled = QtCore.pyqtSignal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._span = (0.0, 0.0)
+        self.play = QtWidgets.QPushButton("Play")
+        self.play.setFixedWidth(84)
+        self.play.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
+        self.play.clicked.connect(self.toggled)
+        self.factor_box = QtWidgets.QComboBox()
+        self.factor_box.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
+        self.factor_box.setToolTip("seconds of the recording per second")
+        for factor in FACTORS:
+            self.factor_box.addItem(f"{factor:g} x", factor)
+        self.factor_box.setCurrentIndex(FACTORS.index(1.0))
+        self.slider = TimeSlider()
+        self.slider.valueChanged.connect(self._on_slide)
+        row = QtWidgets.QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        for widget, stretch in ((self.play, 0), (self.factor_box, 0), (self.slider, 1)):
+            row.addWidget(widget, stretch)
+
+    @property
+    def factor(self) -> float:
+        """Seconds of the recording per second."""
+        return float(self.factor_box.currentData())
+
+    def change_factor(self, step: int) -> None:
+        """Select the next faster (step 1) or slower (-1) playback speed factor."""
+        place = self.factor_box.currentIndex() + step
+        self.factor_box.setCurrentIndex(max(0, min(len(FACTORS) - 1, place)))
+
+    def set_span(
+        self, start: float, end: float, events: Sequence[tuple[float, str]], holes: Sequence[tuple[float, float]]
+    ) -> None:
+        """Set the first and last time, s, the events (time, colour), and the holes (start, end)."""
+        self._span = (start, end)
+        length = end - start
+        if length > 0.0:
+            marks = [((time - start) / length, color) for time, color in events if start <= time <= end]
+            self.slider.set_marks(marks, [((a - start) / length, (b - start) / length) for a, b in holes])
+
+    def set_time(self, time: float) -> None:
+        """Move the handle without a signal."""
+        start, end = self._span
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(STEPS * (time - start) / (end - start)) if end > start else 0)
+        self.slider.blockSignals(False)
+
+    def set_playing(self, playing: bool) -> None:
+        """Show the button's next action: pause while playing, play otherwise."""
+        self.play.setText("Pause" if playing else "Play")
+
+    def _on_slide(self, value: int) -> None:
+        start, end = self._span
+        self.sought.emit(start + (end - start) * value / STEPS)
