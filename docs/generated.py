@@ -60,12 +60,12 @@ def methods(kind: str) -> str:
     from nodes.plan.keys import ABOUT_METHODS, default_text
     from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
     from sim_core.stabilization.registry import stabilizers_by_name
-    from sim_core.typed import choices_of
+    from sim_core.tables import defaults_of
 
     makers: dict[str, Any] = stabilizers_by_name() if kind == "stabilizer" else {n: ADJUSTABLE.get(n) for n in STEPPERS}
 
     def shown(maker: Any) -> str:
-        choices = choices_of(maker) if maker else {}
+        choices = defaults_of(maker) if maker else {}
         texts = {key: default_text(default) for key, default in choices.items()}
         return ", ".join(f"`{key}`" + ("" if text == "-" else f" = `{text}`") for key, text in texts.items()) or "none"
 
@@ -75,12 +75,11 @@ def methods(kind: str) -> str:
 
 def topics() -> str:
     """Table of all topics."""
-    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+    from nodes.messages.topics import known_topics
 
-    named = [(f"<robot>/{name}", row) for name, row in ROBOT_TOPICS.items()] + list(GLOBAL_TOPICS.items())
     rows = [
         (code(name), f"[{row.message.__name__}](#{row.message.__name__.lower()})", _delivery(row))
-        for name, row in named
+        for name, row in known_topics().items()
     ]
     return table(("topic", "message", "delivery"), rows)
 
@@ -98,6 +97,7 @@ def messages() -> str:
 
 
 def _struct(kind: type[msgspec.Struct]) -> str:
+    from nodes.cli.commands.network.messages import default_text
     from nodes.messages import Message
     from nodes.plan.tables import type_text
 
@@ -106,10 +106,8 @@ def _struct(kind: type[msgspec.Struct]) -> str:
     rows = []
     for field in msgspec.structs.fields(kind):
         if field.name not in common or not issubclass(kind, Message):
-            made = field.default_factory is not msgspec.NODEFAULT
-            default = field.default_factory() if made else field.default
-            text = "required" if field.required else msgspec.json.encode(default).decode()
-            rows.append((code(field.name), code(type_text(field.type)), code(text), told.get(field.name, "")))
+            default = code(default_text(field))
+            rows.append((code(field.name), code(type_text(field.type)), default, told.get(field.name, "")))
     return f"### {kind.__name__}\n\n{first}\n\n{rest}\n\n" + table(("field", "type", "default", "meaning"), rows)
 
 

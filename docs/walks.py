@@ -46,7 +46,7 @@ COMMAND = Walk(
         Step(SERVER, "nodes.simulation.actuation:Actuation.take", "one commander for each actuator"),
         Step(SERVER, "nodes.simulation.actuation:Actuation.drive", "limits; servos; efforts"),
         Step(CORE, "sim_core.simulation:Simulation.advance", "calls the stepper's compiled loop"),
-        Step(CORE, "sim_core.integrators.runge_kutta:explicit_step", "the stages of one step"),
+        Step(CORE, "sim_core.integrators.methods.runge_kutta:explicit_step", "the stages of one step"),
         Step(CORE, "sim_core.integrators.step:accelerate", "U, then the kernel by its address"),
         Step(CORE, "machine code", "M a + J' lam = f,  J a = gamma - U"),
     ),
@@ -83,7 +83,7 @@ STATE = Walk(
         Step(VIEWER, "nodes.client:Client.stream", "subscribes and decodes"),
         Step(VIEWER, "viewer.data.live:LiveFeed", "a thread of its own"),
         Step(VIEWER, "viewer.data.signals:Signals.take", "series by field"),
-        Step(VIEWER, "viewer.qt.window:Window.refresh", "curves and bodies, each frame"),
+        Step(VIEWER, "viewer.window.main:MainWindow.refresh", "curves and bodies, each frame"),
     ),
 )
 COMMAND_LINE, CHILD = "armswing launch", "process of a node"
@@ -91,7 +91,7 @@ KEY = Walk(
     "launch_key_to_effect",
     "From a launch key to its effect",
     (
-        Step(COMMAND_LINE, "nodes.plan.file:load_plan", "TOML, then --set"),
+        Step(COMMAND_LINE, "nodes.plan.files.file:load_plan", "TOML, then --set"),
         Step(COMMAND_LINE, "nodes.plan.launch_plan:SimPlan", "a field for each key: type, default"),
         Step(COMMAND_LINE, "nodes.plan.checks:check_plan", "names, numbers, classes, parameters"),
         Step(COMMAND_LINE, "nodes.plan.launch_plan:save_plan", "the whole plan as JSON"),

@@ -17,7 +17,7 @@ import pytest
 
 from nodes.client import read_recording
 from nodes.messages import RobotState
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.recording.reader import RecordingWriter
 from sim_core.analysis.comparison import every_stabilizer
 from sim_core.stabilization.stabilizers import Baumgarte
@@ -125,7 +125,7 @@ def test_a_recording_is_read_as_shown(tmp_path: Path, monkeypatch: pytest.Monkey
             writer.write("rotary_pendulum/state", state, state.timestamp)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
-    exec(block("read_recording"), namespace)
+    exec(block('read_recording("demo.mcap")'), namespace)
     assert namespace["state"]["timestamp"] == pytest.approx(np.arange(5) * 1e-3)
     assert namespace["state"]["position"].shape == (5, 2)
 

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nodes.messages.codec import decode
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.simulation.compose import compose
 
 LAUNCH_FILE = "../../launch/examples/my_controller.toml"

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from nodes.client import read_recording
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWED = "extending"  # pages that test_extending.py follows
@@ -27,7 +27,7 @@ PAGES = [
     if page.parent.name not in (FOLLOWED, "_generated", "gallery")
 ]
 # beside a live launch: the tests of these commands start one
-LIVE = ("run", "record", "play", "topic", "sim", "node", "param")
+LIVE = ("run", "record", "play", "topic", "sim", "node", "param", "bridge", "estop")
 # between two computers, and with real keys: tests/network and the tests of keys
 ELSEWHERE = ("keys",)
 FAILS = ("hil",)  # exit code 1 is a verdict
@@ -78,12 +78,15 @@ def launched(words: list[str], later: str, folder: Path) -> Iterator[str]:
     tests/test_launch_files.py runs every launch file.
     """
     sets = [words[k + 1] for k, word in enumerate(words) if word == "--set"]
-    plan = load_plan(folder / words[2] if (folder / words[2]).exists() else words[2], sets)
+    file = folder / words[2] if (folder / words[2]).exists() else words[2]
+    arguments = [word for word in words[3:] if "=" in word and not word.startswith("-") and word not in sets]
+    plan = load_plan(file, sets, arguments=arguments)
     files = [str(node.params["file"]) for node in plan.nodes if str(node.params.get("file", "")).endswith(".mcap")]
     if any(file in later for file in files):
         seconds = min(plan.duration_s or DURATION_S, DURATION_S) if plan.sim.mode == "realtime" else plan.duration_s
         kept = [word for k, word in enumerate(words) if "--duration" not in (word, words[k - 1])]
-        mode = [] if any(each.startswith("sim.mode") for each in sets) else ["--set", "sim.mode=lockstep"]
+        chosen = any(each.startswith(("sim.mode", "mode=")) for each in [*sets, *arguments])
+        mode = [] if chosen else ["--set", "sim.mode=lockstep"]
         yield shlex.join([*kept, "--duration", str(seconds), *mode])
 
 
@@ -118,11 +121,13 @@ def run_line(line: str, later: str, project: Any) -> None:
     words = shlex.split(line, comments=True)
     if words[0] != "armswing" or words[1] in (*LIVE, *ELSEWHERE):
         return
+    if words[1] == "view" and "--png" not in words:
+        return  # a window: tests/viewer
     if words[1] == "reproduce":  # tests/nodes/studies carry every study out
         from nodes.cli.commands.models.studies import PAPERS
 
         assert words[2] in PAPERS
-    elif words[1] == "launch" and "--keys" not in words:
+    elif words[1] == "launch" and "--keys" not in words and "--args" not in words:
         for shortened in launched(words, later, project.folder):
             project.run(shortened, codes=(0, 1))  # 1: a milestone that a shortened run does not reach
     else:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.messages.topics import known_topics
 from nodes.plan.keys import ABOUT_METHODS, TABLES, keys
 from robots.registry import BUILTIN
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.registry import stabilizers_by_name
-from sim_core.typed import choices_of
+from sim_core.tables import defaults_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 spec = importlib.util.spec_from_file_location("docs_generated", DOCS / "generated.py")
@@ -37,7 +37,7 @@ def test_the_tables_of_methods_are_those_that_can_be_asked_for(kind: str) -> Non
     lines = [line for line in generated.methods(kind).splitlines() if line.startswith("| `")]
     assert [line.split("|")[1].strip(" `") for line in lines] == list(known)
     for line, maker in zip(lines, known.values(), strict=True):
-        assert set(re.findall(r"(?:^|, )`(\w+)`", line.split("|")[3].strip())) == set(choices_of(maker))
+        assert set(re.findall(r"(?:^|, )`(\w+)`", line.split("|")[3].strip())) == set(defaults_of(maker))
 
 
 def test_every_launch_key_is_in_the_reference() -> None:
@@ -46,9 +46,9 @@ def test_every_launch_key_is_in_the_reference() -> None:
 
 
 def test_every_topic_and_message_is_in_the_reference() -> None:
-    assert first_cells(generated.topics()) == [*(f"<robot>/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS]
+    assert first_cells(generated.topics()) == list(known_topics())
     headings = re.findall(r"^### (\w+)$", generated.messages(), re.MULTILINE)
-    assert {row.message.__name__ for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()} <= set(headings)
+    assert {row.message.__name__ for row in known_topics().values()} <= set(headings)
 
 
 def test_every_robot_is_in_the_reference() -> None:
