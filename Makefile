@@ -34,7 +34,7 @@ test: $(INSTALLED)
 	$(BIN)/pytest $(WITHOUT_QT) -n 2 --dist loadfile -rs
 
 soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
-	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -rs
+	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -o faulthandler_timeout=4000 -rs
 
 fresh:                            # make demo and make test in a bare Debian of mmdebstrap's, as a user and as root
 	tests/fresh/run

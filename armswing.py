@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from sim_core.errors import with_install_hint
+from sim_core.support.extras import with_install_hint
 
 if TYPE_CHECKING:
     from nodes.node import Context as Context

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from sim_core.errors import install_hint
+from sim_core.support.extras import install_hint
 
 ROOT = Path(__file__).resolve().parent.parent
 DRAWING = ("pyqt", "pyside", "qt", "pyqtgraph", "pyopengl", "matplotlib", "vtk", "jinja2")
@@ -67,7 +67,13 @@ def test_the_extra_for_the_viewer_is_what_brings_qt() -> None:
 def test_the_extra_all_is_what_a_person_uses_and_make_installs_it() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     [everything] = extras["all"]
-    assert Requirement(everything).extras == set(extras) - {"all", "docs", "dev"}
+    assert Requirement(everything).extras == set(extras) - {
+        "all",
+        "docs",
+        "dev",
+        "rerun",
+        "dask",
+    }  # large, and for clusters
     assert "'.[all,docs,dev]'" in (ROOT / "Makefile").read_text()
 
 

@@ -139,7 +139,7 @@ def test_a_further_hosts_launch_checks_its_own_nodes_without_what_the_extras_ins
 import json
 from nodes.launching import host_launch
 from nodes.launching.remote_nodes import digests
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 plan = load_plan("plan.toml", host="robot")
 print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]))
 """
@@ -160,6 +160,37 @@ print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]
     assert refused.returncode == 2
     assert "node 'driver': run = " in refused.stderr
     assert "did you mean 'Driver'?" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("sim_core.simulation", "sim"),
+        ("sim_core.analysis.comparison", "sim"),
+        ("robots.registry", "sim"),
+        ("nodes.hil.clocks.track", "sim"),
+        ("viewer.window.scene.view", "sim"),
+    ],
+)
+def test_an_import_at_any_depth_names_the_line_that_installs_what_is_missing(
+    module: str, extra: str, tmp_path: Path
+) -> None:
+    """Beside the libraries of a light install alone, so that nothing but their absence raises."""
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if path.name.partition(".")[0] not in EXTRAS.split():
+            (tmp_path / path.name).symlink_to(path)
+    program = f"import sys; sys.path[:0] = {[str(ROOT), str(tmp_path)]!r}; "
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"{program}import {module}"], capture_output=True, text=True, timeout=60
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: No module named ")
+    assert last.endswith(f"; pip install 'armswing[{extra}]' installs it")
+    asked = "import importlib.util, nodes; print(importlib.util.find_spec('numpy'))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program + asked], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "None\n", done.stderr  # whoever only asks is answered as by Python
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_launch_and_tests_are_no_packages() -> None:
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
 def test_every_launch_file_is_a_right_plan(file: Path) -> None:
-    from nodes.plan.file import load_plan
+    from nodes.plan.files.file import load_plan
 
     plan = load_plan(file)
     assert plan.sim.robot

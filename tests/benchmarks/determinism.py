@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
-from nodes.plan.file import load_plan
+from nodes.plan.files.file import load_plan
 from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,7 @@ from typing import Any
 
 import zmq
 
-from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
+from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
 from nodes.node import Node
@@ -280,7 +280,7 @@ def main(json_path: str | None = None) -> dict[str, float]:
     """Measure, print the table, write it as JSON when asked to; the figures, SI units."""
     figures = measure()
     us = {key: value * 1e6 for key, value in figures.items() if key.endswith("_s")}
-    print("                                      ours   bare pyzmq    ratio   bar")
+    print("                                  armswing   bare pyzmq    ratio   bar")
     print(
         f"round trip at 1 kHz, p50, us      {us['round_trip_p50_s']:8.0f}   {us['raw_round_trip_p50_s']:10.0f}"
         f"   {figures['round_trip_ratio']:6.2f}   at most {BARS['round_trip_ratio']}"

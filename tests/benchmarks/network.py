@@ -20,7 +20,7 @@ from typing import Any
 
 import zmq
 
-from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
+from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
 from nodes.transport.security import keys
@@ -155,7 +155,7 @@ def main(json_path: str | None = None) -> dict[str, float]:
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"not measured: network namespaces cannot be made here: {error}")
         figures = {}
-    rows = {"ours": "ours, keys", "raw_curve": "bare pyzmq, CURVE", "raw_plain": "bare pyzmq, no keys"}
+    rows = {"ours": "armswing, keys", "raw_curve": "bare pyzmq, CURVE", "raw_plain": "bare pyzmq, no keys"}
     for who, words in rows.items() if figures else ():
         p50, p99, worst = (1e6 * figures[f"{who}_round_trip_{which}_s"] for which in ("p50", "p99", "max"))
         print(f"two hosts, round trip at 1 kHz, us  {words:20}  p50 {p50:6.0f}  p99 {p99:6.0f}  max {worst:7.0f}")

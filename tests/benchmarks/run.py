@@ -29,6 +29,8 @@ BENCHMARKS = (
     "beam",
     "gibbon",
     "laws",
+    "peaks",
+    "sweep",
     "messages",
     "network",
     "recorder",
@@ -37,9 +39,18 @@ BENCHMARKS = (
     "footprint",
 )
 QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has them, for --quick
-    **{"REPEATS": 1, "REPEATS_OF_PEER": 1, "WARM_REPEATS": 1, "STARTS": 1, "TURNS": 2, "CALLS": 5, "ROWS": 10},
+    **{
+        "REPEATS": 1,
+        "REPEATS_OF_PEER": 1,
+        "WARM_REPEATS": 1,
+        "STARTS": 1,
+        "TURNS": 2,
+        "CALLS": 5,
+        "ROWS": 10,
+        "THREADED": 20,
+    },
     **{"STEPS": 20, "TURN_STEPS": 20, "STEPS_BY_SCIPY": 2, "SYSTEM_STEPS": 5, "TURN_US": 50.0, "MESSAGES": 600},
-    **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "YARDSTICK_S": 0.1},
+    **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "FILL_S": 0.5, "YARDSTICK_S": 0.1},
 }
 PROGRAM = """
 import importlib, json, sys

@@ -37,7 +37,7 @@ def ran(hosts: Any, *settings: str, seconds: str = SECONDS) -> tuple[dict[str, A
         assert min(now[0] - received, now[1] - sent) > 100_000
     case = read_case(hosts.desk.work / "hil_two_computers.mcap", None)
     report = Compared(case, limits_of(case, {})).verdict
-    assert report.predicted.driven.startswith("commands as the robot took them, "), report.predicted.notes
+    assert report.predicted.driven.startswith("commands at the times the robot received them, "), report.predicted.notes
     return summary, report
 
 
@@ -54,7 +54,7 @@ def test_a_robot_like_its_model_passes_and_its_clock_is_found(hosts: Any) -> Non
     told = re.search(r"the clock of hardware: (\S+) s ahead", printed)
     assert told is not None, printed
     assert float(told[1]) == pytest.approx(5.0, abs=0.05)
-    assert "by the model with the commands as the robot took them, " in printed
+    assert "by the model with the commands at the times the robot received them, " in printed
     assert "beyond limits" not in printed
 
 

@@ -27,7 +27,7 @@ def test_each_reason_to_wait_is_told_from_the_others(hosts: Any) -> None:
 
     there = robot.start("launch", LAUNCH_FILE, *hosts.settings(), "--host", "robot")
     here = desk.start("launch", LAUNCH_FILE, *hosts.settings(), "--json", "summary.json")
-    there.says("a launch runs there, but its key is not aaaaaaaaaaaa..., allowed here as 'desk'")
+    there.says("the launch there has another key than aaaaaaaaaaaa..., the one allowed on this computer as 'desk'")
     robot.run("keys", "revoke", "desk")
     there.says("waits: no key of host 'desk' is allowed")
     robot.run("keys", "allow", "desk", own["desk"])
