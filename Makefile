@@ -31,7 +31,7 @@ docs: $(INSTALLED)                # the documentation as HTML: build/docs/index.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')
 
 test: $(INSTALLED)
-	$(BIN)/pytest $(WITHOUT_QT) -n 2 --dist loadfile -rs
+	$(BIN)/pytest $(WITHOUT_QT) -n 2 --dist loadfile -rfEs
 
 soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
 	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -o faulthandler_timeout=4000 -rs

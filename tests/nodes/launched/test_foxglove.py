@@ -91,7 +91,10 @@ class Foxglove:
     def until(self, done: Callable[[], object], deadline_s: float = 30.0) -> None:
         deadline = time.monotonic() + deadline_s
         while not done():
-            assert time.monotonic() < deadline, {topic: len(found) for topic, found in self.messages.items()}
+            assert time.monotonic() < deadline, (
+                f"advertised: {sorted(self.channels)}; "
+                f"received: {({topic: len(found) for topic, found in self.messages.items()})}; warned: {self.warnings}"
+            )
             self.receive()
 
     def plain(self, topic: str) -> list[dict[str, Any]]:

@@ -297,14 +297,14 @@ def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[...
     def count(kind: str) -> int:
         return authenticator.rejected_by_kind(shop.context)[kind]
 
-    keyless = make_socket(zmq.Context.instance(), zmq.DEALER)
-    keyless.connect(address)
-    until(lambda: count("no_key") >= 1)
-    keyless.close()
-    assert count("unknown_key") == count("no_zmtp") == 0
     with socket.create_connection((host, int(port)), timeout=5.0) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
         until(lambda: count("no_zmtp") == 1)
+    assert count("unknown_key") == count("no_key") == 0
+    keyless = make_socket(zmq.Context.instance(), zmq.DEALER)
+    keyless.connect(address)
+    until(lambda: count("no_key") >= 1)
+    keyless.close()  # perhaps before the greeting of its next attempt, which is no_zmtp then
     assert count("unknown_key") == 0
     unknown = stranger(zmq.DEALER, key)
     misled = stranger(zmq.DEALER, "11" * 32)  # that takes this host for another
@@ -313,7 +313,6 @@ def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[...
         until(lambda least=least: count("unknown_key") >= least)
     unknown.close()
     misled.close()
-    assert count("no_zmtp") == 1
     assert authenticator.rejected(shop.context) >= 4
 
 
