@@ -41,7 +41,7 @@ def code(text: str) -> str:
 
 def launch_keys() -> str:
     """Every key of a launch file: type, default, meaning."""
-    from nodes.plan.keys import TABLES, keys, parameters
+    from nodes.plan.key_reference import TABLES, keys, parameters
 
     parts = []
     for name in TABLES:
@@ -57,7 +57,7 @@ def launch_keys() -> str:
 
 def methods(kind: str) -> str:
     """Table of the steppers or stabilizers that can be selected by name."""
-    from nodes.plan.keys import ABOUT_METHODS, default_text
+    from nodes.plan.key_reference import ABOUT_METHODS, default_text
     from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
     from sim_core.stabilization.registry import stabilizers_by_name
     from sim_core.tables import defaults_of
@@ -99,7 +99,7 @@ def messages() -> str:
 def _struct(kind: type[msgspec.Struct]) -> str:
     from nodes.cli.commands.network.messages import default_text
     from nodes.messages import Message
-    from nodes.plan.tables import type_text
+    from nodes.plan.key_checks import type_text
 
     first, rest, told = _docstring(kind)
     common = Message.__struct_fields__ if kind is not Message else ()
@@ -113,7 +113,7 @@ def _struct(kind: type[msgspec.Struct]) -> str:
 
 def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
     """First paragraph of a docstring, the rest without field lines, and {field: description}."""
-    from nodes.plan.keys import docstring_of
+    from nodes.plan.key_reference import docstring_of
 
     first, rest, told = docstring_of(kind)
     return first, rest, {key: text.replace("<", "&lt;") for key, text in told.items()}

@@ -13,9 +13,9 @@ from nodes.hil.prediction.predicting import Judged, LivePrediction
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
-from nodes.plan.tables import PlanError
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured, no node said `measured_state`"

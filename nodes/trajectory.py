@@ -13,8 +13,8 @@ import msgspec
 
 from nodes.messages import Description, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.key_checks import suggestion
 from nodes.plan.launch_plan import Plan
-from nodes.plan.tables import suggestion
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
 from nodes.planning.via_points import ANGLES, LATEST_S, ROWS, UNITS, ViaPoints, read_via_points

@@ -18,7 +18,7 @@ from nodes.messages import BodyPoses, Event, JointCommand, Message, PlotValues, 
 from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import is_stamped
 from nodes.messages.topics import ROBOT_TOPICS, known_topics, lookup
-from nodes.plan.tables import choices
+from nodes.plan.key_checks import choices
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import read_host_config

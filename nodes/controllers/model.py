@@ -13,8 +13,8 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.key_checks import suggestion
 from nodes.plan.launch_plan import Plan
-from nodes.plan.tables import suggestion
 from robots.registry import build, with_joint_coordinates
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.node import Node
+from nodes.plan.key_checks import convert
 from nodes.plan.launch_plan import NodePlan
-from nodes.plan.tables import convert
 
 if TYPE_CHECKING:
     from nodes.guard.driver import DriverGuard

@@ -28,8 +28,8 @@ from nodes.messages.plotting import PlottedValues
 from nodes.messages.stamp import MessageStamper, is_stamped
 from nodes.messages.topics import node_topic, resolve
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.tables import PlanError, convert
 from nodes.transport.rejections import RejectionLog
 from sim_core.tables import ranges_of
 

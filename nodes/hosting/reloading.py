@@ -24,8 +24,8 @@ from nodes.hosting.wakeup import WakeupPipe
 from nodes.messages import JointCommand, Message
 from nodes.messages.topics import is_sampled
 from nodes.node import Context, Node
+from nodes.plan.key_checks import convert
 from nodes.plan.loading import node_class
-from nodes.plan.tables import convert
 from nodes.transport.service import Request
 from robots.files import python_module
 

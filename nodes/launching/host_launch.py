@@ -14,8 +14,8 @@ from nodes.launching.own_address import check_own_address
 from nodes.launching.remote_nodes import difference, host_config_of
 from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
-from nodes.plan.tables import PlanError
 from nodes.transport.host_config import remove_host_config, write_host_config
 from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep

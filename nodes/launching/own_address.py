@@ -10,8 +10,8 @@ import struct
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
-from nodes.plan.tables import PlanError
 from nodes.transport.security import keys
 
 SIOCGIFADDR = 0x8915  # the IPv4 address of an interface

@@ -20,8 +20,8 @@ from typing import Any
 import zmq
 
 from nodes.hosting.session import finish
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan, read_plan
-from nodes.plan.tables import PlanError
 from nodes.transport.domain import DomainError
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError

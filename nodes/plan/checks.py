@@ -16,9 +16,9 @@ from nodes.node import Node
 from nodes.plan.files.including import Entry, Tables
 from nodes.plan.files.source import Source
 from nodes.plan.handlers import uncalled
+from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, shortened
-from nodes.plan.tables import PlanError, convert, suggestion, worded
 from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest

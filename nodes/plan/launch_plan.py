@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from robots.files import robot_name
 from sim_core.tables import Range
 

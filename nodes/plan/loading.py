@@ -13,7 +13,7 @@ from types import ModuleType
 
 import nodes
 from nodes.node import Node
-from nodes.plan.tables import PlanError, suggestion
+from nodes.plan.key_checks import PlanError, suggestion
 from robots.files import failure, python_module
 
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent

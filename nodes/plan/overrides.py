@@ -7,8 +7,8 @@ from typing import Any
 
 from nodes.plan.files.document import TOO_DEEP, is_deeper
 from nodes.plan.files.including import Entry, Tables
+from nodes.plan.key_checks import PlanError, suggestion
 from nodes.plan.launch_plan import DEPTH, PLAIN_KEYS, NodePlan, SimPlan
-from nodes.plan.tables import PlanError, suggestion
 from sim_core.support.suggestion import did_you_mean, nearest
 
 

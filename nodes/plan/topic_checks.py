@@ -11,8 +11,8 @@ from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
 from nodes.node import Node
 from nodes.plan.files.including import Entry
 from nodes.plan.files.source import Source
+from nodes.plan.key_checks import PlanError, suggestion
 from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.tables import PlanError, suggestion
 from sim_core.support.suggestion import nearest
 
 TOPIC = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import Row, values_text
 from nodes.sweeps.design import Cell, Sweep, SweepError, plan_with

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import Composition
 from nodes.sweeps.design import RECORDER, Cell, Sweep
 from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationError, SimulationWarning

@@ -13,9 +13,9 @@ import msgspec
 
 import nodes.recorder
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
-from nodes.plan.tables import PlanError
 from nodes.recorder import Recorder
 from nodes.sweeps.axes import Axis, as_text, seed_of
 from robots.files import is_reference

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import make_server
 from nodes.sweeps.cells import ENDED, LOST, Row
 from nodes.sweeps.design import Cell, Sweep, plan_with

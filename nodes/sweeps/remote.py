@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from nodes.launching.process import die_with_parent
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep, SweepError, changed_files, made_again
 from nodes.sweeps.engine import warm_up

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.design import Sweep, plan_with
 from robots.registry import build

@@ -14,8 +14,8 @@ from nodes.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.planning.brachiation.limits import least_torque
 from nodes.simulation.compose import compose
 from robots.registry import build

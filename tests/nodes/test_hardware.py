@@ -17,8 +17,8 @@ from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism

@@ -14,8 +14,8 @@ from nodes.hil_compare import HilCompare
 from nodes.messages import Description, JointDescription, Residual, RobotState
 from nodes.node import Context
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.recording.reader import read_recording
 from nodes.simulation.compose import compose
 

@@ -23,8 +23,8 @@ from nodes.hil.emulation.serial_line import Line, line_time
 from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.node import Context, Node
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.serial_board import SerialBoard
 from robots.charmie.base import moved, wheel_turns
 from robots.charmie.parameters import read_parameters

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from nodes.plan.files.source import Source
+from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME
-from nodes.plan.tables import PlanError, convert, suggestion
 from sim_core.support.suggestion import did_you_mean
 
 Value = bool | int | float | str | list[Any]

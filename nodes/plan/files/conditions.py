@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from nodes.plan.tables import PlanError, suggestion
+from nodes.plan.key_checks import PlanError, suggestion
 
 LONGEST = 500  # characters of a condition
 NO_ARGUMENTS = "; the file has no table [args]"

@@ -9,8 +9,8 @@ from typing import Any
 
 from nodes.plan.files.lines import Lines
 from nodes.plan.files.source import Source
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import DEPTH
-from nodes.plan.tables import PlanError
 from sim_core.support.suggestion import did_you_mean
 
 MCAP = b"\x89MCAP"  # first bytes of a recording

@@ -12,9 +12,9 @@ import msgspec
 from nodes.plan.checks import check_plan
 from nodes.plan.files.document import project_folder
 from nodes.plan.files.including import Entry, Tables, composed
+from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan, joined
 from nodes.plan.overrides import override
-from nodes.plan.tables import PlanError, convert
 
 
 def load_plan(

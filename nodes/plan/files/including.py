@@ -13,8 +13,8 @@ from nodes.plan.files.arguments import Argument, argument_values, declared_argum
 from nodes.plan.files.conditions import holds
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
+from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, joined
-from nodes.plan.tables import PlanError, convert, suggestion
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
 TOP = {"sim", "hosts", "args", *PARTS, *PLAIN_KEYS}

@@ -19,9 +19,9 @@ from nodes.messages import Description, Event, JointCommand, Snapshot
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
 from nodes.node import Node
+from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class
-from nodes.plan.tables import PlanError, convert, suggestion
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
 from nodes.recording.sidecar import folders_of

@@ -15,9 +15,9 @@ from nodes.messages import Description, JointCommand, Message, Snapshot
 from nodes.messages.codec import encode
 from nodes.messages.topics import lookup
 from nodes.node import Node
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
-from nodes.plan.tables import PlanError
 from nodes.recording.reader import Recorded, RecordingError, RecordingFile
 from nodes.recording.runs import Run, RunCutter, picked
 from nodes.recording.schema import decode_json, schema_name

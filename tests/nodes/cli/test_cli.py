@@ -21,8 +21,8 @@ from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
 from nodes.messages.topics import known_topics
 from nodes.plan.files.file import load_plan
-from nodes.plan.keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
+from nodes.plan.key_reference import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.recording.reader import RecordingWriter
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS

@@ -11,8 +11,8 @@ from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.simulation.compose import Composition, compose
 
 ROOT = Path(__file__).resolve().parents[3]

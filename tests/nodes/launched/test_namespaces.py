@@ -17,7 +17,7 @@ from mcap.reader import make_reader
 
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from nodes.cli.application import run
 from nodes.launching import own_address
 from nodes.launching.own_address import check_own_address, is_own, own_addresses
 from nodes.plan.files.file import load_plan
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.transport.security import keys
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"

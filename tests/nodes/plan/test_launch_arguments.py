@@ -13,8 +13,8 @@ from nodes.cli.application import run
 from nodes.plan.files.file import load_plan
 from nodes.plan.files.including import composed
 from nodes.plan.files.lines import Lines
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
-from nodes.plan.tables import PlanError
 
 ROOT = Path(__file__).parents[3]
 SIM = '[sim]\nrobot = "rotary_pendulum"\n'

@@ -19,7 +19,7 @@ import pytest
 
 from nodes.cli.application import run as command_line
 from nodes.plan.files.file import load_plan
-from nodes.plan.tables import PlanError
+from nodes.plan.key_checks import PlanError
 from nodes.recording.reader import RecordingFile
 from robots.registry import BUILTIN, build
 from sim_core.mechanism import Mechanism, Tunable

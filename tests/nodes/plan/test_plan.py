@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import Plan, read_plan, save_plan
 from nodes.plan.loading import load_class
-from nodes.plan.tables import PlanError, convert
 from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'

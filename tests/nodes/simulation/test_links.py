@@ -18,8 +18,8 @@ from nodes.messages import Event, JointCommand, JointReference, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError
 from nodes.simulation.compose import compose
 from nodes.simulation.links import Links
 from robots import build

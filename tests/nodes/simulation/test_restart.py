@@ -13,8 +13,8 @@ import pytest
 from nodes.cli.application import run as command_line
 from nodes.messages import JointCommand
 from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
-from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.simulation.compose import compose
 from nodes.simulation.restart.finding import read_restart

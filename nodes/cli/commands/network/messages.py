@@ -54,7 +54,7 @@ def show_message(
     import msgspec
 
     from nodes.messages import Message
-    from nodes.plan.tables import type_text
+    from nodes.plan.key_checks import type_text
 
     known = _messages()
     if name not in known:

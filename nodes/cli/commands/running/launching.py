@@ -23,7 +23,7 @@ def _print_keys(asked: bool) -> None:
     """Print every key of a launch file, and end the program."""
     if not asked:
         return
-    from nodes.plan.keys import TABLES, keys, parameters
+    from nodes.plan.key_reference import TABLES, keys, parameters
 
     for table in TABLES:
         say(f"{table or 'above all tables'}")

@@ -11,8 +11,8 @@ import msgspec
 
 from nodes.plan.files.arguments import Argument
 from nodes.plan.files.including import Group, Include, MilestoneTable, NodeTable
+from nodes.plan.key_checks import type_text
 from nodes.plan.launch_plan import LinkPlan, Plan, SimPlan
-from nodes.plan.tables import type_text
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.registry import stabilizers_by_name
