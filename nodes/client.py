@@ -71,9 +71,9 @@ class Stopped(msgspec.Struct, frozen=True):
     """A node's answer to an emergency stop.
 
     node    name of the node
-    how     how its robot stops, such as "controlled stop"
-    ms      time from the call to the answer, after which its actuators are commanded to be safe
-    error   one line where it did not stop, "" where it did
+    how     the way in which the node's robot stops, such as "controlled stop"
+    ms      time from the call to the answer, ms; the node answers after it has commanded its actuators to be safe
+    error   reason, one line, why the node did not stop; "" where it did
     """
 
     node: str
@@ -105,7 +105,7 @@ class Client:
 
     @property
     def is_live(self) -> bool:
-        """Whether the domain is still open. One whose launch was killed may count as open for some time."""
+        """Whether a launch runs in the domain. For some time after a launch was killed, this may still be true."""
         return _is_open(self.domain)
 
     def nodes(self) -> list[NodeEntry]:
@@ -113,7 +113,7 @@ class Client:
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
 
     def node(self, name: str) -> NodeEntry:
-        """The registry entry of one node. UnknownNameError, with the names of all nodes, where none has this name."""
+        """The registry entry of one node. UnknownNameError, which lists the names of all nodes, for an unknown name."""
         entries = self.nodes()
         for entry in entries:
             if entry.name == name:
@@ -122,7 +122,10 @@ class Client:
         raise UnknownNameError(f"no node {name!r} in domain {self.domain}; nodes are {there}")
 
     def topics(self) -> list[TopicEntry]:
-        """All topics that a node publishes or subscribes to, by name. Subscribing to "*" counts for every topic."""
+        """All topics that a node publishes or subscribes to, sorted by name.
+
+        A node that subscribes to "*" is listed as a subscriber of every topic.
+        """
         entries = self.nodes()
         names = {name for entry in entries for name in (*entry.publishes, *entry.subscribes)} - {"*"}
         topics = []
@@ -209,7 +212,9 @@ class Client:
 
 
 def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
-    """Connect the subscriber to exactly those running publishers that publish a wanted topic.
+    """Connect the subscriber to the running publishers of the wanted topics, and to no others.
+
+    Any node may publish an event when one of its parameters is set, without declaring the topic `event`.
 
     Any node may publish an event when one of its parameters is set, without declaring the topic `event`.
     """
@@ -231,7 +236,7 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
 
 
 def _moves_a_robot(entry: NodeEntry) -> bool:
-    """Whether a node is a simulation server, a driver or a guard: it receives commands."""
+    """Whether a node is a simulation server, a driver or a guard, which receive the commands for a robot's actuators."""
     if entry.name == "sim":
         return True
     leaves = {topic.rpartition("/")[2] for topic in entry.subscribes}
@@ -240,7 +245,7 @@ def _moves_a_robot(entry: NodeEntry) -> bool:
 
 
 def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeout_s: float) -> Stopped:
-    """Call a node until it has answered, or the time is over."""
+    """Result of an emergency stop of one node, which is called again until it has answered or `timeout_s` has passed."""
     began = time.monotonic()
     line = f"no answer within {timeout_s:g} s"
     with ServiceClient(entry.endpoints["service"]) as client:

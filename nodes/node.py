@@ -38,13 +38,13 @@ class Context:
     robot   name of the plan's robot: the namespace of the node's topics
     step_s  the simulation step, seconds
     params  the node's `Params`, filled in from the plan
-    random  generator seeded from the plan's seed and the node's name, or a tuple, the seed of one that is made on first
-            use; a node uses no other randomness
+    random  numpy random generator, the only source of randomness that a node uses; seeded from the plan's seed and the
+            node's name. Given as a seed, a tuple of numbers, the generator is made on first use
     log     (level, line) of each `warn` and `info`, shown by the runner
     plan    the whole launch plan, shared by all nodes of the process and not to be changed; None where there is none
     plotted values of `plot` that the runner has not published yet
     clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
-            `now` is read from the node's own clock, "" where it is simulation time
+            `now` is read from the node's own clock, "" where `now` is simulation time
     """
 
     name: str
@@ -59,7 +59,7 @@ class Context:
 
     @property
     def robot_source(self) -> str:
-        """The plan's robot as `robots.build` takes it: its name, or its file and function."""
+        """Robot of the plan, as `robots.build` accepts it: a robot's name, or "path/to/file.py:function"."""
         return self.robot if self.plan is None else self.plan.sim.robot or self.robot
 
     @property
@@ -71,7 +71,7 @@ class Context:
     def sim(self) -> SimPlan:
         """The [sim] table of the plan. ValueError, one line, where there is no plan."""
         if self.plan is None:
-            raise ValueError(f"node {self.name!r} runs in a launch only: it needs the plan")
+            raise ValueError(f"node {self.name!r} needs a plan and has none: start it in a launch")
         return self.plan.sim
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Context:
             self._seed = list(self.__dict__.pop("random"))
 
     def __getattr__(self, name: str) -> Any:
-        """The attribute `random`, made from its seed on first use: nodes without random numbers need no numpy."""
+        """The attribute `random`: a numpy generator that is made on first use, so that other nodes need no numpy."""
         if name != "random" or "_seed" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         import numpy
@@ -99,16 +99,16 @@ class Context:
         value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are
                gaps in plots and null in recordings
 
-        A value that does not fit is refused with a line at the launch, and the node goes on.
+        A name or value that breaks these rules is discarded, with a warning line at the launch; the node keeps running.
         """
         self.plotted.add(name, value)
 
     def warn(self, text: str) -> None:
-        """Show the user a warning line at the launch; repeated lines are rate-limited."""
+        """Show the user a warning line in the output of the launch; repeated lines are rate-limited."""
         self.log.append(("warning", text))
 
     def info(self, text: str) -> None:
-        """Show the user an information line at the launch."""
+        """Show the user an information line in the output of the launch."""
         self.log.append(("info", text))
 
 
@@ -124,8 +124,8 @@ class Node:
                    the simulation waits for it
     state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
                    and `restore`
-    stateless      whether its messages depend on nothing but the message that it answers and its parameters, so that a
-                   recorded run restarts without a `snapshot` of it
+    stateless      whether each message of the node depends only on the received message and the parameters, so that a
+                   recorded run restarts without a `snapshot` of the node
     has_own_clock  whether the node stamps with its own clock, as hardware does; `on_tick` then gets that clock's time,
                    except in lockstep
     """
@@ -151,13 +151,16 @@ class Node:
     def commands(cls, params: Any, plan: Plan) -> Collection[str] | None:
         """Names of the actuators that the node commands in this plan.
 
-        None: it may command any actuator, so that no other node of the plan may command one.
+        None: the node may command any actuator, so that no other node of the plan may command one.
         """
         return None
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Figures that the node measures of its work, for its status and the launch's summary. Names end in a unit."""
+        """Measurements of the node's own work, {name with unit: value}, such as {"peak_error_rad": 0.012}.
+
+        They are shown in the node's status and in the summary of the launch.
+        """
         return {}
 
     @property
@@ -170,7 +173,9 @@ class Node:
 
     @property
     def waits_for(self) -> str:
-        """What the node lacks and cannot work without, such as a serial port; "" for nothing. Shown in its status.
+        """Resource that the node still waits for and cannot work without, such as a serial port; "" for none.
+
+        The node's status shows this text. A launch begins the run when no node waits any more.
 
         A launch begins the run when no node waits any more.
         """
@@ -178,7 +183,8 @@ class Node:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Whole numbers that only grow, shown in the node's status with the runner's own counters."""
+        """Counters of the node, {name: whole number that never decreases}, shown in its status beside the runner's
+        counters."""
         return {}
 
     def on_start(self, context: Context) -> Outgoing:
@@ -224,18 +230,18 @@ class Node:
         return None
 
     def snapshot(self) -> Any:
-        """State of the node, for the snapshots of a recording in lockstep: all that its next messages depend on.
+        """State of the node for the snapshots of a recording in lockstep: all that its next messages depend on.
 
-        Called after a turn. Numbers, text, lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with
-        such attributes; the runner saves parameters, `context.random` and the latched messages. By default the
-        attributes in `state_attributes`.
+        Called after the node has processed the messages and the tick of a step. The state may consist of numbers, text,
+        lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with such attributes. The runner itself
+        saves parameters, `context.random` and the latched messages. The default is the attributes in `state_attributes`.
         """
         return {name: getattr(self, name) for name in self.state_attributes}
 
     def restore(self, state: Any) -> None:
-        """Continue from a state that `snapshot` returned, of this class and with these parameters.
+        """Continue from `state`, which `snapshot` returned in a node of the same class with the same parameters.
 
-        Called once, after `on_start` and the latched messages, before the first turn.
+        Called once, after `on_start` and after the latched messages, and before any other message or tick.
         """
         vars(self).update(state)
 

@@ -1,4 +1,4 @@
-"""The commands on their way to a driver: through its guard, and held back by an emergency stop."""
+"""Passes commands to a driver through its guard, and withholds them during an emergency stop."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COMMAND = "command"
 
 
 class CommandGate:
-    """Lets commands through to one node, or not.
+    """Filter of the commands for one node: the node's guard limits them, and an emergency stop withholds them.
 
     now   clock of the guard, s
-    name  name of the node's topic of commands; "" for a node that is no driver: a driver receives commands and
-          publishes a measured state
+    name  name of the topic of commands that a driver receives, "" for a node that is not a driver. A driver receives
+          commands and publishes a measured state
     """
 
     def __init__(self, node: Node, node_plan: NodePlan, now: Callable[[], float]) -> None:
@@ -41,7 +41,8 @@ class CommandGate:
             self.guard = DriverGuard(limits, node_plan.local_name)
 
     def take(self, message: Message, age_s: float) -> list[Message]:
-        """The messages to deliver in place of a received one; `age_s` is the age of the state behind a command, s."""
+        """The messages to deliver to the node in place of a received one. `age_s`: age of the state behind a command,
+        s."""
         if self.guard is not None:
             if isinstance(message, JointCommand):
                 return self.guard.take(message, self._now(), age_s)
@@ -49,22 +50,22 @@ class CommandGate:
         return [] if self._stopped and isinstance(message, JointCommand) else [message]
 
     def measured(self, message: Message) -> None:
-        """Take a message that the node publishes."""
+        """Pass a message that the node publishes to the guard."""
         if self.guard is not None:
             self.guard.hear(message, self._now())
 
     def due(self) -> list[Message]:
-        """Commands of the guard that are due without a received one."""
+        """Commands that the guard sends now on its own, without a received command."""
         return [] if self.guard is None else self.guard.check(self._now())
 
     def stop(self, reason: str) -> tuple[str, list[Message]]:
-        """Begin an emergency stop. Returns how the robot stops, and the commands of it."""
+        """Begin an emergency stop. Returns (how the robot stops, commands that stop it)."""
         if self.guard is not None:
             return "controlled stop", self.guard.stop(self._now(), reason)
         if not self._stopped:
             self._stopped = reason or "emergency stop"
             self._told.append(Event(kind="estop", node=self._node, detail=f"{self._stopped}: commands are held back"))
-        return "commands are held back: it has no guard", []
+        return "commands are held back: the node has no guard", []
 
     def release(self) -> None:
         """End an emergency stop. ValueError, one line, where the guard does not permit it."""
@@ -75,7 +76,7 @@ class CommandGate:
             self._told.append(Event(kind="estop_released", node=self._node))
 
     def reset(self) -> None:
-        """Begin anew, after simulation time was set back."""
+        """Reset the guard, after simulation time was set back."""
         if self.guard is not None:
             self.guard.reset()
 
@@ -92,10 +93,10 @@ class CommandGate:
         return {} if self.guard is None else self.guard.counters
 
     def snapshot(self) -> Any:
-        """State of the guard; None without one."""
+        """State of the guard; None where the node has no guard."""
         return None if self.guard is None else self.guard.snapshot()
 
     def restore(self, state: Any) -> None:
-        """Continue from a result of `snapshot`."""
+        """Set the guard to a state that `snapshot` returned."""
         if self.guard is not None:
             self.guard.restore(state)

@@ -10,7 +10,7 @@ SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 
 class Setting(NamedTuple):
-    """One setting of the computer: its subject, the value found, and advice ("" where it needs no change)."""
+    """One setting of the computer: its name, its present value, and advice ("" where the value is good)."""
 
     subject: str
     found: str
@@ -43,7 +43,7 @@ def _governor(root: Path) -> Iterator[Setting]:
     files = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     names = sorted({name for file in files if (name := _read(file)) is not None})
     if not names:
-        yield Setting("cpu governor", "none is shown: this computer, or the one below it, sets the frequency")
+        yield Setting("cpu governor", "not shown: the firmware or the host of this virtual machine sets the frequency")
     elif names == ["performance"]:
         yield Setting("cpu governor", "performance")
     else:
@@ -53,12 +53,12 @@ def _governor(root: Path) -> Iterator[Setting]:
 def _isolated(root: Path, cores: int) -> Setting:
     isolated = _read(root / "sys/devices/system/cpu/isolated")
     if isolated:
-        return Setting("isolated cores", f"{isolated}; give one to the server: cpu = N in [sim]")
+        return Setting("isolated cores", f"{isolated}; the simulation server uses one with cpu = N in [sim]")
     if cores < 2:
         return Setting("isolated cores", "none")
     last = cores - 1
     advice = (
-        f"isolcpus={last} nohz_full={last} on the kernel's command line, and cpu = {last} in [sim], keep others away"
+        f"reserve core {last}: isolcpus={last} nohz_full={last} on the kernel's command line, cpu = {last} in [sim]"
     )
     return Setting("isolated cores", "none", advice)
 
@@ -73,7 +73,7 @@ def _preemption(root: Path, kernel: str) -> Setting:
 def _clock_source(root: Path) -> Iterator[Setting]:
     source = _read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource")
     if source is not None:
-        slow = "; asking it for the time takes microseconds: clocksource=tsc, where the processor's is steady"
+        slow = "; each reading takes microseconds: use clocksource=tsc where the processor's counter is steady"
         yield Setting("clock source", source, slow.removeprefix("; ") if source in SLOW_CLOCKS else "")
 
 
@@ -91,5 +91,5 @@ def _quota(root: Path) -> Iterator[Setting]:
     cores = int(limit[0]) / int(limit[1])
     counts = dict(line.split() for line in (_read(root / "sys/fs/cgroup/cpu.stat") or "").splitlines())
     stopped = int(counts.get("nr_throttled", 0))
-    advice = f"who uses it up is stopped for the rest of {int(limit[1]) / 1e3:g} ms; allow more, or take the quota off"
+    advice = f"a process that has used it up waits for the next {int(limit[1]) / 1e3:g} ms; raise or remove the quota"
     yield Setting("cpu quota", f"{cores:g} cores, used up {stopped} times", advice if stopped else "")

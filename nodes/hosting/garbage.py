@@ -1,4 +1,4 @@
-"""Garbage collection at chosen times between turns of a loop, instead of at any time."""
+"""Garbage collection at chosen times between the iterations of a loop, instead of at any time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ OLDER, OLDEST = 10, 100  # every 10th collection includes generation 1, every 10
 
 
 class Collector:
-    """Takes over Python's garbage collection: the owner of a loop checks `due` each turn, and calls `collect`.
+    """Garbage collection at times that a loop chooses: the loop checks `due` in each iteration and calls `collect`.
 
-    Objects that exist at its creation are frozen: no collection visits them.
+    Objects that exist when the Collector is created are frozen: no collection visits them.
 
     longest_s    duration of the longest collection so far, s
     collections  number of collections so far
@@ -34,8 +34,12 @@ class Collector:
         return gc.get_count()[0] > FIRST
 
     def collect(self, left_s: float = math.inf) -> bool:
-        """Run the garbage collector, unless it would take over half of the time left until the next deadline and can
-        wait.
+        """Run the garbage collector, or postpone it where it would take more than half of the time until the next
+        deadline.
+
+        Returns whether it ran.
+
+        left_s  time until the loop's next deadline, s
 
         Returns whether it ran.
 
@@ -53,6 +57,6 @@ class Collector:
         return True
 
     def close(self) -> None:
-        """Return to Python's automatic collection."""
+        """Return to Python's automatic garbage collection."""
         gc.enable()
         gc.unfreeze()

@@ -38,15 +38,15 @@ Out = Callable[[str, bytes], None]
 
 
 class NodeState(msgspec.Struct, kw_only=True):
-    """State of a node after a turn, with that of its host.
+    """Saved state of a node between two steps, with the state that its host keeps for it.
 
-    code    see `code_of`
-    params  its parameters at that time
-    ticks   number of its next `on_tick`
-    stamps  {topic: seq of its latest message}
+    code    checksum of the source of the node's class, see `code_of`
+    params  the node's parameters
+    ticks   number of the next call of `on_tick`
+    stamps  {topic: seq of the latest message that the node published on it}
     random  state of `context.random`, None encoded where it was not used
     node    what `Node.snapshot` returned, encoded; None for a node without state
-    guard   state of its guard, encoded; None without one
+    guard   state of the node's guard, encoded; None without one
     """
 
     code: str
@@ -64,7 +64,7 @@ _state_decoder = msgspec.msgpack.Decoder(NodeState)
 
 
 def read_node_state(saved: bytes) -> NodeState:
-    """The state that `HostedNode.snapshot` returned. ValueError, one line, for other bytes."""
+    """The node state that `HostedNode.snapshot` encoded. ValueError, one line, for other bytes."""
     try:
         return _state_decoder.decode(saved)
     except msgspec.MsgspecError as error:
@@ -135,16 +135,19 @@ class HostedNode:
         self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
 
     def load_anew(self, file: Path) -> Loaded:
-        """The node of an edited file, for `replace_node`. Called on another thread; raises what the file raises."""
+        """Node made from an edited file, for `replace_node`.
+
+        Called on another thread; raises the exceptions that the code of the file raises.
+        """
         return load_anew(file, self.node, self.context, self._planned, dict(self._latest))
 
     def replace_node(self, loaded: Loaded, settled: Callable[[Exception | None], None]) -> str:
-        """Have another node take over from the next messages on; returns a note on what does not carry over.
+        """Put another node in charge from the next message on. Returns a note on dropped parameters, "" for none.
 
-        settled  called when the new node has faded over, with None, or has failed, with its error
+        settled  called with None when the change to the new node's commands is complete, or with the new node's error
         """
         if self._handover is not None:
-            raise ValueError("another change is still fading over; save again")
+            raise ValueError("the previous edit is still taking over; save the file again in some seconds")
         if keeps_state(type(self.node)) and keeps_state(type(loaded.node)):
             state = encode_state(self.node.snapshot(), type(self.node).__module__)
             loaded.node.restore(decode_state(state, type(loaded.node).__module__))
@@ -155,14 +158,14 @@ class HostedNode:
             settled(failure)
 
         self._handover = Handover((self.node, self.context), loaded, self.time, self._publish_all, done)
-        return f"; its class has no parameter {', '.join(loaded.dropped)} any more" if loaded.dropped else ""
+        return f"; the edited class no longer has the parameter {', '.join(loaded.dropped)}" if loaded.dropped else ""
 
     def start(self) -> None:
-        """Start the node."""
+        """Call the node's `on_start` and publish the messages that it returns."""
         self._publish_all(self.node.on_start(self.context))
 
     def receive(self, topic: str, message: Message) -> None:
-        """Pass a received message to the node. A state older than the last one means a reset of simulation time."""
+        """Pass a received message to the node. A state with an earlier timestamp than the last one resets the node."""
         if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
@@ -170,7 +173,7 @@ class HostedNode:
         self._deliver(topic, message)
 
     def tick(self, now: float) -> None:
-        """Call the node's tick with the time `now`, s."""
+        """Call the node's `on_tick` with the time `now`, s, and publish the messages that it returns."""
         if self._handover is not None:
             self._handover.call("on_tick", now, now=self.time)
         else:
@@ -178,15 +181,15 @@ class HostedNode:
         self._give_due()
 
     def emergency_stop(self, reason: str) -> str:
-        """Stop the robot that the node drives; returns how it stops. ValueError for another node than a driver."""
+        """Stop the robot that the node drives. Returns how it stops. ValueError for a node that is not a driver."""
         if not self.gate.name:
-            raise ValueError(f"node {self.name!r} drives no robot")
+            raise ValueError(f"node {self.name!r} drives no robot; an emergency stop is for drivers")
         how, commands = self.gate.stop(reason)
         self._give(commands)
         return how
 
     def release(self) -> None:
-        """End an emergency stop. ValueError, one line, where that is not permitted."""
+        """End an emergency stop. ValueError, one line, where the guard does not permit it."""
         self.gate.release()
         self._give([])
 
@@ -201,14 +204,17 @@ class HostedNode:
         self._publish_all(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
-        """Report to the node that simulation time was set back to `time`, s."""
+        """Tell the node that simulation time was set back to `time`, s."""
         self.time = time
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self.gate.reset()
         self._publish_all(self.node.on_reset(time))
 
     def turn(self, time: float, incoming: Iterable[EncodedMessage]) -> None:
-        """One lockstep turn at simulation time `time`, s: all due messages, then a tick if one is due."""
+        """Run the node for one lockstep step at simulation time `time`, s.
+
+        Delivers all due messages, then calls `on_tick` if a tick is due.
+        """
         if time < self.time:
             self.reset(time)
         self.time = time
@@ -228,17 +234,21 @@ class HostedNode:
             self.tick(time)
 
     def wants(self, topic: str) -> bool:
-        """Whether the node subscribes to a topic; a node that subscribes to all receives those of its namespace."""
+        """Whether the node subscribes to a topic.
+
+        A node that subscribes to "*" receives the topics of its namespace, and those that belong to no robot.
+        """
         return topic in self.hears or (self.hears_all and (topic.startswith(self._within) or "/" not in topic))
 
     @property
     def subscribes(self) -> list[str]:
-        """Full names of the topics that the node subscribes to; "left/*" for all of a namespace."""
+        """Full names of the topics that the node subscribes to. "left/*" stands for all topics of the namespace "left"."""
         return [f"{self._within}*"] if self.hears_all else list(self.hears)
 
     @property
     def verdict(self) -> Verdict | None:
-        """The node's verdict on the run, None for none. TypeError where it is of another type."""
+        """The node's verdict on the run; None for a node that does not judge the run. TypeError for a result of another
+        type."""
         verdict: object = self.node.verdict
         if verdict is not None and not isinstance(verdict, Verdict):
             kind = type(verdict).__name__
@@ -254,7 +264,7 @@ class HostedNode:
         return plain
 
     def parameter_limits(self) -> dict[str, dict[str, Any]]:
-        """Unit, and inclusive limits low and high (None: no limit), of each parameter."""
+        """{parameter: its unit and its inclusive limits `low` and `high`, None for no limit}."""
         found = {}
         for name, kind in get_type_hints(self.node.Params, include_extras=True).items():
             limits = next(ranges_of(kind), None)
@@ -266,7 +276,7 @@ class HostedNode:
         return found
 
     def require_fitting(self, changed_values: dict[str, Any]) -> None:
-        """Raise ValueError, one line, for changed parameters that a launch would refuse. Callable from any thread."""
+        """Raise ValueError, one line, for parameter changes that a launch would refuse. Callable from any thread."""
         params = self._changed(changed_values)
         plan, plain = self.context.plan, msgspec.to_builtins(params)
         if plan is None or not self.robot:
@@ -285,7 +295,7 @@ class HostedNode:
             raise ValueError(str(error)) from None
 
     def set_parameters(self, changed_values: dict[str, Any]) -> None:
-        """Change some parameters. ValueError, one line, for invalid ones. Call `require_fitting` first."""
+        """Change some parameters. ValueError, one line, for invalid values. Call `require_fitting` first."""
         before, params = self._params, self._changed(changed_values)
         self._params = self.context.params = params
         try:
@@ -309,7 +319,8 @@ class HostedNode:
         self.out(topic, encode(event, topic))
 
     def snapshot(self) -> bytes:
-        """State of the node after a turn, with that of its stamps, clock and random numbers, as `restore` takes it."""
+        """The encoded `NodeState` after a step, for `restore`: the node's own state, its parameters, sequence numbers,
+        number of ticks and random generator."""
         node, context = self.node, self.context
         home, keeps = type(node).__module__, keeps_state(type(node))
         made = context.random.bit_generator.state if "random" in vars(context) else None
@@ -327,10 +338,10 @@ class HostedNode:
         )
 
     def restore(self, saved: bytes, latched: Iterable[EncodedMessage], stamps: bool = True) -> None:
-        """Continue from the result of `snapshot`; its messages in the meantime are dropped.
+        """Continue from a result of `snapshot`. Messages that the node publishes during this call are discarded.
 
-        latched  messages that it received before the snapshot and that are not sent again
-        stamps   whether to number messages on from those of the snapshot
+        latched  messages that the node received before the snapshot and that are not sent again
+        stamps   whether sequence numbers continue from those of the snapshot
         """
         found = read_node_state(saved)
         out, self.out = self.out, _dropped
@@ -354,7 +365,7 @@ class HostedNode:
             self._stamper.resume(found.stamps)
 
     def stop(self) -> None:
-        """Stop the node, which may publish last messages."""
+        """Call the node's `on_stop` and publish its last messages."""
         self._publish_all(self.node.on_stop())
 
     def take_log(self) -> list[tuple[str, str]]:
@@ -375,7 +386,7 @@ class HostedNode:
         self._give_due()
 
     def _give_due(self) -> None:
-        """Deliver the commands of the node's guard that are due."""
+        """Deliver the commands that the node's guard sends on its own."""
         if self.gate.name:
             self._give(self.gate.due())
 
@@ -406,7 +417,9 @@ class HostedNode:
             self._has_plotted = True
             self.announce(self.plot_topic)
             if not self._knows_time:
-                self.context.warn("plots values at t = 0 s: it does not subscribe to 'state', which has the time")
+                self.context.warn(
+                    "plots values at t = 0 s: without subscribing to 'state', the node has no simulation time"
+                )
         message = self.context.plotted.take()
         message.timestamp = self.time
         self._stamper.stamp(self.plot_topic, message)
@@ -449,7 +462,8 @@ class HostedNode:
 
 
 def keeps_state(cls: type[Node]) -> bool:
-    """Whether nodes of a class have a snapshot: they override the method, or list the attributes of their state."""
+    """Whether snapshots contain nodes of this class: they override `snapshot`, or list their state in
+    `state_attributes`."""
     return bool(cls.state_attributes) or cls.snapshot is not Node.snapshot
 
 
@@ -483,16 +497,17 @@ def _code_of(modules: tuple[str, ...]) -> str:
 
 
 def _dropped(_topic: str, _payload: bytes) -> None:
-    """Receives messages that are not published."""
+    """Discards a message: the `out` of a node whose messages are not published."""
 
 
 def topic_of(name: str, remap: Mapping[str, str], robot: str) -> str:
-    """Full name of a topic that a node declares as `name`, or that its plan puts in its place."""
+    """Full name of a topic that a node declares as `name`, after the node's remapping in the plan."""
     return resolve(remap.get(name, name), robot)
 
 
 def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
-    """One event for each parameter of a node that has changed its value."""
+    """Events about changed parameters of a node: one for each parameter whose value differs between `before` and
+    `after`."""
     for key, new in after.items():
         if before.get(key) != new:
             old, now = (msgspec.json.encode(value).decode() for value in (before.get(key), new))

@@ -26,7 +26,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def encode_state(value: object, home: str = "") -> bytes:
-    """The value as bytes. TypeError, with the path of the attribute, for what cannot be encoded.
+    """The value as bytes. TypeError, with the path of the attribute, for a value that cannot be encoded.
 
     home  module of the node's class, whose classes may occur in the value
     """
@@ -34,7 +34,7 @@ def encode_state(value: object, home: str = "") -> bytes:
 
 
 def decode_state(data: bytes, home: str = "") -> Any:
-    """The value that `encode_state` encoded. ValueError, one line, for invalid bytes.
+    """The value that `encode_state` returned as `data`. ValueError, one line, for other bytes.
 
     home  module of the node's class, whose classes may occur in the value
     """
@@ -76,7 +76,7 @@ def _plain(value: Any, path: str, home: str) -> Any:
     has_more = isinstance(value, type | list | dict | tuple | set | frozenset | deque)  # besides its attributes
     if hasattr(value, "__dict__") and not has_more and _is_known(kind.__module__, home):
         return _object(kind, vars(value), path, home)
-    raise TypeError(f"{path} is a {kind.__name__}, which cannot be saved; leave it out and make it anew in `restore`")
+    raise TypeError(f"{path} is a {kind.__name__}, which cannot be saved; leave it out, and create it in `restore`")
 
 
 def _object(kind: type, values: Mapping[str, Any], path: str, home: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _is_known(module: str, home: str) -> bool:
 
 
 def _class(name: str, home: str) -> type:
-    """The class with the name "module:name", from this project or from the node's own module; imports no module."""
+    """The class named "module:name", which is in this project or in the node's own module. Imports no module."""
     module, _, path = name.partition(":")
     module = module or home
     found: Any = sys.modules.get(module) if _is_known(module, home) else None

@@ -12,9 +12,9 @@ from nodes.transport.service import Request
 
 
 class ParameterChecks:
-    """Queue of `set_parameters` requests under check: `begin` a check; `take` the checked ones once `wake` is set.
+    """Checks `set_parameters` requests on a separate thread: `begin` a check; once `wake` is set, `take` the result.
 
-    require  raises ValueError for invalid parameters; called on another thread
+    require  function of the changed parameters that raises ValueError for invalid ones; called on the separate thread
     """
 
     def __init__(self, require: Callable[[dict[str, Any]], None], wake: WakeupPipe) -> None:
@@ -23,7 +23,7 @@ class ParameterChecks:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parameters")  # one worker keeps the order
 
     def begin(self, request: Request) -> None:
-        """Start the check of a request."""
+        """Start to check the parameters of a request."""
 
         def done(check: Future[None]) -> None:
             if check.cancelled():
@@ -36,7 +36,7 @@ class ParameterChecks:
         self._pool.submit(self._require, request.call.args).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, str]]:
-        """(request, reason of refusal or "") of each request checked since the previous call."""
+        """(request, "" or the reason of its refusal) for each request that was checked since the previous call."""
         while self._checked:
             yield self._checked.popleft()
 

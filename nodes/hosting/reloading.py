@@ -37,8 +37,8 @@ FIXED = ("subscribes", "publishes", "services", "rate_hz", "lossless", "has_own_
 class Loaded:
     """A started node of the edited file, before it replaces the running one.
 
-    messages  messages of its `on_start`
-    dropped   names of parameters that its class has no more
+    messages  messages that its `on_start` returned
+    dropped   names of parameters of the running node that its class no longer has
     """
 
     node: Node
@@ -50,9 +50,11 @@ class Loaded:
 def load_anew(
     file: Path, old: Node, context: Context, planned: Mapping[str, Any], latest: Mapping[str, tuple[str, Message]]
 ) -> Loaded:
-    """The node of an edited file, with the parameters of the old one; raises what its code raises, and ValueError.
+    """A started node of an edited file, with the parameters of the running node.
 
-    planned  parameters that the launch file gives; others that have their default get that of the edited file
+    Raises the exceptions that the code of the file raises, and ValueError for an edit that needs a new launch.
+
+    planned  parameters that the launch file sets; another parameter that has its default gets the edited file's default
     latest   {topic: (declared name, latest message)}; those of sampled topics are not delivered
     """
     cls = node_class(python_module(file, file.read_bytes()), type(old).__name__, str(file))
@@ -85,12 +87,13 @@ def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]
 
 
 class Handover:
-    """The change from one node to another, from the request until the new node has faded over.
+    """The change from one node to another, from the request until the new node's commands apply alone.
 
     publish  publishes the messages of one call of a node
     settled  called once with the node in charge, its context, and the error of the failed one or None
 
-    The old node answers until it has published a command c0, for at most fade_s. The new node's commands w are then
+    The old node stays in charge until it has published one more command c0, for at most fade_s. From this time t0 on, a
+    command w of the new node is published as
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
     """
@@ -130,8 +133,9 @@ class Handover:
             self._settled(self._new.node, self._new.context, None)
 
     def _try(self, produce: Callable[[], list[tuple[str, Message]]], now: float) -> bool:
-        """Publish the messages of the new node; where its code raises, put the old node in charge again and return
-        False.
+        """Publish the messages that `produce` returns.
+
+        Where the new node's code raises, put the old node in charge again and return False.
         """
         try:
             self._publish([(name, self._faded(message, now)) for name, message in produce()])
@@ -147,9 +151,7 @@ class Handover:
         return messages
 
     def _faded(self, message: Message, now: float) -> Message:
-        """The message to publish; the values of a command change gradually from the old node's last ones to the new
-        node's.
-        """
+        """The message to publish: a command of the new node is blended with the last command of the old one."""
         if not isinstance(message, JointCommand):
             return message
         if self._began_at is None:
@@ -164,7 +166,8 @@ class Handover:
 
 
 class Reloads:
-    """Queue of `reload` requests: `begin` one; `take` those that are loaded once `wake` is set."""
+    """Loads edited files for `reload` requests on a separate thread: `begin` a request, and `take` the loaded nodes
+    once `wake` is set."""
 
     def __init__(self, load: Callable[[], Loaded], wake: WakeupPipe) -> None:
         self._load, self._wake = load, wake
@@ -172,7 +175,7 @@ class Reloads:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reload")
 
     def begin(self, request: Request) -> None:
-        """Start loading."""
+        """Start to load the file for a request."""
 
         def done(loading: Future[Loaded]) -> None:
             if not loading.cancelled():
@@ -182,7 +185,7 @@ class Reloads:
         self._pool.submit(self._load).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, Loaded | BaseException]]:
-        """(request, the loaded node or the error) of each request done since the previous call."""
+        """(request, loaded node or error) for each request that was completed since the previous call."""
         while self._done:
             yield self._done.popleft()
 
@@ -192,7 +195,7 @@ class Reloads:
 
 
 def traceback_of(error: BaseException, file: Path) -> str:
-    """Traceback from the first frame in the edited file on."""
+    """Traceback of an error as text, from the first frame in the edited file on."""
     frames = traceback.extract_tb(error.__traceback__)
     own = next((index for index, frame in enumerate(frames) if Path(frame.filename) == file), len(frames))
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[own:])] if own < len(frames) else []

@@ -39,11 +39,11 @@ SERVICES = {
     "status": "the node's status",
     "shutdown": "stop and end the process",
     "get_parameters": "the node's parameters",
-    "describe_parameters": "their units and limits: name = {unit, low, high}",
-    "set_parameters": "change some of them: name = value",
+    "describe_parameters": "units and limits of the node's parameters: name = {unit, low, high}",
+    "set_parameters": "change parameters of the node: name = value",
     "estop": "stop the robot that the node drives, until released: reason = text",
     "release": "end an emergency stop",
-    "reload": "load the node's file anew, and fade over to it",
+    "reload": "load the node's edited file; its commands change over gradually",
 }
 
 
@@ -132,7 +132,7 @@ class Runner:
         )
 
     def run(self) -> None:
-        """Start the node, run its loop until it shall stop, and stop it. An exception of the node ends it."""
+        """Start the node, run its loop until a stop is requested, and stop it. An exception of the node ends the loop."""
         session, hosted = self._session, self._hosted
         try:
             with StopSignals(self._wake, session.stop):
@@ -221,7 +221,7 @@ class Runner:
             self._hosted.receive(topic, message)
 
     def _warn_refused(self, reason: str) -> None:
-        """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
+        """Warn at the node's terminal that its commands are refused, once per reason. Numbers in a reason are ignored."""
         kind = re.sub(r"\d+", "#", reason)
         if kind not in self._refused and len(self._refused) < 64:
             self._refused.add(kind)
@@ -250,23 +250,26 @@ class Runner:
                 self._reply(request)
 
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
-        """Put a loaded node in charge; its traceback is shown where it cannot be."""
+        """Put a loaded node in charge. Where loading failed, log the traceback."""
         service = self._session.service
         try:
             if isinstance(loaded, BaseException):
                 raise loaded
             note = self._hosted.replace_node(loaded, self._node_replaced)
         except Exception as error:
-            log.error("%s: not loaded\n%s", self._hosted.name, traceback_of(error, self._file))
+            log.error(
+                "%s: not loaded, the node runs on as before\n%s", self._hosted.name, traceback_of(error, self._file)
+            )
             service.refuse(request, f"{type(error).__name__}: {error}"[:300])
         else:
             service.reply(request, note)
 
     def _node_replaced(self, failure: Exception | None) -> None:
-        """Note the end of a change of the node's file, in the log and the recording."""
+        """Log and record the end of a change of the node's file: `failure` is the new node's error, None where it
+        works."""
         if failure is not None:
             shown = traceback_of(failure, self._file)
-            log.error("%s: its new code failed, the one before it is in charge again\n%s", self._hosted.name, shown)
+            log.error("%s: its new code failed, the code before the edit runs again\n%s", self._hosted.name, shown)
         self._hosted.publish_event("reload", "failed" if failure else self._file.name)
 
     def _reply(self, request: Request, refusal: str = "") -> None:

@@ -63,7 +63,7 @@ class NodeSession:
         self.status_due = 0.0
 
     def endpoint(self, kind: str) -> str:
-        """ipc endpoint of one of this process's sockets."""
+        """ipc endpoint of this process's socket for one purpose: "data", "service" or "step"."""
         return ipc_endpoint(self.domain, f"{self.name.replace('/', '.')}-{os.getpid()}.{kind}")
 
     def open(
@@ -113,12 +113,14 @@ class NodeSession:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Numbers of connections rejected at this node's sockets for other hosts; empty without such sockets."""
+        """Numbers of connections rejected at this node's sockets for other hosts, {kind: number}; {} without such
+        sockets."""
         return _rejection_counters(self._rejected_here())
 
     @property
     def launch_counters(self) -> dict[str, Any]:
-        """Rejected connections at all sockets of the launch, from the registry; `rejected_here` are this node's."""
+        """Numbers of rejected connections at all sockets of the launch, from the registry. `rejected_here` counts those
+        at this node's sockets."""
         here = self._rejected_here()
         if not here or self._link is None:
             return {}
@@ -157,7 +159,7 @@ class NodeSession:
 
     @property
     def status_wait_s(self) -> float:
-        """Seconds until the next status is due."""
+        """Time until the next status is due, s."""
         return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:
@@ -191,7 +193,7 @@ def finish(context: Context) -> None:
 
 
 def poller_of(*sources: object) -> zmq.Poller:
-    """A poller for reading from these sockets and descriptors."""
+    """A zmq.Poller that polls these sockets and descriptors for reading."""
     poller = zmq.Poller()
     for source in sources:
         poller.register(source, zmq.POLLIN)

@@ -24,12 +24,15 @@ ReceivedMessage = tuple[str, str, Message, bytes]  # (source, topic, message, pa
 
 
 class Subscriptions:
-    """Connections of one node to the publishers of its topics. Any thread may call `offer`; the loop's thread the rest.
+    """Connections of one node to the publishers of its topics.
+
+    Any thread may call `offer`; only the thread of the node's loop may call the other methods.
 
     topics     {topic: message type}, None for all topics
-    keeps_all  False: a node that fell far behind (it was stopped) receives only the latest message of sampled topics
-    ignore     publishers that are not connected
-    stale      number of messages of sampled topics dropped in this way
+    keeps_all  whether every message is delivered; False: a node that fell far behind (it was stopped) receives only the
+               latest message of sampled topics
+    ignore     names of publishers to which no connection is made
+    stale      number of messages of sampled topics that were dropped because the node fell behind
     """
 
     def __init__(
@@ -53,12 +56,12 @@ class Subscriptions:
 
     @property
     def ready(self) -> bool:
-        """Whether every publisher of the topics has received the subscriptions."""
+        """Whether every publisher of the topics has received the node's subscriptions."""
         return self._offered is None and self.subscriber.ready
 
     @property
     def lost(self) -> int:
-        """Number of messages lost by gaps or dropped as stale."""
+        """Number of messages lost on the way (gaps in seq) or dropped because the node fell behind."""
         return self.subscriber.lost + self.stale
 
     def offer(self, nodes: Iterable[NodeEntry]) -> None:
@@ -67,9 +70,10 @@ class Subscriptions:
             self._offered = list(nodes)
 
     def update(self, poller: zmq.Poller, take: Callable[[ReceivedMessage], None]) -> list[str]:
-        """Connect and disconnect according to the latest list; returns the names of publishers that left.
+        """Connect and disconnect according to the latest list. Returns the names of publishers that left.
 
-        Remaining messages of those are passed to `take` first; a node with `keeps_all` waits for their last message.
+        Messages that still wait from publishers that left are passed to `take` first; a node with `keeps_all` waits for
+        the last message of each.
         """
         with self._guard:
             nodes, self._offered = self._offered, None
@@ -164,7 +168,8 @@ class Subscriptions:
             take(item)
 
     def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
-        """At the end, pass available messages to `take`, and all remaining ones of the publishers in `gone`."""
+        """Pass the available messages to `take` before the node ends, with all remaining messages of publishers in
+        `gone`."""
         for connection in self.subscriber.connections.values():
             self._take_rest(connection, take, LAST_WORDS_S if connection.source in gone else 0.0)
 
@@ -181,11 +186,11 @@ class Subscriptions:
 
 
 def _descriptor(connection: PublisherConnection) -> int:
-    """Descriptor that becomes readable when messages may have arrived, after all earlier ones were received."""
+    """Descriptor that becomes readable when messages may have arrived. All earlier messages must have been received."""
     return int(connection.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[ReceivedMessage]) -> list[ReceivedMessage]:
-    """The messages in order, of each sampled topic only the latest."""
+    """The messages in order, without those of sampled topics that a later message replaces."""
     last = {item[1]: index for index, item in enumerate(backlog)}
     return [item for index, item in enumerate(backlog) if index == last[item[1]] or not is_sampled(item[1])]

@@ -1,4 +1,8 @@
-"""Lockstep turns over DEALER/ROUTER: one request of the server per participant and due step, and one reply."""
+"""Lockstep over DEALER/ROUTER sockets: a request and a reply per participant and step.
+
+In each step, the server sends each participant the messages that are due. The participant runs its node for this step
+(a turn) and replies with the messages that the node published.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ RESTORE_S = 30.0  # longest wait for a node that is restored
 
 
 class TurnRequest(msgspec.Struct, array_like=True):
-    """Request of the server to a participant.
+    """Request of the server to a participant to run its node for one step.
 
     messages  messages that are due; for "restore" the latched ones
     kind      "" a turn; "quiet": its messages go to the server only; "snapshot": the reply has the node's state after
@@ -56,7 +60,7 @@ class LockstepError(RuntimeError):
 
 
 class TurnServer:
-    """Participant's end of the turns: receives requests, runs the node's turn, and replies with its messages."""
+    """Participant's side of lockstep: receives requests, runs the node for a step, and replies with its messages."""
 
     def __init__(
         self, context: Context, hosted: HostedNode, endpoint: str, remote_endpoint: str = "", registry: str = ""
@@ -83,7 +87,10 @@ class TurnServer:
         self._outgoing.append((topic, payload))
 
     def serve(self, publisher: Publisher) -> None:
-        """Run one turn if a request has arrived. The reply goes to the server first, then messages to subscribers."""
+        """Run the node for one step if a request has arrived.
+
+        The reply goes to the server first, then the messages to the subscribers.
+        """
         socket = self._socket
         try:
             sender = socket.recv(NOBLOCK, False)
@@ -115,7 +122,8 @@ class TurnServer:
             publisher.send(topic, payload)
 
     def _run(self, turn: TurnRequest) -> bytes:
-        """Run the node's turn, or restore the node's state; returns the state where the server requests it."""
+        """Run the node for one step, or restore its state. Returns the node's state where the server requests it, else
+        b""."""
         if turn.kind in (RESTORE, REWIND):
             self._outgoing.clear()
             self._hosted.restore(turn.state, turn.messages, stamps=turn.kind == RESTORE)
@@ -131,14 +139,14 @@ class TurnServer:
 
 
 class RemotePort:
-    """Server's end of the turns of one participant in another process.
+    """Server's side of lockstep for one participant in another process.
 
     A participant that publishes nothing (a recorder) cannot change the step, so the server waits for its reply only
     before its next turn: it works while the simulation continues, and still loses nothing. Values that it plots are
     passed on at that next turn.
 
     publishes   false for a lossless node that publishes nothing but its status and plotted values
-    state       its latest state that was asked for
+    state       latest state of the node that a request asked for, encoded
     deadline_s  longest wait for a reply, s
     """
 
@@ -174,7 +182,7 @@ class RemotePort:
         return topic in self._subscribed or topic.startswith(self._within)
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Request a turn at simulation time `now`, s; returns the messages that the participant published."""
+        """Run the participant for a step at simulation time `now`, s. Returns the messages that it published."""
         late = self._request(now, incoming, *([kind] if kind else []))
         return [*late, *self.settle()] if self.publishes else late
 
@@ -201,9 +209,9 @@ class RemotePort:
         return late
 
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
-        """Wait for the pending reply, if there is one; returns its messages.
+        """Wait for the pending reply, if there is one, and return its messages.
 
-        longest_s  longest wait, where it is more than the deadline, s
+        longest_s  longest wait, s, where it is longer than `deadline_s`
         """
         if not self._awaited:
             return []

@@ -45,7 +45,7 @@ class WakeupPipe:
 
 
 class StopSignals:
-    """Context manager that makes SIGTERM and SIGINT a stop request and wakes the loop. For the main thread only."""
+    """Context manager, for the main thread, in which SIGTERM and SIGINT request a stop and wake the loop."""
 
     def __init__(self, wake: WakeupPipe, stop: threading.Event) -> None:
         self._wake = wake

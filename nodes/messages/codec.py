@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_origin, overload
 
 import msgspec
 
@@ -36,12 +36,12 @@ M = TypeVar("M", bound=Message)
 
 
 def _plain(value: Any) -> Any:
-    """The numpy number or array as plain Python; called only for types that msgspec cannot encode."""
+    """Plain number or list for a numpy number or array. msgspec calls this for each value that it cannot encode itself."""
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
     raise TypeError(
-        f"a {kind} is not a number, text, list, table or numpy array; convert it, a message holds nothing else"
+        f"a field holds a {kind}; a message holds numbers, texts, lists, tables and numpy arrays only: convert it"
     )
 
 
@@ -49,7 +49,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
 class _Mode(msgspec.Struct):
-    """Decodes the mode of a command and nothing else."""
+    """The mode of an encoded JointCommand, decoded without the other fields."""
 
     mode: str = MODES[0]
 
@@ -78,14 +78,14 @@ def encode(message: Message, topic: str = "") -> bytes:
     except TypeError:  # a field with one number, with text, or with a 2-D array
         raise WireError(
             topic,
-            f"a field of {type(message).__name__} is not a list of numbers; give lists with one number for each name",
+            f"{_not_a_list(message)} is not a list of numbers; give lists with one number for each name",
         ) from None
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
-        raise WireError(topic, f"cannot be encoded: {error}") from None
+        raise WireError(topic, f"{type(message).__name__} cannot be encoded: {error}") from None
     if len(payload) > MAX_BYTES:
-        raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
+        raise WireError(topic, f"the message has {len(payload)} bytes, at most {MAX_BYTES} are allowed")
     return payload
 
 
@@ -105,10 +105,10 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
     if kind is None:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not in the topic table")
+            raise WireError(topic, "not in the topic table, so that its message type is unknown")
         kind = row.message
     if len(payload) > MAX_BYTES:
-        raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
+        raise WireError(topic, f"the message has {len(payload)} bytes, at most {MAX_BYTES} are allowed")
     try:
         message = _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -133,12 +133,22 @@ def _no_mode(mode: object) -> str:
 
 
 def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
-    """Why a payload does not decode to a message of this type, for the error message."""
+    """Reason why a payload is not a message of type `kind`, for the error message."""
     if kind is JointCommand:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if (mode := _mode_decoder.decode(payload).mode) not in MODES:
                 return _no_mode(mode)
-    return f"not a {kind.__name__}: {error}"
+    return f"the payload is not a {kind.__name__}: {error}"
+
+
+def _not_a_list(message: Message) -> str:
+    """Name of the first field of a message that should be a flat list and is not, such as "field 'value' of Twist"."""
+    for field in msgspec.structs.fields(message):
+        value = getattr(message, field.name)
+        is_flat = getattr(value, "ndim", 1) == 1 and not isinstance(value, str) and hasattr(value, "__len__")
+        if get_origin(field.type) is list and not (is_flat and not any(hasattr(item, "__len__") for item in value)):
+            return f"field {field.name!r} of {type(message).__name__}"
+    return f"a field of {type(message).__name__}"
 
 
 def _check_command(topic: str, command: JointCommand) -> None:
@@ -165,7 +175,7 @@ def _check_state(topic: str, state: RobotState) -> None:
     if state.frames or state.twists:
         if len(state.frames) % 7 or 6 * len(state.frames) != 7 * len(state.twists):
             numbers = f"{len(state.frames)} and {len(state.twists)} numbers"
-            raise WireError(topic, f"frames and twists have {numbers}, not 7 and 6 for each joint")
+            raise WireError(topic, f"frames and twists have {numbers}; give 7 and 6 for each spherical or free joint")
         _check_each(topic, frames=state.frames, twists=state.twists)
 
 
@@ -181,7 +191,7 @@ def _check_reference(topic: str, reference: JointReference) -> None:
 def _check_poses(topic: str, poses: BodyPoses) -> None:
     if len(poses.p) % 3 or 4 * len(poses.p) != 3 * len(poses.quaternion):
         numbers = f"{len(poses.p)} and {len(poses.quaternion)} numbers"
-        raise WireError(topic, f"p and quaternion have {numbers}, not 3 and 4 for each body")
+        raise WireError(topic, f"p and quaternion have {numbers}; give 3 and 4 for each body")
     if not math.isfinite(sum(poses.p) + sum(poses.quaternion)):
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
 
@@ -191,7 +201,7 @@ def _check_lines(topic: str, lines: Polylines) -> None:
         counts = f"{len(lines.count)} counts of points"
         raise WireError(topic, f"Polylines has {len(lines.name)} names for {counts}; give one count per name")
     if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
-        raise WireError(topic, f"points has {len(lines.points)} numbers, not 3 for each of {sum(lines.count)} points")
+        raise WireError(topic, f"points has {len(lines.points)} numbers; give 3 for each of {sum(lines.count)} points")
     if not math.isfinite(sum(lines.points)):
         _check_each(topic, points=lines.points)
 
@@ -211,10 +221,14 @@ def _check_encoders(topic: str, encoders: Encoders) -> None:
 
 
 def _check_each(topic: str, **fields: list[float]) -> None:
-    """Raise WireError naming the first field with a number that is not finite; sums of finite numbers may overflow."""
+    """Raise WireError for the first field with a number that is not finite.
+
+    The callers test sums first, and a sum of finite numbers may overflow.
+    """
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):
-            raise WireError(topic, f"{name} is not finite; send finite numbers only")
+            index, value = next((i, value) for i, value in enumerate(values) if not math.isfinite(value))
+            raise WireError(topic, f"{name} is not finite: entry {index} is {value}; send finite numbers only")
 
 
 _CHECKS: dict[type[Message], Callable[[str, Any], None]] = {

@@ -15,12 +15,12 @@ SCALAR = -1  # shape of a single number, beside the lengths of vectors
 
 
 class PlottedValues:
-    """Values that a node has plotted since the last call of `take`; names and shapes are checked.
+    """The named values that a node has plotted since the last call of `take`; names and shapes are checked.
 
-    A value that cannot be plotted is refused and the node goes on: plotting must not stop a controller.
+    An invalid value is discarded and the node keeps running: plotting must not stop a controller.
 
-    refuse  called with the reason, one line, for each refused value
-    warn    called with one line for the first number of each name that is not finite
+    refuse  called with the reason, one line, for each discarded value
+    warn    called with one line for the first NaN or infinite number of each name
     """
 
     def __init__(self, refuse: Callable[[str], None], warn: Callable[[str], None]) -> None:
@@ -50,19 +50,20 @@ class PlottedValues:
         self._values[name] = value
 
     def take(self) -> PlotValues:
-        """A message with the values since the last call."""
+        """A message with the values plotted since the last call."""
         message = PlotValues(values=self._values)
         self._values = {}
         return message
 
     def _is_new(self, name: str, shape: int) -> bool:
-        """Whether the name may be plotted with this shape from now on; otherwise the value is refused."""
+        """Whether `name` may be plotted with this shape from now on. Where it may not, the reason is passed to
+        `refuse`."""
         if name in self._shapes:
             reason = f"{name!r} is {_text(shape)}, and was {_text(self._shapes[name])} before; give it another name"
         elif not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
             reason = f"the name {str(name)[:LONGEST_NAME]!r} is not a text of 1 to {LONGEST_NAME} printable characters"
         elif shape > MOST_NUMBERS:
-            reason = f"{name!r} is {_text(shape)}; a node plots vectors of at most {MOST_NUMBERS}"
+            reason = f"{name!r} is {_text(shape)}; a node plots vectors of at most {MOST_NUMBERS} numbers: divide it"
         elif len(self._shapes) >= MOST_NAMES:
             reason = f"{name!r} is one name too many; a node plots at most {MOST_NAMES} names"
         else:
@@ -80,7 +81,7 @@ class PlottedValues:
 
 
 def _numbers(value: Any) -> float | list[float]:
-    """The value as a float or a list of floats. TypeError for other types, OverflowError for a huge integer."""
+    """The value as a float or a list of floats. TypeError for another type, OverflowError for an integer above 1.8e308."""
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from nodes.messages.structs import UNSTAMPED, Message
 
 
 def is_stamped(message: Message) -> bool:
-    """Whether the message's timestamp was set; 0.0 may be a set timestamp."""
+    """Whether the timestamp of the message was set, also to 0.0."""
     return message.timestamp is not UNSTAMPED
 
 
@@ -51,7 +51,8 @@ class SequenceTracker:
         self.lost: dict[str, int] = {}
 
     def is_new(self, topic: str, seq: int) -> bool:
-        """Whether this seq is higher than all before it on the topic. Notes it, and counts a gap before it as lost."""
+        """Whether `seq` is higher than all earlier ones on the topic. Records it, and counts missing numbers before it
+        as lost."""
         last = self._last.get(topic)
         if last is not None:
             if seq <= last:

@@ -152,7 +152,8 @@ class Description(Message, kw_only=True):
 
 
 class RobotState(Message, kw_only=True):
-    """State of the declared joints and actuators; positions relative and unwrapped, for every choice of coordinates.
+    """State of a robot's declared joints and actuators. Joint positions are relative to the parent body and unwrapped,
+    whatever coordinates the simulation uses.
 
     name       the joints in the order of the description, then actuators that belong to no joint
     position   rad or m, one per name, finite
@@ -292,7 +293,9 @@ class Event(Message, kw_only=True):
 
 
 class Snapshot(Message, kw_only=True):
-    """Complete state of a run, from which it can be restarted: taken after the turns of a step, before the step.
+    """Complete state of a run, from which the run can be restarted.
+
+    Taken after the nodes have processed the messages of a step, and before the next step is computed.
 
     tick  number of steps taken
     data  the state: MessagePack compressed by zlib, see nodes/simulation/restart/snapshots.py

@@ -34,11 +34,12 @@ from nodes.messages.structs import (
 
 @dataclass(frozen=True)
 class Topic:
-    """One row of the table: the topic's message type and its quality of service. A topic without a row is lossless.
+    """One row of the table: the topic's message type and its quality of service.
 
     latched  the last message is sent again to each new subscriber, with its seq
     sampled  each message replaces the one before: a node that runs only on every n-th step, or that fell behind,
-             receives the latest one alone. Topics that are not sampled are lossless: each message is delivered.
+             receives only the latest message. Topics that are not sampled are lossless: every message is delivered.
+             A topic without a row in the table is lossless, too.
     """
 
     name: str

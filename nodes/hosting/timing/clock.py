@@ -81,7 +81,7 @@ class Durations:
         return found
 
     def _middle(self, bin_: int) -> float:
-        """Nanoseconds in the middle of a bin."""
+        """Duration in the middle of a bin, ns."""
         shift = max((bin_ >> self.BITS) - 1, 0)
         low = (bin_ - (shift << self.BITS)) << shift
         return low + (1 << shift) / 2 if shift else low
@@ -131,7 +131,7 @@ class Pacer:
         return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
     def wait(self, doze: Callable[[float], object] = time.sleep) -> None:
-        """Return at the next deadline. `doze` sleeps for the given seconds, or less."""
+        """Return at the next deadline. `doze` is called to sleep for a number of seconds, and may return earlier."""
         clock = time.perf_counter_ns
         now = clock()
         late = now - self._deadline_ns
@@ -158,6 +158,6 @@ class Pacer:
             self._deadline_ns += missed * self.period_ns
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the spin time to a sleep's lateness, so that four of five sleeps end before the deadline."""
+        """Adapt the spin time to the lateness of a sleep, ns, so that four of five sleeps end before the deadline."""
         self._spin_ns += 2_000 if late_ns > self._spin_ns else -500
         self._spin_ns = min(max(self._spin_ns, SHORTEST_SPIN_NS), LONGEST_SPIN_NS)

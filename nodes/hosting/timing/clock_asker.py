@@ -51,7 +51,11 @@ class _Peer:
 
 
 class ClockAsker:
-    """Makes the round trips of one node. One thread owns it; poll `timer` and the sockets that `update` registers.
+    """Makes the round trips to other nodes' clocks for one node.
+
+    One thread owns it and polls `timer` and the sockets that `update` registers.
+
+    topics  topics whose publishers are measured; None for every node
 
     topics  topics whose publishers are measured; None for every node
     """
@@ -103,7 +107,7 @@ class ClockAsker:
                 peer.asked_ns = None
 
     def take(self, awake: Container[object]) -> Iterator[PeerClock]:
-        """Completed round trips, from the sockets that polled as readable."""
+        """The round trips completed since the last call. `awake`: sockets that polled as readable."""
         for name, peer in self._peers.items():
             if peer.socket in awake:
                 yield from self._answers(name, peer)
@@ -148,7 +152,7 @@ class ClockAsker:
 
 
 def _contradict(a: PeerClock, b: PeerClock) -> bool:
-    """Whether no single clock offset is consistent with both of two consecutive round trips."""
+    """Whether two consecutive round trips contradict each other: no single clock offset is consistent with both."""
     change_ns = (b.received_ns + b.answered_ns - b.asked_ns - b.heard_ns) - (
         a.received_ns + a.answered_ns - a.asked_ns - a.heard_ns
     )

@@ -39,7 +39,7 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_hz(self) -> int | None:
-        """Highest loop rate, Hz, of the usual ones that this computer sustains; None for none."""
+        """Highest of the usual loop rates that this computer sustains, Hz; None where it sustains none."""
         return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
 
     @property
@@ -103,7 +103,8 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
 
 
 def _stolen_jiffies() -> tuple[int, int] | None:
-    """(stolen, total) time of the cores since the computer started; None where it is not reported."""
+    """(CPU time stolen by the hypervisor, total CPU time) since the computer started, in jiffies; None where not
+    reported."""
     try:
         times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
         return times[7], sum(times[:8])

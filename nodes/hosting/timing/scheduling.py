@@ -36,7 +36,10 @@ def prefer(priority: int = PRIORITY) -> str:
 
 @contextlib.contextmanager
 def preferred(priority: int = PRIORITY) -> Iterator[str]:
-    """Context manager for SCHED_FIFO; restores the scheduling afterwards. Yields "", or the reason why not."""
+    """Context manager that gives this thread SCHED_FIFO and restores the scheduling afterwards.
+
+    Yields "", or the reason why SCHED_FIFO is not permitted.
+    """
     before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     refused = prefer(priority)
     try:
@@ -59,7 +62,7 @@ def arrange(cpu: int | None, realtime_priority: bool) -> list[str]:
 
 
 def as_it_is() -> str:
-    """Scheduling of this thread as text, such as "core 1, SCHED_FIFO 50"."""
+    """Present core and scheduling of this thread as text, such as "core 1, SCHED_FIFO 50"."""
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     fifo = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}" if policy == os.SCHED_FIFO else "SCHED_OTHER"
     return f"{cores_text(sorted(os.sched_getaffinity(0)))}, {fifo}"
