@@ -236,7 +236,9 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
 
 
 def _moves_a_robot(entry: NodeEntry) -> bool:
-    """Whether a node is a simulation server, a driver or a guard, which receive the commands for a robot's actuators."""
+    """Whether a node is a simulation server, a driver or a guard, which receive the commands for a robot's
+    actuators.
+    """
     if entry.name == "sim":
         return True
     leaves = {topic.rpartition("/")[2] for topic in entry.subscribes}
@@ -245,7 +247,7 @@ def _moves_a_robot(entry: NodeEntry) -> bool:
 
 
 def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeout_s: float) -> Stopped:
-    """Result of an emergency stop of one node, which is called again until it has answered or `timeout_s` has passed."""
+    """Result of an emergency stop of one node, which is called again until it answers or `timeout_s` has passed."""
     began = time.monotonic()
     line = f"no answer within {timeout_s:g} s"
     with ServiceClient(entry.endpoints["service"]) as client:

@@ -234,7 +234,7 @@ class Node:
 
         Called after the node has processed the messages and the tick of a step. The state may consist of numbers, text,
         lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with such attributes. The runner itself
-        saves parameters, `context.random` and the latched messages. The default is the attributes in `state_attributes`.
+        saves parameters, `context.random` and the latched messages. Default: the attributes in `state_attributes`.
         """
         return {name: getattr(self, name) for name in self.state_attributes}
 

@@ -242,7 +242,9 @@ class HostedNode:
 
     @property
     def subscribes(self) -> list[str]:
-        """Full names of the topics that the node subscribes to. "left/*" stands for all topics of the namespace "left"."""
+        """Full names of the topics that the node subscribes to. "left/*" stands for all topics of the namespace
+        "left".
+        """
         return [f"{self._within}*"] if self.hears_all else list(self.hears)
 
     @property

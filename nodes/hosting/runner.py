@@ -132,7 +132,9 @@ class Runner:
         )
 
     def run(self) -> None:
-        """Start the node, run its loop until a stop is requested, and stop it. An exception of the node ends the loop."""
+        """Start the node, run its loop until a stop is requested, and stop it. An exception of the node ends the
+        loop.
+        """
         session, hosted = self._session, self._hosted
         try:
             with StopSignals(self._wake, session.stop):
@@ -221,7 +223,7 @@ class Runner:
             self._hosted.receive(topic, message)
 
     def _warn_refused(self, reason: str) -> None:
-        """Warn at the node's terminal that its commands are refused, once per reason. Numbers in a reason are ignored."""
+        """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
         kind = re.sub(r"\d+", "#", reason)
         if kind not in self._refused and len(self._refused) < 64:
             self._refused.add(kind)
@@ -269,7 +271,7 @@ class Runner:
         works."""
         if failure is not None:
             shown = traceback_of(failure, self._file)
-            log.error("%s: its new code failed, the code before the edit runs again\n%s", self._hosted.name, shown)
+            log.error("%s: its new code failed, the previous code is in charge again\n%s", self._hosted.name, shown)
         self._hosted.publish_event("reload", "failed" if failure else self._file.name)
 
     def _reply(self, request: Request, refusal: str = "") -> None:

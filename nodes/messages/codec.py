@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any, TypeVar, get_origin, overload
+from numbers import Real
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -36,12 +37,14 @@ M = TypeVar("M", bound=Message)
 
 
 def _plain(value: Any) -> Any:
-    """Plain number or list for a numpy number or array. msgspec calls this for each value that it cannot encode itself."""
+    """Plain number or list for a numpy number or array. msgspec calls this for each value that it cannot encode
+    itself.
+    """
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
     raise TypeError(
-        f"a field holds a {kind}; a message holds numbers, texts, lists, tables and numpy arrays only: convert it"
+        f"a {kind} is not a number, text, list, table or numpy array, the only values of a field: convert it"
     )
 
 
@@ -145,8 +148,8 @@ def _not_a_list(message: Message) -> str:
     """Name of the first field of a message that should be a flat list and is not, such as "field 'value' of Twist"."""
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
-        is_flat = getattr(value, "ndim", 1) == 1 and not isinstance(value, str) and hasattr(value, "__len__")
-        if get_origin(field.type) is list and not (is_flat and not any(hasattr(item, "__len__") for item in value)):
+        is_list = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
+        if field.type == list[float] and not (is_list and all(isinstance(item, Real) for item in value)):
             return f"field {field.name!r} of {type(message).__name__}"
     return f"a field of {type(message).__name__}"
 

@@ -81,7 +81,9 @@ class PlottedValues:
 
 
 def _numbers(value: Any) -> float | list[float]:
-    """The value as a float or a list of floats. TypeError for another type, OverflowError for an integer above 1.8e308."""
+    """The value as a float or a list of floats. TypeError for another type, OverflowError for an integer above
+    1.8e308.
+    """
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -40,7 +40,7 @@ def test_a_tuned_computer_needs_no_advice(tmp_path: Path) -> None:
     )
     found = said(tmp_path)
     assert [each for each in found.values() if each.advice] == []
-    assert found["isolated cores"].found == "1; give one to the server: cpu = N in [sim]"
+    assert found["isolated cores"].found == "1; the simulation server uses one with cpu = N in [sim]"
     assert found["kernel"].found == "PREEMPT_RT"
     assert found["real-time share"].found == "threads with SCHED_FIFO may use all of a core"
 
@@ -66,7 +66,7 @@ def test_what_could_be_better_comes_with_how(tmp_path: Path) -> None:
     assert "clocksource=tsc" in found["clock source"].advice
     assert "95 % of a core" in found["real-time share"].found
     assert found["cpu quota"].found == "1.5 cores, used up 3 times"
-    assert "stopped for the rest of 100 ms" in found["cpu quota"].advice
+    assert "waits for the next 100 ms" in found["cpu quota"].advice
 
 
 def test_a_computer_that_tells_little_is_asked_for_no_more(tmp_path: Path) -> None:

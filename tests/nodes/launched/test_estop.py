@@ -67,7 +67,7 @@ def test_an_emergency_stop_lasts_until_it_is_released(ground: Any, until: Callab
     assert answers == {
         "sim": "safe mode hold",
         "robot": "controlled stop",
-        "bare": "commands are held back: it has no guard",
+        "bare": "commands are held back: the node has no guard",
     }
     with Client(0) as client:
         before, taken = client.sim_status(), client.call("bare", "status")["counters"]["taken"]

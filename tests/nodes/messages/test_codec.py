@@ -142,10 +142,10 @@ def test_numbers_and_arrays_of_numpy_are_said_as_the_plain_ones_are(kind: type) 
     [
         (np.array([math.nan, 0.0]), "value is not finite"),
         (np.zeros(3), "2 names for 3 values"),
-        (np.zeros((2, 2)), "a field of JointCommand is not a list of numbers"),
-        (np.float64(1.0), "a field of JointCommand is not a list of numbers"),
-        (["1", "2"], "a field of JointCommand is not a list of numbers"),
-        ([1.0, 2.0j], "a field of JointCommand is not a list of numbers"),
+        (np.zeros((2, 2)), "field 'value' of JointCommand is not a list of numbers"),
+        (np.float64(1.0), "field 'value' of JointCommand is not a list of numbers"),
+        (["1", "2"], "field 'value' of JointCommand is not a list of numbers"),
+        ([1.0, 2.0j], "field 'value' of JointCommand is not a list of numbers"),
     ],
 )
 def test_what_is_no_list_of_numbers_is_refused_before_it_is_said(value: object, says: str) -> None:
@@ -186,18 +186,18 @@ def one_joint(**changes: object) -> RobotState:
             JointReference(name=["a"], position=[0.0], acceleration=[math.inf]),
             "acceleration is not finite",
         ),
-        ("robot/state", RobotState(frames=[0.0] * 7), "frames and twists have 7 and 0 numbers, not 7 and 6 for each"),
+        ("robot/state", RobotState(frames=[0.0] * 7), "frames and twists have 7 and 0 numbers; give 7 and 6 for each"),
         ("robot/state", RobotState(frames=[math.nan] * 7, twists=[0.0] * 6), "frames is not finite"),
-        ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "not 3 and 4 for each body"),
+        ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "give 3 and 4 for each body"),
         ("robot/lines", Polylines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
         (
             "robot/lines",
             Polylines(name=["a"], count=[2], points=[0.0] * 3),
-            "points has 3 numbers, not 3 for each of 2",
+            "points has 3 numbers; give 3 for each of 2",
         ),
         ("robot/overlay", Polylines(name=["a"], count=[-1]), "points has 0 numbers"),
         ("robot/overlay", Polylines(name=["a"], count=[1], points=[0.0, 0.0, math.inf]), "points is not finite"),
-        ("robot/body_poses", BodyPoses(p=[0.0] * 3), "not 3 and 4 for each body"),
+        ("robot/body_poses", BodyPoses(p=[0.0] * 3), "give 3 and 4 for each body"),
         ("robot/body_poses", BodyPoses(p=[0.0, 0.0, math.nan], quaternion=[1.0, 0.0, 0.0, 0.0]), "p is not finite"),
     ],
 )

@@ -228,7 +228,7 @@ def test_a_node_that_does_not_know_the_time_is_told_so() -> None:
     host.request("any", {})
     host.request("any", {})
     assert host.take_log() == [
-        ("warning", "plots values at t = 0 s: it does not subscribe to 'state', which has the time")
+        ("warning", "plots values at t = 0 s: without subscribing to 'state', the node has no simulation time")
     ]
 
 
