@@ -25,7 +25,7 @@ TROUBLE = "red"
 
 
 class NodeLine(NamedTuple):
-    """One node as displayed. lost: number of messages lost, None when unknown."""
+    """Displayed state of one node. `lost`: number of messages that the node lost, None when unknown."""
 
     name: str
     pid: int
@@ -74,7 +74,8 @@ class Display:
             self._live = None
 
     def say(self, text: str, name: str = "launch") -> None:
-        """Print a permanent line, prefixed with the name of its source, and add it to the log of the run."""
+        """Print a line that stays on the screen, prefixed with the name of its source, and add it to the log of the
+        run."""
         if self.log is not None:
             self.log.add(name, text)
         if self._live is not None:
@@ -121,7 +122,9 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """State of a node; while it waits, the line of its status that says for which event."""
+    """Text of a node's state; for a node that waits, the detail line of its status, which names the event it waits
+    for.
+    """
     return (
         line.detail
         if line.detail.startswith(WAITS_FOR) and line.state in ("starting", "ready", "running")

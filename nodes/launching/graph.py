@@ -1,4 +1,4 @@
-"""Who publishes what to whom: the nodes and topics of a plan or of a live launch, as text and as SVG."""
+"""Graph of nodes and topics, of a plan or of a live launch, as text and as SVG."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ CHARACTER = 8.6  # px, width of a character of the SVG's monospaced font at most
 
 @dataclass(frozen=True)
 class Member:
-    """A node with the full names of its topics; "*" and "left/*" stand for all topics, and all of a namespace."""
+    """A node with the full names of its topics.
+
+    "*" stands for all topics, "left/*" for all topics of the namespace "left".
+    """
 
     name: str
     publishes: Sequence[str]
     subscribes: Sequence[str]
 
     def receives(self, topic: str) -> bool:
-        """Whether the node subscribes to a topic."""
+        """Whether the node subscribes to a topic, given by its full name."""
         return any(topic == each or (each.endswith("*") and topic.startswith(each[:-1])) for each in self.subscribes)
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A topic with the nodes that publish it and those that receive it."""
+    """A topic with the nodes that publish it and the nodes that subscribe to it."""
 
     topic: str
     publishers: tuple[str, ...]
@@ -39,13 +42,13 @@ class Connection:
 
     @property
     def message(self) -> str:
-        """Message type of the topic, "" where it is not in the table of topics."""
+        """Name of the topic's message type; "" for a topic that is not in the topic table."""
         row = lookup(self.topic)
         return row.message.__name__ if row is not None else ""
 
 
 def members_of(plan: Plan) -> list[Member]:
-    """The server and the nodes of a plan."""
+    """The simulation server, as "sim", and the nodes of a plan."""
     robots = [view.sim.robot_name for view in plan.views]
     published = [f"{robot}/{name}" for robot in robots for name in SERVER_PUBLISHES]
     return [Member("sim", published, [f"{robot}/command" for robot in robots]), *(_member(n, plan) for n in plan.nodes)]
@@ -62,7 +65,7 @@ def _member(node: NodePlan, plan: Plan) -> Member:
 
 
 def connections(members: Sequence[Member]) -> list[Connection]:
-    """A row per topic, in the order of the nodes that publish it; topics that nobody publishes are last."""
+    """One Connection per topic, in the order of the nodes that publish it; topics without a publisher are last."""
     named = [t for m in members for t in m.publishes if t != "status"]
     asked = [t for m in members for t in m.subscribes if not t.endswith("*") and t != "status"]
     return [
@@ -76,7 +79,8 @@ def connections(members: Sequence[Member]) -> list[Connection]:
 
 
 def text(members: Sequence[Member]) -> str:
-    """A line per topic, grouped by publishers: publishers, topic, message type, subscribers."""
+    """The graph as text: one line per topic with publishers, topic, message type and subscribers, grouped by
+    publishers."""
     rows, before = [("publishes", "topic", "message", "received by")], ""
     for each in connections(members):
         publishers = ", ".join(each.publishers) or "(nobody)"
@@ -90,7 +94,7 @@ def text(members: Sequence[Member]) -> str:
 
 
 def svg(members: Sequence[Member], title: str) -> str:
-    """The same as a picture: publishers on the left, topics in the middle, subscribers on the right."""
+    """The graph as SVG: publishers on the left, topics in the middle, subscribers on the right."""
     found = connections(members)
     names = {m.name: m for m in members}
     left = [name for name in names if any(name in each.publishers for each in found)]
@@ -131,7 +135,7 @@ def _width(texts: Iterable[str]) -> float:
 
 
 def _spread(names: Sequence[str], near: Callable[[str], list[float]], height: float) -> dict[str, float]:
-    """{name: y} of a column: each near the middle of its topics, in their order and without overlap."""
+    """{name: y} of the nodes in one column: each near the middle of its topics, in their order and without overlap."""
     wanted = sorted((sum(near(name)) / len(near(name)), name) for name in names)
     found, free = {}, float(TOP)
     for index, (y, name) in enumerate(wanted):

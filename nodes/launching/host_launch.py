@@ -84,13 +84,16 @@ class HostLaunch:
         )
 
     def asked(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: the first signal ends the launch in order, a second one kills the remaining processes."""
+        """Signal handler: the first signal ends the launch in an orderly way, a second one kills the remaining
+        processes."""
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
 
     def run(self) -> None:
-        """Wait for the registry, start the nodes, watch them until the end, stop them. No child survives, even on an
-        exception."""
+        """Wait for the registry, start the nodes, watch them until the end, and stop them.
+
+        No child process survives, even after an exception.
+        """
         failure = None
         try:
             if self._found() and self._is_the_same_launch():
@@ -105,7 +108,7 @@ class HostLaunch:
         self._finish(failure)
 
     def _found(self) -> bool:
-        """Wait until a message from the registry arrives; False when a signal came first."""
+        """Wait for a message from the registry. True when it arrived, False when a signal came first."""
         server = self._plan.sim.host
         while not self._observer.registry_instance:
             if self._signal:
@@ -130,7 +133,7 @@ class HostLaunch:
         return None
 
     def _tell_of_the_link(self) -> None:
-        """Print a line when the connection to the registry is lost and when it is restored."""
+        """Print a line when the connection to the server's registry is lost, and when it is restored."""
         heard = self._observer.hears_registry
         if heard != self._was_heard:
             self._was_heard = heard
@@ -138,7 +141,10 @@ class HostLaunch:
             self._display.say(f"host {server!r} is back" if heard else f"no message from host {server!r}")
 
     def _is_the_same_launch(self) -> bool:
-        """Whether the server's plan equals this one; nodes of another plan would contradict the run's recording."""
+        """Whether the server's plan equals the plan of this host.
+
+        The recording would be wrong about nodes of another plan.
+        """
         if (instance := self._observer.registry_instance) != self._joined:
             self._joined = instance
             self._refusal = difference(self._plan, self._observer.remote_plan)

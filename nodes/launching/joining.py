@@ -51,15 +51,13 @@ def run_node(
     """Run the node "path/to/file.py:Class" until it is asked to stop; returns the exit code.
 
     name    name in the registry; by default from the class ("MyLogger" -> "my_logger")
-    robot   robot whose topics it publishes and subscribes to; by default that of the live simulation. A robot that is
-    not
-            live while another is raises UnknownNameError, unless `alone`
+    robot   robot whose topics the node publishes and subscribes to; by default the robot of the live simulation. A
+            robot that is not live while another is raises UnknownNameError, unless `alone`
     alone   True: where no launch is live, open the domain for as long as the node runs
     beside  function called with (client, name) in its own thread once the node is registered, to watch or end it
     ended   function called with the node when it has ended
     greet   function called with a line when the node waits for a launch, when it has joined a simulation, and again
-    when
-            that simulation was restarted
+            when that simulation was restarted
 
     An exception of the node is printed as in a launch, and raised as NodeFailedError.
     """
@@ -90,7 +88,7 @@ def run_node(
 
 @contextlib.contextmanager
 def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
-    """Context that calls `say` with `line` if its body takes longer than SILENT_S."""
+    """Context manager that calls `say` with `line` once its body has taken longer than SILENT_S."""
     if say is None:
         yield
         return
@@ -131,7 +129,8 @@ def _run(
 
 
 class Greeting:
-    """Callback for registry changes that reports when a node has joined a simulation, and each restarted one."""
+    """Callback for registry changes: reports when the node has joined a simulation, and when that simulation was
+    restarted."""
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
@@ -152,7 +151,10 @@ class Greeting:
 
 
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
-    """Call `beside` once the node is registered; the end of the node or of its domain in the meantime is no error."""
+    """Call `beside` once the node is registered.
+
+    No error is raised where the node or its domain ends in the meantime.
+    """
     over = (ServiceError, RegistryError, NotLiveError, UnknownNameError, zmq.ZMQError)
     with contextlib.suppress(*over), Client(domain) as client:
         while all((entry.name, entry.pid) != (name, os.getpid()) for entry in client.nodes()):
@@ -161,8 +163,8 @@ def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str)
 
 
 def live_plan(domain: int) -> Plan | None:
-    """Plan of the launch that is live in the domain; None without a live server, whose plan file may remain after
-    its end."""
+    """Plan of the launch that is live in the domain, from its plan file; None where no server is live, as the plan file
+    may outlast a launch."""
     with contextlib.suppress(NotLiveError, PlanError), Client(domain) as client:
         if any(entry.name == "sim" for entry in client.nodes()):
             return read_plan(domain_folder(domain) / PLAN_FILE)
@@ -170,7 +172,8 @@ def live_plan(domain: int) -> Plan | None:
 
 
 def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
-    """Robot and step of the live simulation; None where nothing is live or no description arrives."""
+    """The [sim] table, with robot and step, of the live simulation; None where nothing is live or no description
+    arrives."""
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]
         wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]

@@ -97,8 +97,10 @@ def launch_plan(
 
 
 def run_log(plan: Plan) -> RunLog | None:
-    """The log of a run, beside the file of its first recorder at the server's host; None without a recorder there, or
-    where the folder cannot be written."""
+    """The log of a run, in the folder of the first recording that this host writes.
+
+    None without a recorder at this host, or where that folder cannot be written.
+    """
     for node in plan.nodes_on(plan.sim.host):
         file = _file_of(node, plan.folder)
         if file is not None and file.suffix == ".mcap" and file.absolute().parent.is_dir():
@@ -219,7 +221,7 @@ class Launch:
         self._observer.ask("sim", "resume", args={"first": True})  # a client that paused it before keeps it paused
 
     def _is_over(self) -> bool:
-        """Whether the simulation has reached its end or ended itself."""
+        """Whether the simulation has reached its planned duration or has ended for another reason."""
         if self._supervisor.children["sim"].exit_code == 0:
             return True
         status = self._observer.status.get("sim")
@@ -261,8 +263,8 @@ class Launch:
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
 
     def _take_last_statuses(self) -> None:
-        """Take verdicts that nodes reached while stopping, such as on a recording whose last messages could not be
-        written."""
+        """Take verdicts that nodes reached while stopping, such as the verdict of a recorder that could not write its
+        last messages."""
         self._observer.hear(0.0)
         for name, status in self._observer.status.items():
             if name in self._names and status.state == "stopped":
@@ -276,14 +278,15 @@ class Launch:
             self.summary.verdicts[name] = verdict
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
-        """Record the nodes of the plan none of whose commands was accepted."""
+        """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""
         taken = self._taken = answer["commands_taken"]
         for name, refused in answer["commands_refused"].items():
             if name in self._names and not taken.get(name):
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_unsaid(self, name: str, refusal: str) -> None:
-        """Record a node that never published a command because all its commands were invalid."""
+        """Note, for the summary, a node that never published a command because all its commands were invalid: `refusal`
+        is the last reason."""
         topic, _, reason = refusal.partition(": ")
         commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
         if name in self._commanders and not self._taken.get(name) and topic in commands:
@@ -307,7 +310,8 @@ class Launch:
         )
 
     def _finish(self) -> None:
-        """Set the exit code, and list the files that are complete only after their writers have ended."""
+        """Set the exit code, and list the files that nodes wrote, which are complete only now that the nodes have
+        ended."""
         summary = self.summary
         required = [name for name, milestone in self.plan.all_milestones.items() if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
@@ -342,8 +346,8 @@ class Launch:
             summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
 
     def _check_recordings(self) -> None:
-        """Add a verdict on each recorder whose file is incomplete without its own verdict, for example because it
-        was killed."""
+        """Add a verdict on each recorder whose file is incomplete and that gave no verdict, for example because it was
+        killed."""
         for node in self.plan.nodes_on(self.plan.sim.host):
             file = _file_of(node, self.plan.folder)
             if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
@@ -352,15 +356,16 @@ class Launch:
             if not self.summary.tick or (verdict is not None and verdict.outcome == "failed"):
                 continue
             if not file.is_file():
-                reason = f"{file} does not exist, the whole run is missing"
+                reason = f"{file} does not exist: nothing of the run was recorded"
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
-                missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
-                reason = f"{file} was not closed, {missing}, the rest is in it"
+                missing = f"messages after {known_until(file)} of {self.summary.time:.3f} s are missing"
+                reason = f"{file} was not closed: {missing}, the earlier ones are in the file"
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
-        """Add to the summary the nodes that failed while the run continued, and the time that a crashed run reached."""
+        """Add to the summary the nodes that failed while the run continued and, after a crash, the time that the run
+        reached."""
         summary = self.summary
         for name, code in self._supervisor.failed.items():
             ended = Verdict("failed", f"ended with exit code {code}, the run continued without it")
@@ -412,14 +417,14 @@ class Launch:
 def program(
     name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3, required: bool = True
 ) -> Program:
-    """Process of one node of a saved plan; "sim" is the server."""
+    """The process that runs one node of a saved plan; the node "sim" is the simulation server."""
     # The parent's pid is passed: a launch killed before the child starts cannot be found through getppid().
     command = [sys.executable, "-P", "-m", "nodes.launching.process", "--parent", str(os.getpid())]
     return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts, required=required)
 
 
 def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:
-    """Processes of one host's nodes."""
+    """The processes of the nodes that run on one host."""
     programs = []
     stay: list[str] = []
     for node in plan.nodes_on(host):
@@ -447,13 +452,13 @@ def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def why(failure: Failure) -> str:
-    """Last line of output of a failed program, as ": LINE"; empty without output."""
+    """Last line of output of a failed program, as ": LINE"; "" without output."""
     last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
     return f": {last.removeprefix('error: ')}" if last else ""
 
 
 def _detail(status: Status | None) -> str:
-    """Detail line of a node's status; without one, its counters."""
+    """Detail line of a node's status; for a status without one, its counters."""
     if status is None:
         return ""
     counted = (f"{name} {count}" for name, count in status.counters.items() if count and name != "lost")
@@ -461,14 +466,15 @@ def _detail(status: Status | None) -> str:
 
 
 def _file_of(node: NodePlan, folder: str) -> Path | None:
-    """File that a recorder writes: a node that subscribes to all topics and has a parameter `file`."""
+    """File that a node writes if it is a recorder, which subscribes to all topics and has a parameter `file`; else
+    None."""
     file = node.params.get("file")
     hears_all = "*" in load_class(node.run, folder).subscribes
     return Path(file) if hears_all and isinstance(file, str) else None
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """Inode and modification time of a file, which change when it is written or replaced; None without a file."""
+    """(inode, modification time) of a file, which differ after it was written or replaced; None without a file."""
     try:
         found = file.stat()
     except OSError:

@@ -22,12 +22,12 @@ _LEVEL = re.compile(
 
 
 class RunLog:
-    """Log of a launch on disk, beside its recording: a line per line of output, with time, level and node.
+    """Log file of a launch, beside its recording: one line per line of output, with time, level and node.
 
     2026-01-31 12:00:00.123 WARNING left/hold: its commands are refused
 
-    Lines without a level of their own have that of the node's line before, so that a traceback has its error's. The
-    file begins anew with each launch and is rotated at 4 MiB; `OSError` where it cannot be written.
+    A line without a level gets the level of the node's previous line, so that the lines of a traceback have the level
+    of the error. The file begins anew with each launch and is rotated at 4 MiB. OSError where it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +52,8 @@ class RunLog:
 
 
 class Log:
-    """Output of one process: open `descriptor()` for the child, read `new_lines()` as they arrive.
+    """Output of one process: the child writes to `descriptor()`, and `new_lines()` returns complete lines as they
+    arrive.
 
     The file is emptied when it exceeds 4 MiB and has been read, so that a node with much output does not fill a file
     system in memory; the last 200 lines are kept.
@@ -78,14 +79,14 @@ class Log:
         return lines
 
     def last(self, count: int) -> list[str]:
-        """The last `count` lines written, including an unfinished one, without empty ones."""
+        """The last `count` lines that are not empty, including a line that is not complete yet."""
         while self._read():
             pass
         lines = [*self._kept, self._partial.decode(errors="replace")]
         return [line for line in lines if line.strip()][-count:]
 
     def forget(self) -> None:
-        """Discard the lines so far, because another process writes to the file from now on."""
+        """Discard the lines read so far: another process writes to the file from now on."""
         while self._read():
             pass
         self._kept.clear()

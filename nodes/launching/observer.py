@@ -66,7 +66,7 @@ class Observer:
         return next((entry for entry in self._link.nodes if entry.name == name), None)
 
     def is_ready(self, name: str, pid: int) -> bool:
-        """Whether the process `pid` of a node has reported ready."""
+        """Whether a node's process with the id `pid` has reported ready."""
         entry = self.entry(name)
         return entry is not None and entry.pid == pid and entry.state not in NOT_READY
 
@@ -77,8 +77,10 @@ class Observer:
         return status.timestamp if status is not None else 0.0
 
     def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None) -> Any:
-        """Call a service of a node; raises ServiceError when the node rejects the call, does not reply or is not
-        registered."""
+        """Response of a node to a service call.
+
+        ServiceError when the node refuses the call, does not reply in time or is not registered.
+        """
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
             raise ServiceError(f"node {name!r} is not registered")
@@ -103,7 +105,7 @@ class Observer:
             self._first.receive(LISTEN_S)
 
     def hear(self, wait_s: float) -> None:
-        """Process all messages received, waiting up to `wait_s` for the first one."""
+        """Receive and process messages, waiting up to `wait_s` for the first one."""
         for entry in self._link.nodes:
             if "data" in entry.endpoints:
                 self._listen(self._subscriber, entry)
@@ -116,7 +118,7 @@ class Observer:
             wait_s = 0.0
 
     def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:
-        """Connect to a node; False for an invalid address, which is logged once."""
+        """Connect to a node. False for an invalid address, which is logged once."""
         endpoint = entry.endpoints["data"]
         try:
             subscriber.connect(entry.name, endpoint)

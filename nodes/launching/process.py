@@ -32,10 +32,12 @@ PR_SET_PDEATHSIG = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to stop; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -P -m nodes.launching.process", description=__doc__)
-    parser.add_argument("--plan", required=True, help="the plan, as JSON")
-    parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
-    parser.add_argument("--parent", type=int, default=os.getppid(), help="the process whose end ends this one")
-    parser.add_argument("--begin", default="", help="for the server: the point of a recorded run at which to begin")
+    parser.add_argument("--plan", required=True, help="file of the plan, JSON")
+    parser.add_argument("--node", required=True, help="name of the node to run; 'sim' is the simulation server")
+    parser.add_argument(
+        "--parent", type=int, default=os.getppid(), help="process id of the launch, with which this process ends"
+    )
+    parser.add_argument("--begin", default="", help="file with a recorded state from which the server continues")
     given = parser.parse_args(arguments)
     die_with_parent(given.parent)
     say_warnings_plainly()
@@ -68,8 +70,9 @@ def say_warnings_plainly() -> None:
 
 
 def told(error: Exception) -> str:
-    """Traceback of a node's own code, without the project's frames that lead to it; complete for an error of the
-    project."""
+    """Traceback of an error, as text: of a node's own code without the project's frames above it, otherwise
+    complete.
+    """
     package = Path(__file__).resolve().parents[1]
     ours = {package / room for room in ("hosting", "launching", "simulation", "simulation/replay")}
     frames = traceback.extract_tb(error.__traceback__)
@@ -91,7 +94,7 @@ def die_with_parent(parent: int) -> None:
 def run_node(plan: Plan, name: str, begin: str = "") -> None:
     """Run one node of the plan, or its simulation server, in this thread until it is asked to stop.
 
-    begin  file with the point of a recorded run at which the server begins; "" for the start
+    begin  file with the state of a recorded run from which the server continues; "" for the robot's start
     """
     if name == "sim":
         _run_simulation(plan, begin)

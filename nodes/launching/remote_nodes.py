@@ -37,8 +37,8 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """{part: digest} of the parts of a plan that all hosts must share; folders, addresses and the duration are left
-    out."""
+    """{part: digest} of the parts of a plan that must be equal on all hosts: all except folders, addresses and
+    duration."""
     sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
     parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
     for node in plan.nodes:
@@ -48,7 +48,7 @@ def digests(plan: Plan) -> dict[str, str]:
 
 
 def _without_folder(reference: str) -> str:
-    """A "path/to/file.py:name" without the path, which is another on each host."""
+    """A reference "path/to/file.py:name" without its folder, which may differ between hosts."""
     return reference.rpartition("/")[2]
 
 
@@ -69,7 +69,7 @@ def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
 
 
 class RemoteNodes:
-    """The plan's nodes on other hosts, and whether they are registered and ready."""
+    """The nodes of a plan that run on other hosts, with their registration and readiness."""
 
     def __init__(self, plan: Plan, observer: Observer, display: Display) -> None:
         self._nodes: list[NodePlan] = [node for node in plan.nodes if node.host not in (plan.sim.host, LOCAL)]
@@ -80,7 +80,7 @@ class RemoteNodes:
 
     @property
     def ready(self) -> bool:
-        """Whether every one of them has reported ready."""
+        """Whether every node on another host has reported ready."""
         return all(self._is_ready(node.name) for node in self._nodes)
 
     def _is_ready(self, name: str) -> bool:
@@ -88,8 +88,10 @@ class RemoteNodes:
         return entry is not None and entry.state not in NOT_READY
 
     def look(self, is_time: bool) -> None:
-        """Report nodes that appear and disappear and, once the local nodes are ready (`is_time`), the hosts that are
-        waited for."""
+        """Report nodes that appear or disappear and, with `is_time`, the hosts whose nodes are still missing.
+
+        `is_time`: whether the nodes of this host are ready.
+        """
         for node in self._nodes:
             name, host = node.name, node.host
             is_there = self._observer.entry(name) is not None
@@ -111,7 +113,9 @@ class RemoteNodes:
         return lines
 
     def wait_until_gone(self) -> None:
-        """Give the other hosts time to end their nodes, which still use the registry here."""
+        """Wait, for a limited time, until the other hosts have ended their nodes, which use the registry of this
+        host.
+        """
         deadline = time.monotonic() + GONE_S
         while time.monotonic() < deadline and any(self._observer.entry(node.name) for node in self._nodes):
             self._observer.hear(LISTEN_S)

@@ -25,8 +25,9 @@ MEASURED_BY_THE_SERVER = frozenset(
 
 
 class FileWritten(msgspec.Struct, kw_only=True):
-    """A file that a node wrote; `before` is the path under which the previous file of that name is kept, "" without
-    one."""
+    """A file that a node wrote. `before`: path to which the previous file of the same name was moved; "" without
+    one.
+    """
 
     path: str
     size_bytes: int
@@ -41,11 +42,11 @@ class FileWritten(msgspec.Struct, kw_only=True):
 class ListenerLoss(msgspec.Struct, kw_only=True):
     """Communication problems of one node.
 
-    lost              messages lost
-    refused           messages rejected
-    restarts          restarts of its process
+    lost              number of messages lost
+    refused           number of messages rejected
+    restarts          number of restarts of its process
     last_refusal      topic and reason of the last rejected message
-    heard_in_silence  messages received by a node that publishes but published nothing in the whole run
+    heard_in_silence  number of messages received by a node that declares topics but published nothing in the whole run
     """
 
     lost: int = 0
@@ -56,7 +57,7 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """Effort of an actuator over the run, in `unit` (N m or N); limit None without one."""
+    """Effort of an actuator over the run: peak, rms and limit in `unit`, N m or N. The limit is None for no limit."""
 
     peak: float
     rms: float
@@ -179,7 +180,8 @@ class Summary(msgspec.Struct, kw_only=True):
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
     def take_file(self, path: Path, before: Path | None = None) -> None:
-        """Add a file that a node was to write, if it exists, and the path of the previous one."""
+        """Add a file that a node was to write, if the file exists. `before`: path of the previous file, None without
+        one."""
         if path.is_file():
             kept = "" if before is None else str(before)
             self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))
@@ -189,7 +191,7 @@ class Summary(msgspec.Struct, kw_only=True):
         return {name: verdict.reason for name, verdict in self.verdicts.items() if verdict.outcome == outcome}
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Pairs (label, text) in reading order."""
+        """The summary as pairs (label, text), in reading order."""
         yield "robot", f"{self.robot}, {self.mode}, {self.time:.3f} s in {self.tick} steps"
         if self.method:
             yield "method", self.method
@@ -213,7 +215,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "processor", f"the server took {self.processor_share:.0%} of one core".replace("%", " %")
         if self.watchdog_trips:
             often = "once" if self.watchdog_trips == 1 else f"{self.watchdog_trips} times"
-            yield "watchdog", f"{often} no command arrived in time and the actuators entered the safe mode"
+            yield "watchdog", f"{often} no command arrived in time, and the actuators went to the safe mode"
         yield from _percentiles("step time", self.step_p50_s, self.step_p99_s, self.step_max_s)
         if self.mode == "realtime":
             yield from _percentiles("period jitter", self.jitter_p50_s, self.jitter_p99_s, self.jitter_max_s)
@@ -273,7 +275,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())
 
     def text(self) -> str:
-        """The whole summary, one figure per line."""
+        """The whole summary as text, one line per pair of `lines`."""
         rows = list(self.lines())
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"  {label:<{width}}  {text}" for label, text in rows)
@@ -289,7 +291,7 @@ ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: less than a micro
 
 
 def figure_text(name: str, value: float) -> str:
-    """Text of a figure that a node measured, with the unit from its name: "peak error 0.012 rad" for peak_error_rad."""
+    """Text of a measured number with the unit that its name ends in: "peak error 0.012 rad" for peak_error_rad."""
     parts = name.split("_")
     for length in (2, 1):
         unit = UNITS.get("_".join(parts[-length:]).lower())

@@ -1,6 +1,6 @@
 """Starts the processes of a plan, restarts them by their policy, and ends every one of them.
 
-Contains no sockets: the functions that tell whether a process is ready and that ask it to end are parameters.
+Contains no sockets: readiness is tested, and the end of a process requested, by functions that are passed in.
 """
 
 from __future__ import annotations
@@ -237,8 +237,10 @@ class Supervisor:
         )
 
     def _ended(self, child: Child) -> int | None:
-        """Exit code if the child's process has ended; the rest of its process group is then killed. None while it
-        runs."""
+        """Exit code of a child whose process has ended, None while it runs.
+
+        The rest of the process group of an ended child is killed.
+        """
         if child.exit_code is not None or child.process is None:
             return child.exit_code
         # WNOWAIT leaves the process unreaped, so its group id cannot have been reused yet.
@@ -285,8 +287,10 @@ class Supervisor:
 
 
 def _is_overdue(child: Child, seconds: float, began: float, waited: float) -> bool:
-    """Whether a child has used its time, counted from `began` or its reply, not counting waits for a core beyond
-    `waited`."""
+    """Whether a child has not ended within `seconds` of `began`, or of its reply if that was later.
+
+    Waits for a processor core count only up to `waited`, s.
+    """
     late = time.monotonic() - max(began, child.answered_at or began) - seconds
     return late > 0.0 and late > waited_for_a_core(child.pid) - waited
 

@@ -1,4 +1,4 @@
-"""A further host waits for the server's registry: probes it at growing intervals and reports what prevents a
+"""Waiting of a further host for the server's registry: probes it at growing intervals and reports what prevents the
 connection."""
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Waiting:
         return False
 
     def _attempt(self) -> Answer | None:
-        """Attempt one connection to the server's registry, and report a result that differs from the last one.
+        """Result of one attempt to connect to the server's registry, reported where it differs from the last result.
+
+        None where a key for the connection is missing.
 
         None where a key for the connection is missing.
         """
@@ -79,7 +81,7 @@ class Waiting:
             self._say(line)
 
     def _line(self, answer: Answer) -> str:
-        """Sentence with the obstacle to the connection and its remedy."""
+        """Line for the user about what prevents the connection, with the remedy."""
         server = self._plan.sim.host
         at = f"host {server!r} at {self._plan.hosts[server]}"
         if answer.result == "unreachable":

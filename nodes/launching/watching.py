@@ -17,7 +17,7 @@ RELOAD_S = 60.0  # longest time to load a file, in which imports and models may 
 
 
 class FileWatch:
-    """Looks at the files of a plan's nodes.
+    """Checks whether the files of a plan's nodes were saved.
 
     ask  calls a service of a node; raises ServiceError
     say  shows (line, node) to the user
@@ -32,7 +32,9 @@ class FileWatch:
         self._seen = {path: _version(path) for path in self._files}
 
     def look(self) -> None:
-        """Have the nodes of every file that has changed load it; returns at once."""
+        """Request each node whose file has changed to load it anew. Returns at once, before the nodes have loaded
+        it.
+        """
         for path, names in self._files.items():
             version = _version(path)
             if version is None or version == self._seen[path] or time.time() - 1e-9 * version[0] < SETTLED_S:
@@ -46,13 +48,13 @@ class FileWatch:
         try:
             note = self._ask(name, "reload", timeout_s=RELOAD_S)
         except ServiceError as error:
-            self._say(f"{path.name} was not loaded, the node before the change stays in charge: {error}", name)
+            self._say(f"{path.name} was not loaded, the previous code stays in charge: {error}", name)
         else:
             self._say(f"loaded {path.name} in {time.monotonic() - began:.2f} s{note}", name)
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """Time of the last change in ns and size of a file; None without a file, as between two steps of an editor."""
+    """(time of the last change in ns, size) of a file; None without a file, as between two steps of an editor."""
     try:
         found = path.stat()
     except OSError:

@@ -28,13 +28,13 @@ LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
 def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
-    """Raise PlanError for the first error found.
+    """Check a plan; PlanError for the first error found.
 
     Paths in `run` that are not found below the plan's folder are made absolute.
 
     tables  the tables that the plan was made from, with their places in the launch files
-    host  further host that runs its nodes of the plan here; where the simulation is not installed, only these nodes are
-          checked. The launch at the server checks the whole plan, and both plans are compared.
+    host    further host that runs its nodes of the plan here; where the simulation is not installed, only these nodes
+            are checked. The launch at the server checks the whole plan, and both plans are compared.
     """
     only = host if host is not None and not can_simulate() else None
     _check_one_clock(plan, tables)
@@ -113,7 +113,8 @@ def _check_one_clock(plan: Plan, tables: Tables) -> None:
 def _check_commands(
     names: Collection[str] | None, actuators: Sequence[str], commanders: dict[str, str], node: str, where: str
 ) -> None:
-    """Add the actuators that a node commands to `commanders`; raise PlanError for an actuator that has two."""
+    """Record the actuators that a node commands in `commanders`, {actuator: node}. PlanError where another node
+    commands one of them already."""
     if names is None:
         if commanders:
             other = next(iter(commanders.values()))
@@ -139,8 +140,10 @@ def _check_commands(
 
 
 def _check_hosts(plan: Plan, tables: Tables) -> None:
-    """Check the addresses in [hosts] and the host of each node; a node whose host is this computer gets the server's
-    host."""
+    """Check the addresses in [hosts] and the host of each node.
+
+    A node whose host is this computer gets the name of the server's host.
+    """
     for name, address in plan.hosts.items():
         where = f"{tables.plain['hosts'].source.table('[hosts]', 'hosts').at(name)}: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
@@ -166,7 +169,7 @@ def _check_hosts(plan: Plan, tables: Tables) -> None:
 
 
 def can_simulate() -> bool:
-    """Whether the packages of the extra `sim` are installed."""
+    """Whether the packages that a simulation needs (the extra `sim`) are installed."""
     try:
         return all(find_spec(name) for name in ("casadi", "llvmlite", "numba", "numpy", "scipy"))
     except ModuleNotFoundError:
@@ -258,7 +261,10 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
 
 
 def _located(robot: str, entry: Entry, where: Source) -> str:
-    """A robot's file and function with the absolute path, looked for where a `run` is; PlanError where it is not."""
+    """Reference to a robot's Python function with the absolute path of its file. PlanError where no such file is found.
+
+    The file is searched for in the folders in which the file of a node's `run` is searched for.
+    """
     try:
         found = located(robot, *entry.folders)
         load(found)
@@ -283,7 +289,7 @@ def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
 
 
 def _named(refusal: str, sim: SimPlan) -> str:
-    """Key of [sim] that a robot's error message is about, by the parameter that the message begins with."""
+    """Key of [sim] that an error message of a robot concerns, found from the parameter at the start of the message."""
     subject = refusal.removeprefix(f"robot {sim.robot!r}: ").partition(" ")[0]
     if subject in sim.parameters:
         return f"parameters.{subject}"
@@ -323,7 +329,7 @@ def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -
         told = f"{len(node.name)} characters, {node.name[:20]!r} ...; a node's name has at most {NAME_LENGTH}"
         raise PlanError(f"{where.place('name')}: node: key 'name': {told}")
     if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
-        raise PlanError(f"{where.at('name')}: key 'name': use letters, digits and _, a letter first")
+        raise PlanError(f"{where.at('name')}: key 'name': {node.name!r}: use letters, digits and _, a letter first")
     if node.name in seen:
         other = seen[node.name]
         used = f" in {other.place()}" if other is not None else ""
@@ -334,7 +340,7 @@ def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -
 
 
 def _check_times(node: NodePlan, mode: str, where: Source) -> None:
-    """Check that link and compute time are those of a lockstep run."""
+    """Check that a node with a link or a compute time runs in lockstep. PlanError in other modes."""
     for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
         if getattr(node, key) != unset and mode != "lockstep":
             raise PlanError(

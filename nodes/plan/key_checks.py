@@ -30,15 +30,19 @@ class PlanError(ValueError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Text such as "; did you mean 'step_ms'?", or the list of known names when none is similar."""
+    """Text to add to a message about an unknown word, such as "; did you mean 'step_ms'?".
+
+    Where no known name is similar, the text lists the known names.
+    """
     names = sorted(known)
     return did_you_mean(word, names) or f"; known are {', '.join(names)}"
 
 
 def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
-    """`value` as a struct of type `kind`; PlanError names `where`, the key and the nearest known key.
+    """A table of a launch file as a struct of type `kind`.
 
-    Unknown keys are errors, even if `kind` allows them. Tables without a schema are checked where they are used.
+    PlanError, beginning with `where`, names the wrong key and the nearest known key. Unknown keys are errors, even if
+    `kind` allows them. Inner tables whose type has no schema are not checked here.
     """
     fields = msgspec.structs.fields(kind)
     known = [field.encode_name for field in fields]
@@ -58,7 +62,7 @@ def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
 
 
 def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The values, with TOML's floats nan and inf as text where `kind` expects text."""
+    """The table with floats nan and inf, which TOML reads as numbers, as text where `kind` expects text."""
     words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
     return {
         key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item
@@ -67,12 +71,12 @@ def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, An
 
 
 def _path(key: str) -> list[str | int]:
-    """The keys of a path such as "joints[0].name"."""
+    """The keys and list indices of a path: ["joints", 0, "name"] of "joints[0].name"."""
     return [int(part) if part.isdigit() else part for part in re.split(r"[.\[\]]+", key) if part]
 
 
 def choices(kind: Any) -> list[str]:
-    """Values of a Literal or an enumeration, also inside an Optional or a list; empty for any other type."""
+    """The values that a Literal or an enumeration allows, also inside an Optional or a list; [] for any other type."""
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

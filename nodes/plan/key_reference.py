@@ -85,7 +85,7 @@ NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder", "simulations"), "[
 
 
 def docstring_of(kind: Any) -> tuple[str, str, dict[str, str]]:
-    """The first paragraph of a docstring, its lines that describe no field, and {field: its description}."""
+    """(first paragraph, lines that describe no field, {field: description}) of the docstring of `kind`."""
     first, _, body = (inspect.getdoc(kind) or "").partition("\n\n")
     described: dict[str, str] = {}
     rest: list[str] = []
@@ -117,7 +117,7 @@ ABOUT = {
 
 
 def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
-    """(key, type, default, description) of a table in TABLES."""
+    """(key, type, default, description) of each key of a table, given by its name in TABLES."""
     methods: dict[str, Iterable[str]] = {}
     if table == "[sim]":
         methods = {"stepper": STEPPERS, "stabilizer": stabilizers_by_name()}
@@ -130,7 +130,8 @@ def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
-    """(method, key, default, description) of every stepper or stabilizer that takes parameters."""
+    """(method, key, default, description) of each parameter of the steppers or stabilizers. `kind`: "stepper" or
+    "stabilizer"."""
     makers = ADJUSTABLE if kind == "stepper" else stabilizers_by_name()
     for name, maker in makers.items():
         for key, default in defaults_of(maker).items():

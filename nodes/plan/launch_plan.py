@@ -40,13 +40,14 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     robot              one of `armswing robot list`, "path/to/file.py:function" of your own, or a URDF or
                        MJCF file, "path/to/robot.urdf"; files are searched for as nodes are
     parameters         parameters of the robot, as `armswing robot show` lists them
-    mode               paced by the clock, as fast as possible, or each step waits for every node, which is
-                       reproducible
+    mode               realtime: steps are paced by the clock; fast: as fast as possible; lockstep: each step waits for
+                       every node, and the run is reproducible
     step_ms            integration step, ms
     stepper            integration method, a name or a table of name and parameters
     stabilizer         method that keeps constraint violations small, a name or a table of name and parameters
-    watchdog_ms        ms without a command from a commanding node before the safe mode, in simulation time, or in that
-                       of the clock where it runs faster; 100 in realtime, else never; 0 or false: never
+    watchdog_ms        time without a command from a commanding node after which its actuators go to the safe mode, ms
+                       of simulation time or of the clock, whichever passes faster; by default 100 in realtime and never
+                       in other modes; 0 or false: never
     safe_mode          behaviour of the actuators when their commanding node is silent; "hold": servos keep their
                        joints where they are, other actuators their effort
     speed              simulated seconds per wall second in realtime, 0.001 .. 1000
@@ -84,8 +85,10 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def robot_name(self) -> str:
-        """First part of the robot's topics: its namespace, and its registered name or that of the Python function that
-        builds it."""
+        """First part of the robot's topic names: the namespace and the robot's name.
+
+        The name of a robot that a Python function builds is the function's name.
+        """
         return joined(self.namespace, robot_name(self.robot))
 
     @property
@@ -148,7 +151,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     name               name of the node, unique in the plan
     run                "path/to/file.py:ClassName", from the folder above launch/, or the launch file's own
-    decimation         steps between two turns of the node in lockstep
+    decimation         number of simulation steps after which the node runs again in lockstep
     restart            whether it is restarted when it ends; never in lockstep
     max_restarts       largest number of restarts
     params             parameters of the node, the fields of its class `Params`
@@ -159,9 +162,9 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     namespace          namespace of an included simulation that the node belongs to
     remap              topics under other names, such as { state = "measured_state", reference = "/left/goal" }
     link               delay, jitter and loss of the node's messages in lockstep, see [nodes.link]
-    compute_ms         simulation time that a turn of the node takes in lockstep, until which it has no other, ms
-    guard              of a driver: limits of the commands that it receives, the parameters of `nodes/guard`; checked
-                       in its own process
+    compute_ms         simulation time that the node needs to compute its messages in lockstep, ms; meanwhile it is busy
+    guard              limits of the commands that a driver receives, the parameters of `nodes/guard`; applied in the
+                       driver's process
     """
 
     name: str
@@ -232,11 +235,12 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def views(self) -> list[Plan]:
-        """The plan of each simulation: this one where it has one of its own, then those of its namespaces."""
+        """The plan of each simulation: this plan where it has a simulation of its own, then the plans of the
+        namespaces."""
         return [*([] if self.sim.namespace in self.simulations else [self]), *self.simulations.values()]
 
     def view(self, namespace: str) -> Plan:
-        """The plan that the nodes of a namespace have: that of its simulation."""
+        """The plan that applies to the nodes of a namespace: the plan of their simulation."""
         return self.simulations.get(namespace, self)
 
     def robot_of(self, namespace: str) -> str:
@@ -267,7 +271,7 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """Plan that `save_plan` wrote. Only its schema is checked again."""
+    """The plan that `save_plan` wrote. Checks the file against the schema only."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Plan)
     except (OSError, msgspec.MsgspecError) as error:

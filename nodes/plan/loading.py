@@ -20,8 +20,9 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
 
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
-    """(file, class name) of a node's `run`; the file is relative to the first of `folders`, or to the package root,
-    that contains it.
+    """(file, class name) that a node's `run` names.
+
+    The file is relative to the first of `folders` that contains it, or else to the package root.
     """
     file, colon, name = run.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
@@ -48,7 +49,7 @@ def shortened(text: str) -> str:
 
 
 def load_class(run: str, *folders: str | Path) -> type[Node]:
-    """Node class that `run` names; PlanError, one line, for a missing file or class."""
+    """The node class that `run` names. PlanError, one line, for a missing file or class."""
     path, name = locate(run, *folders)
     try:
         module = _module(path)
@@ -60,7 +61,7 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
 
 
 def node_class(module: ModuleType, name: str, run: str) -> type[Node]:
-    """Node class of a module by its name; PlanError, one line, for a missing class.
+    """The node class with this name in a module. PlanError, one line, for a missing class.
 
     run  reference to the class, for messages
     """

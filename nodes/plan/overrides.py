@@ -13,7 +13,10 @@ from sim_core.support.suggestion import did_you_mean, nearest
 
 
 def override(tables: Tables, text: str) -> None:
-    """Apply one override "owner.key=value"; a key that a node's table does not have is one of its params."""
+    """Apply one override "owner.key=value" to the tables.
+
+    A key that a node's table does not have is taken as a parameter of the node.
+    """
     target, equals, given = text.partition("=")
     owner, dot, key = target.strip().partition(".")
     if not equals or not owner or (dot and not key):

@@ -50,8 +50,9 @@ def _check_topic(what: str, name: str, message: type[Message], robot: str, plan:
 
 
 def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> None:
-    """Raise PlanError for a topic that no other node has and whose name is similar to a known one; other topics are
-    valid."""
+    """Raise PlanError for a topic name that looks misspelt: no other node uses the name, and it resembles a known
+    one.
+    """
 
     def names(table: Mapping[str, type[Message]], node: NodePlan) -> dict[str, type[Message]]:
         return {node.remap.get(name, name): message for name, message in table.items()}
@@ -70,12 +71,12 @@ def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping
                     continue
                 similar = {row.name for row in ROBOT_TOPICS.values() if row.message is message} | known
                 if near := nearest(name, sorted(similar), cutoff=0.8):
-                    line = f"{what}: nobody {verb} {name!r}; did you mean {near!r}?"
+                    line = f"{what}: no node {verb} {name!r}; did you mean {near!r}?"
                     raise PlanError(f"{where[node.name]}: {line}")
 
 
 def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries: Mapping[str, Entry]) -> None:
-    """Raise PlanError for two nodes that record into one file."""
+    """Raise PlanError for two nodes that record into the same file."""
     writers: dict[Path, str] = {}
     for node in plan.nodes:
         file = node.params.get("file")

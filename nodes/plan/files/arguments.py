@@ -88,7 +88,9 @@ def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
 def argument_values(
     declared: Mapping[str, Argument], given: Mapping[str, Any], source: Source, at: str = ""
 ) -> dict[str, Any]:
-    """{argument: value}, given ones and defaults; PlanError for an unknown, unfitting or missing one.
+    """{argument: value} of all arguments, with the given values and the defaults of the others.
+
+    PlanError for an argument that is unknown, missing, or has an invalid value.
 
     at  place where the values are given, by default the file itself
     """
@@ -137,7 +139,8 @@ def _parsed(text: str) -> Any:
 
 
 def _fitting(value: Any, argument: Argument, where: str) -> Any:
-    """The value in the argument's type; PlanError for one that does not fit."""
+    """A value converted to the type of an argument. PlanError, beginning with `where`, for a value that the argument
+    does not accept."""
     kind, _ = KINDS[argument.kind]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = (number and math.isfinite(value)) if kind is float else type(value) is kind
@@ -160,7 +163,7 @@ def _wanted(argument: Argument) -> str:
 
 
 def text_of(value: object, quoted: bool = False) -> str:
-    """A value as a launch file has it; text without its quotes unless `quoted`."""
+    """A value as it is written in a launch file; text is quoted only where `quoted` is true."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and not quoted:
@@ -171,9 +174,10 @@ def text_of(value: object, quoted: bool = False) -> str:
 
 
 def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> Any:
-    """Tables, lists and texts with the arguments in place of `"${name}"`; `"$${"` stands for "${".
+    """A copy of tables, lists and texts in which `"${name}"` is replaced by the argument's value; `"$${"` stands for
+    "${".
 
-    A text that is one argument as a whole becomes the argument's value, in its type.
+    A text that consists of one argument becomes the argument's value, in its type.
     """
     if isinstance(values, dict):
         return {key: substituted(item, arguments, source.table(source.label, key)) for key, item in values.items()}

@@ -18,7 +18,7 @@ def holds(condition: object, arguments: Mapping[str, Any], where: str) -> bool:
     if isinstance(condition, bool):
         return condition
     if not isinstance(condition, str):
-        raise PlanError(f"{where}: key 'if': {condition!r} is no condition; {FORM}")
+        raise PlanError(f"{where}: key 'if': {condition!r} is not a condition in text; {FORM}")
     try:
         if len(condition) > LONGEST:
             raise ValueError(f"{len(condition)} characters, at most {LONGEST}")
@@ -63,7 +63,8 @@ def _value(part: ast.expr, arguments: Mapping[str, Any]) -> Any:
 
 
 def _truths(part: ast.BoolOp, arguments: Mapping[str, Any]) -> list[bool]:
-    """Values of all parts, so that an error in any of them is found."""
+    """Values, true or false, of all parts of an `and` or `or`: every part is evaluated, so that an error in any part is
+    found."""
     return [_truth(one, arguments) for one in part.values]
 
 
@@ -75,5 +76,5 @@ def _equal(part: ast.Compare, right: ast.expr, arguments: Mapping[str, Any]) -> 
 
 
 def _kind(value: object) -> type:
-    """Type of a value, in which whole and other numbers are the same."""
+    """Type of a value for comparisons; whole numbers and other numbers have the same type, float."""
     return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)

@@ -27,9 +27,9 @@ class Document:
 
 
 def read_document(file: Path, asked_in: str = "") -> Document:
-    """The launch file as tables; PlanError, one line, for a file that is none.
+    """The tables of a launch file. PlanError, one line, for a file that cannot be read or is not TOML.
 
-    asked_in  place of the include that names the file, which begins the message where there is no such file
+    asked_in  place of the include that names the file; a message about a missing file begins with it
     """
     try:
         text = _text(file)
@@ -72,7 +72,8 @@ def is_deeper(value: object, depth: int) -> bool:
 
 
 def _launch_file_like(file: Path) -> str:
-    """Text such as "; did you mean 'launch/charmie_pick.toml'?" for a launch file of a similar name nearby, else ""."""
+    """Text such as "; did you mean 'launch/charmie_pick.toml'?", where a launch file of a similar name is near; else
+    ""."""
     folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
     there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
     name = file.name.removesuffix(".toml")
@@ -80,7 +81,8 @@ def _launch_file_like(file: Path) -> str:
 
 
 def _no_text(file: Path) -> str:
-    """Message about a file that is not text, with the command that reads it if it is a recording."""
+    """Message about a file that is not a launch file because it is not text; for a recording, with commands that read
+    it."""
     with file.open("rb") as opened:
         recording = opened.read(len(MCAP)) == MCAP
     if recording:
@@ -89,7 +91,9 @@ def _no_text(file: Path) -> str:
 
 
 def project_folder(file: Path) -> Path:
-    """Folder that contains launch/, for a file in launch/ or below it; otherwise the file's own folder."""
+    """Folder that contains the folder launch/, for a file in launch/ or below; for other files, the file's own
+    folder.
+    """
     for parent in file.resolve().parents:
         if parent.name == "launch":
             return parent.parent

@@ -40,7 +40,7 @@ def load_plan(
 
 
 def _plan(tables: Tables) -> Plan:
-    """The plan of a launch, with a plan of its own for each simulation that has a namespace."""
+    """The plan of a launch. Where simulations have namespaces, `Plan.simulations` has one plan for each."""
     views = {namespace: _one_plan(tables.part(namespace)) for namespace in tables.parts}
     if tables.sim is None and views:
         first = next(iter(views))
@@ -61,7 +61,7 @@ def _plan(tables: Tables) -> Plan:
 
 
 def _one_plan(tables: Tables) -> Plan:
-    """The plan of the tables of one simulation, without its nodes."""
+    """The plan of one simulation from its tables, without the nodes."""
     file, sim = tables.source.file, tables.of_sim()
     top: dict[str, Any] = {"name": file.stem, "sim": {"robot": ""}, "folder": str(project_folder(file))}
     for entry in tables.plain.values():

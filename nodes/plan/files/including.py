@@ -72,7 +72,7 @@ class Include(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass
 class Entry:
-    """One table of a launch, and the place where it is written."""
+    """One table of a launch file, and the place where it is written."""
 
     table: dict[str, Any]
     source: Source
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """Folders in which the files that the table names are searched for, in this order."""
+        """Folders in which files that the table names are searched for, in order of preference."""
         return self.folder, Path.cwd(), self.source.file.resolve().parent
 
 
@@ -110,7 +110,7 @@ class Tables:
     parts: dict[str, Tables] = field(default_factory=dict)
 
     def part(self, namespace: str) -> Tables:
-        """The tables of the simulation with this namespace."""
+        """The tables of the simulation with this namespace; `self` for a namespace without a simulation of its own."""
         own = self.parts.get(namespace, self)
         return replace(
             own,
@@ -127,7 +127,7 @@ class Tables:
 
 
 def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> Tables:
-    """The tables of a launch file; PlanError, one line, for the first error.
+    """The tables of a launch file and of the files that it includes. PlanError, one line, for the first error.
 
     arguments  {name: value}, or texts "name=value"
     """
@@ -169,7 +169,7 @@ def _composed(
 
 @dataclass(frozen=True)
 class _Composition:
-    """One file while its tables are collected."""
+    """Collects the tables of one launch file and of the files that it includes."""
 
     arguments: Mapping[str, Any]
     folder: Path
@@ -177,7 +177,7 @@ class _Composition:
     tables: Tables
 
     def add_plain(self, values: Mapping[str, Any], source: Source) -> None:
-        """Add [sim] and the keys outside of tables."""
+        """Add the table [sim] and the keys outside of tables, such as `duration_s`."""
         for key in (*PLAIN_KEYS, "hosts"):
             if key in values:
                 value = substituted(values[key], self.arguments, source.table("", key))
@@ -238,8 +238,10 @@ class _Composition:
             self._merge(other, place)
 
     def _file(self, asked: str) -> Path:
-        """Path of an included file, beside this file or below its project folder; relative to the present folder where
-        this file is."""
+        """Path of an included file, found beside this file or below its project folder.
+
+        The path is relative to the working folder if the path of this file is.
+        """
         own = self.files[-1]
         if (project := self.folder / asked).is_file() and not (own.parent / asked).is_file():
             return project
@@ -256,11 +258,11 @@ class _Composition:
                 there = (
                     f"{present.source.at(key)} has {present.table[key]!r}, {entry.source.at(key)} {entry.table[key]!r}"
                 )
-                raise PlanError(f"{place}: key {key!r}: {there}; set {key} in {self.files[-1]}, which decides")
+                raise PlanError(f"{place}: key {key!r}: {there}; set {key} in {self.files[-1]}, whose value applies")
         if other.sim is not None:
             if mine.sim is not None:
-                there = f"stands in {mine.sim.source.place()} and in {other.sim.source.place()}"
-                raise PlanError(f"{place}: [sim] {there}; one of them is to be left out")
+                there = f"is in {mine.sim.source.place()} and in {other.sim.source.place()}"
+                raise PlanError(f"{place}: [sim] {there}; remove one of them, or give the include a namespace")
             mine.sim = other.sim
         for namespace, part in other.parts.items():
             self._add_part(namespace, part, place)
@@ -287,7 +289,7 @@ class _Composition:
 
 
 def _parts(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, dict[str, Any], Source]]:
-    """(kind, table, place) of the lists of tables."""
+    """(kind, table, place) of each table in the lists [[nodes]], [[milestones]], [[groups]] and [[include]]."""
     for kind in PARTS:
         for index, table in enumerate(tables_of(values, kind, source)):
             yield kind, dict(table), source.table(_label(kind, index, table), kind, index)
@@ -301,7 +303,9 @@ def _label(kind: str, index: int, table: Mapping[str, Any]) -> str:
 
 
 def tables_of(values: Mapping[str, Any], key: str, source: Source) -> list[dict[str, Any]]:
-    """A list of tables; PlanError for anything else."""
+    """The value of a key that is a list of tables, [] where the key is absent. PlanError for a value of another
+    kind.
+    """
     tables = values.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise PlanError(f"{source.at(key)}: {key!r} is a list of tables, written [[{key}]]")

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 
 
 class Lines:
-    """Numbers of the lines, from 1, at which the keys and tables of a valid TOML text stand."""
+    """Line numbers, from 1, of the keys and tables of a valid TOML text."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[KeyPath, int] = {}
@@ -32,7 +32,8 @@ class Lines:
                 self._add_assignment(table, statement, number)
 
     def of(self, path: KeyPath) -> int | None:
-        """Line of a key or table, or of the nearest table around it; None where that was not written in the text."""
+        """Line of a key or table; for a key that is not in the text, that of the nearest table around it. None for no
+        line."""
         while path:
             if path in self._lines:
                 return self._lines[path] or None
@@ -57,13 +58,13 @@ class Lines:
             self._add((*table, *keys, *inner), number)
 
     def _entry(self, keys: KeyPath) -> KeyPath:
-        """KeyPath of the next entry of a list of tables, such as ("nodes", 2)."""
+        """Path of the next entry of a list of tables, such as ("nodes", 2)."""
         path = (*self._resolved(keys[:-1]), keys[-1])
         index = self._entries[path] = self._entries.get(path, -1) + 1
         return (*path, index)
 
     def _resolved(self, keys: KeyPath) -> KeyPath:
-        """KeyPath of the keys of a header, in which a list of tables stands for its last entry."""
+        """Path of the table that a header names: a list of tables stands for its last entry."""
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
@@ -73,7 +74,7 @@ class Lines:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of each header and each assignment."""
+    """(line number, text) of each table header and each assignment of a TOML text."""
     begin, depth, number, line = 0, 0, 1, 1
     for token in _TOKEN.finditer(text):
         mark = token[0]
@@ -97,13 +98,13 @@ def _stripped(statement: str) -> str:
 
 
 def _key_text(statement: str, end: str) -> str:
-    """Text of a key before the character that ends it, which a quoted key may contain."""
+    """Text of a key before the character `end`, which may also occur inside a quoted key."""
     found = re.match(rf"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|[^{end}\"'])+", statement)
     return found[0] if found else statement
 
 
 def _keys(text: str) -> KeyPath:
-    """The keys of a dotted key, as in ("sim", "parameters")."""
+    """The parts of a dotted key: ("sim", "parameters") of "sim.parameters"."""
     value: Any = tomllib.loads(f"{text.strip()} = 0")
     keys = []
     while isinstance(value, dict):
@@ -113,7 +114,7 @@ def _keys(text: str) -> KeyPath:
 
 
 def _inner(value: object) -> Iterator[KeyPath]:
-    """Paths of the keys of inline tables."""
+    """Paths of the keys in inline tables, at any depth."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in pairs:
         if isinstance(value, dict) or isinstance(item, dict):

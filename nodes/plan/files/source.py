@@ -10,7 +10,7 @@ from nodes.plan.files.lines import KeyPath, Lines
 
 @dataclass(frozen=True)
 class Source:
-    """A table of a launch file.
+    """A table of a launch file and its place, for messages.
 
     label  name of the table in messages; "" for the whole file
     path   keys that lead to the table
@@ -30,8 +30,10 @@ class Source:
         return self.lines.of(self.path)
 
     def at(self, *keys: str | int) -> str:
-        """File, line and table, for a message on the table or on one of its keys; without the line where the value
-        was not written in the file."""
+        """Text with file, line and label of the table, or of the key at `keys`, for a message about it.
+
+        The line is left out where the value was not written in the file.
+        """
         line = self.lines.of((*self.path, *keys))
         place = f"{self.file}:{line}" if line is not None else str(self.file)
         return f"{place}: {self.label}" if self.label else place
@@ -41,14 +43,15 @@ class Source:
         return replace(self, label="").at(*keys)
 
     def table(self, label: str, *keys: str | int) -> Source:
-        """A table inside of this one with a label of its own."""
+        """The table at `keys` below this one, with its own label."""
         return replace(self, label=label, path=(*self.path, *keys))
 
     def below(self, key: str) -> Source:
-        """A table inside of this one, labelled with its key: "node 'damp': params"."""
+        """The table at `key` below this one, with the key added to the label: "node 'damp': params"."""
         return replace(self, label=f"{self.label}: {key}" if self.label else key, path=(*self.path, key))
 
 
 def at(where: Source | str, *keys: str | int) -> str:
-    """Text that names a place in a launch file: file, line and label of a Source and key; other text unchanged."""
+    """Text of a place in a launch file, for messages: file, line and label of a Source and key. Other text is
+    unchanged."""
     return where.at(*keys) if isinstance(where, Source) else where

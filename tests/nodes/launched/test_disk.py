@@ -132,7 +132,7 @@ def test_a_recorder_that_is_killed_at_the_end_is_noticed(ground: Any, until: Cal
         psutil.Process(client.node("recorder").pid).suspend()
     out, _ = process.communicate(timeout=60.0)
     assert process.returncode == 1
-    line = r"recorder failed: run\.mcap was not closed, what came after t = \S+ s of 3\.000 s is missing"
+    line = r"recorder failed: run\.mcap was not closed: messages after t = \S+ s of 3\.000 s are missing"
     assert re.search(line, " ".join(out.split()))
 
 
@@ -148,5 +148,5 @@ def test_a_run_outlives_its_killed_recorder_and_names_the_hole(ground: Any, unti
     assert process.returncode == 1, out
     summary = json.loads((ground.folder / "summary.json").read_text())
     assert summary["time"] == pytest.approx(3.0)
-    assert "run.mcap was not closed, what came after" in summary["holes"]["recorder"]
+    assert "run.mcap was not closed: messages after" in summary["holes"]["recorder"]
     assert "ended with exit code 137; the run continues without it" in out + err

@@ -233,15 +233,15 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     part.write_text(SIM)
     line = refused(launch_file, SIM + include)
     assert line == (
-        "launch.toml:3: include 'part.toml': [sim] stands in launch.toml:1 and in part.toml:1; one of them is to be"
-        " left out"
+        "launch.toml:3: include 'part.toml': [sim] is in launch.toml:1 and in part.toml:1; remove one of them,"
+        " or give the include a namespace"
     )
     part.write_text("seed = 1\n")
     (launch_file.parent / "other.toml").write_text("seed = 2\n")
     line = refused(launch_file, SIM + include + include.replace("part", "other"))
     assert line == (
         "launch.toml:5: include 'other.toml': key 'seed': part.toml:1 has 1, other.toml:1 2;"
-        " set seed in launch.toml, which decides"
+        " set seed in launch.toml, whose value applies"
     )
     assert plan_of(launch_file, "seed = 3\n" + SIM + include).seed == 3
     line = refused(launch_file, SIM + '[[include]]\nfile = "prt.toml"\n')
