@@ -1,8 +1,8 @@
-"""Beams in the equations: their coordinates, and contact points that slide from element to element.
+"""Beams in the equations of motion: their coordinates, and contact points that slide from element to element.
 
-The shapes along a beam are cubic in each element. A kernel gets the coefficients of the contact's element from a table
-lookup and so stays straight-line code. Derivatives are taken as if the element did not change, because w and dw/dx are
-continuous between elements.
+The shape functions of a beam are cubic in each element. A kernel looks up the coefficients of the element that holds
+the contact point in a table, so that it needs no branches. Derivatives treat the element as constant, because the
+deflection w and the slope dw/dx are continuous between elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sim_core.mechanism.quantities import Tunable, Vector3, value_of
 
 @dataclass(frozen=True)
 class Lookup:
-    """Numbers that a kernel takes from a table row, whose index it computes.
+    """A table lookup in a kernel: the kernel computes a row index and uses the numbers in this row of a table.
 
-    row    symbols (width,) of the row's numbers in the kernel's equations
-    place  row index as an expression of q, to be rounded down and clamped to the table
+    row    symbols (width,) that stand for the numbers of the row in the kernel's equations
+    place  row index as an expression of the coordinates q, to be rounded down and clamped to the table
     table  (rows, width)
     """
 
@@ -33,13 +33,13 @@ class Lookup:
     table: np.ndarray
 
     def at(self, place: float) -> np.ndarray:
-        """The table row that a kernel uses for this row index, which is rounded down and clamped to the table."""
+        """Table row (width,) at the row index `place`, which is rounded down and clamped to the table."""
         return np.asarray(self.table[int(min(max(place // 1, 0), len(self.table) - 1))])
 
 
 @dataclass(frozen=True)
 class Contact:
-    """Position of a contact point along and across its beam, m, with deflection, m, and slope of the beam there.
+    """Position of a contact point along and across its beam, m, and the beam's deflection, m, and slope at this point.
 
     span       length of the beam, m
     axis       unit vector along the beam
@@ -56,7 +56,7 @@ class Contact:
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
-    """The symbols and equations extended by the beams' coordinates, after the bodies'. [Lipinski2023, eq. 18]"""
+    """Symbols and equations extended by the beams' coordinates, which follow those of bodies. [Lipinski2023, eq. 18]"""
     if not mechanism.beams:
         return symbols, motion
     n, lifted = symbols.q.numel(), symbols.lifted
@@ -94,7 +94,7 @@ def _sparse(A: np.ndarray) -> ca.SX:
 
 
 def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
-    """Damping matrix C and stiffness matrix K of a beam: numbers, or expressions of its tunables."""
+    """Damping matrix C and stiffness matrix K of a beam, (n, n): numbers, or expressions of the beam's tunables."""
     beam = model.beam
     if not isinstance(beam.tension, Tunable) and not isinstance(beam.damping_ratio, Tunable):
         return _sparse(model.C), _sparse(model.K)
@@ -105,7 +105,7 @@ def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
 
 
 def beam_power(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
-    """Power of the beams' own damping, W; never positive."""
+    """Power of the beams' structural damping, W; never positive."""
     power = ca.SX(0)
     for beam in mechanism.beams:
         model = beam_model(beam)
@@ -138,7 +138,7 @@ def _contact(contact: BeamContact, beam: Beam, frames: Frames, symbols: Symbols)
 
 
 def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbols) -> ca.SX:
-    """Position along the beam in elements; clamped to the beam while the contact does not hold."""
+    """Position of a contact along its beam, in element lengths; clamped to the beam while the contact is released."""
     place, holds = along / model.element_length, symbols.holds(contact.name)
     if isinstance(holds, float):
         return place
@@ -147,13 +147,19 @@ def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbol
 
 
 def _table(model: BeamModel) -> np.ndarray:
-    """(elements, 1 + 4 n): index of the element, then its coefficients of 1, z, z^2, z^3."""
+    """Table (elements, 1 + 4 n) of shape functions: index of the element, then the coefficients of 1, z, z^2, z^3.
+
+    z is the position within the element, and each coefficient has one entry per coordinate of the beam.
+    """
     elements = model.beam.elements
     return np.column_stack([np.arange(elements, dtype=float), model.coefficients.reshape(elements, -1)])
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
-    """W (n, n) = w_v D0 + w_q K0, damping and stiffness of the beams; their coordinates are the last of the n."""
+    """Matrix W (n, n) = w_v D0 + w_q K0 of the beams' damping D0 and stiffness K0, with weights (w_v, w_q).
+
+    The beams' coordinates are the last of the n coordinates; all other entries are zero.
+    """
     models = [beam_model(beam) for beam in mechanism.beams]
     parts = [_linear_part(model, symbols) for model in models]
     blocks = [weights[0] * C + weights[1] * K for C, K in parts]

@@ -1,4 +1,4 @@
-"""Symbolic rows of the constraints. A new kind of constraint is one function here."""
+"""Symbolic rows of the constraints, with one function per kind of constraint (`rows_of`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose 
 
 @singledispatch
 def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Phi of a holonomic constraint, or G v + g of a nonholonomic one, as a column."""
+    """Rows of a constraint as a column: the violation Phi if holonomic, G v + g if nonholonomic; zero if satisfied."""
     raise InvalidMechanism(
         f"constraint {constraint.name!r}: kind {type(constraint).__name__} has no equations; register them with rows_of"
     )
@@ -69,7 +69,7 @@ def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
 def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
     e = frames[constraint.body].e
     if e is None:
-        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters; UnitNorm applies to these alone")
+        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters, which a UnitNorm needs")
     return ca.dot(e, e) - 1
 
 
@@ -111,7 +111,7 @@ def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def is_length(constraint: Constraint, symbols: Symbols) -> bool:
-    """Whether the rows of a constraint are lengths, m, or velocities of lengths."""
+    """Whether the rows of a constraint are lengths, m, or rates of lengths, m/s, rather than angles or pure numbers."""
     if isinstance(constraint, JointRelation):
         return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
     if isinstance(constraint, PrescribedMotion):
@@ -120,17 +120,20 @@ def is_length(constraint: Constraint, symbols: Symbols) -> bool:
 
 
 def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
-    """d Phi / d r (3,) of a constraint that acts on one point r of a body."""
+    """Derivative d Phi / d r (3,) of a constraint's violation Phi with respect to the point r of a body it acts on.
+
+    Raises InvalidMechanism for a constraint that does not act on a single point.
+    """
     if isinstance(constraint, Anchored):
         return ca.SX(ca.DM(constraint.axis))
     if isinstance(constraint, BeamContact):
         contact, _ = symbols.contacts[constraint.name]
         return contact.slope * ca.DM(contact.axis) - ca.DM(contact.direction)
-    raise InvalidMechanism(f"constraint {constraint.name!r} is not on one point of a body")
+    raise InvalidMechanism(f"constraint {constraint.name!r} does not act on one point of a body")
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:
-    """Whether the constraint's rows contain velocities only."""
+    """Whether a constraint is nonholonomic: its rows G v + g restrict velocities and not positions."""
     return isinstance(constraint, SpinRelation) or (
         isinstance(constraint, PrescribedMotion) and constraint.motion is None
     )
@@ -182,7 +185,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
 
 
 def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
-    """R_PC' times a direction of the parent frame, at joint position 0."""
+    """A direction given in the parent's frame, expressed in the child's frame at joint position 0."""
     R = joint.rotation
     x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
     return (x, y, z)
@@ -194,7 +197,7 @@ def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
 
 
 def all_constraints(mechanism: Mechanism) -> list[Constraint]:
-    """Every constraint of a mechanism: those of its joints (absolute coordinates), unit norms, then its own."""
+    """Every constraint of a mechanism: those of joints and unit norms in absolute coordinates, then `constraints`."""
     found: list[Constraint] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
@@ -207,7 +210,7 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraint rows: holonomic first, then nonholonomic."""
+    """Constraint rows of a mechanism, holonomic ones first, with their Jacobian J and right-hand side gamma."""
 
     Phi: ca.SX  # (n_h,)
     Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
@@ -219,10 +222,11 @@ class Rows:
 
 
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
-    """Rows, Jacobian and acceleration right-hand side gamma, by automatic differentiation.
+    """Constraint rows, their Jacobian J and the right-hand side gamma of J a = gamma, by automatic differentiation.
 
-    J a = gamma from differentiating Phi twice (G v + g once). Rows of constraints that do not hold in every constraint
-    mode are multiplied by a parameter; rows that no coordinate moves are left out. [NadaBayoumi2024, eqs. 3, 7, 32]
+    J a = gamma is the second time derivative of the violation Phi (of G v + g the first). Rows of constraints that do
+    not hold in every constraint mode are multiplied by a parameter, 1 or 0; rows that depend on no coordinate are left
+    out. [NadaBayoumi2024, eqs. 3, 7, 32]
     """
     t, q, v = symbols.t, symbols.q, symbols.v
     holonomic: list[ca.SX] = []

@@ -1,4 +1,4 @@
-"""The default stabilizer's law as a function of the state, for kernels that stabilize many systems at once."""
+"""The sampled fuzzy law, the default stabilizer, as a symbolic function of the state, for batches of systems."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ CENTERS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # of the five triangular sets
 
 
 def sampled_fuzzy(residual: ca.Function) -> ca.Function:
-    """U of the sampled fuzzy law with triangles and product AND, as a function (t, q, v, u, p, gains) -> U.
+    """Function (t, q, v, u, p, gains) -> stabilization U (n_r,) by the sampled fuzzy law.
 
-    residual  function (t, q, v, u, p) -> Phi, Phidot
-    gains     Kp, Kd, Ku of `sim_core.stabilization.laws.sampled_fuzzy`
+    The law has triangular membership functions and the product as AND. `gains` are the scalings Kp, Kd, Ku of
+    `sim_core.stabilization.laws.sampled_fuzzy`.
+    residual  function (t, q, v, u, p) -> constraint violations Phi and their rates, (n_r,) each
     """
     inputs = dict(zip(residual.name_in(), residual.sx_in(), strict=True))
     results = dict(zip(residual.name_out(), residual.call(list(inputs.values())), strict=True))
@@ -29,7 +30,11 @@ def sampled_fuzzy(residual: ca.Function) -> ca.Function:
 
 
 def _surface(x: ca.SX, y: ca.SX) -> ca.SX:
-    """Output of the rules clip(i + j, -2, 2) / 2, bilinear between the sets' centres; the inputs are clamped to +-1."""
+    """Output of the fuzzy rules at the inputs x and y, which are clamped to +-1.
+
+    The rule for the fuzzy sets i, j = -2 ... 2 gives clip(i + j, -2, 2) / 2; between their centres i / 2, j / 2 the
+    output is bilinear.
+    """
     of_x, of_y = ([ca.fmax(0.0, 1.0 - 2.0 * ca.fabs(_clamped(z) - center)) for center in CENTERS] for z in (x, y))
     total = ca.SX(0)
     for i, a in enumerate(of_x):

@@ -31,12 +31,12 @@ FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive, "absolute_an
 
 @dataclass(frozen=True)
 class Derivation:
-    """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
+    """The symbolic functions of a mechanism, by kernel name, and data that the compiled system keeps.
 
-    facts   plain data: coordinate names, row names, joints whose angle wraps, ...
-    uses    kernel name -> names of the tables whose rows are its last inputs
-    tables  table name -> (function of the row index, numbers)
-    twins   argument name -> pairs of corresponding elements in branches of equal structure
+    facts   plain data: names of coordinates and constraint rows, joints whose angle wraps, and others
+    uses    {kernel: names of the tables whose rows are the kernel's last inputs}
+    tables  {table: (function of the row index, array of the table)}
+    twins   {argument: pairs of indices of corresponding elements in branches of equal structure}
     """
 
     functions: dict[str, ca.Function]
@@ -47,10 +47,11 @@ class Derivation:
 
 
 def derive(mechanism: Mechanism) -> Derivation:
-    """All kernels of a mechanism. Most have the inputs t, q, v, u, p.
+    """The symbolic functions of all kernels of a mechanism.
 
-    p includes the flags of switched constraints. `guards` takes lam too, `inverse_dynamics` takes a in place of u,
-    `forward_dynamics` the generalized forces tau; `_kernels_of` has the others.
+    Most have the inputs t, q, v, u, p: time, coordinates, velocities, actuator inputs, and parameters with the flags of
+    switched constraints. `guards` also has the multipliers lam; `inverse_dynamics` has the accelerations a in place of
+    u, `forward_dynamics` the generalized forces tau. `_kernels_of` lists the inputs of the kernels that solve for a.
     """
     validate(mechanism)
     symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
@@ -106,7 +107,10 @@ def derive(mechanism: Mechanism) -> Derivation:
 
 
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
-    """The kernels of a batch: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam without a factor."""
+    """{name: function} of a batch's kernels: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam.
+
+    Unlike `acceleration`, `rates` does not return the factor of the KKT matrix.
+    """
     functions = derive(mechanism).functions
     first = mechanism.constraint_modes[0].name
     whole = functions[f"{first}.acceleration"]
@@ -124,7 +128,11 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
 
 
 def derive_stabilized(mechanism: Mechanism) -> dict[str, ca.Function]:
-    """`rates` (t, q, v, u, p, U) -> a, lam, and `correction` (t, q, v, u, p, gains) -> U of the sampled fuzzy law."""
+    """{name: function} of two kernels for stabilized batches.
+
+    `rates` (t, q, v, u, p, U) -> accelerations a, multipliers lam; `correction` (t, q, v, u, p, gains) -> stabilization
+    U by the sampled fuzzy law.
+    """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
     whole = functions[f"{first}.acceleration"]
     inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
@@ -136,7 +144,7 @@ def derive_stabilized(mechanism: Mechanism) -> dict[str, ca.Function]:
 
 
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
-    """{argument: pairs of corresponding elements}, for arguments that have some."""
+    """{argument: pairs of indices of corresponding elements in twin branches}; arguments without pairs are left out."""
     if not motion.twins:
         return {}
     joints = {name: index for index, name in enumerate(motion.coordinate_names)}
@@ -147,11 +155,12 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
 
 
 def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
-    """{kernel: (inputs, results)} of the kernels that use the constrained solve.
+    """{kernel: (inputs, results)} of the kernels that solve M x + J' y = r1, J x = r2.
 
-    Beyond t, q, v, u, p, `acceleration` takes U, `least_norm` takes r2; `apply` takes factor, r1, r2. `relaxed` takes
-    U, an acceleration g and weights w_v, w_q, and solves (M + W) a + J' lam = f + W g, J a = gamma - U with W = w_v D0
-    + w_q K0 of the linear part. With q = q* + w_q g and v = v* + w_v g, this iterates with the linear part implicit.
+    Beyond t, q, v, u, p, the kernel `acceleration` has the stabilization U as input, and `least_norm` has r2. `apply`
+    has a stored factor, r1 and r2. `relaxed` has U, an acceleration g and weights w_v, w_q; it solves
+    (M + W) a + J' lam = f + W g, J a = gamma - U with W = w_v D0 + w_q K0, from the damping D0 and stiffness K0 of the
+    beams. At q = q* + w_q g, v = v* + w_v g this is one iteration of a step that is implicit in these linear forces.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)
@@ -184,9 +193,10 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
 
 
 def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
-    """The largest |J a + U - gamma| of the rows, and the largest |J| (|a| + 1) + |U| + |gamma|.
+    """[residual, scale] of the constraint rows: the largest |J a + U - gamma|, and the largest sum of its terms' sizes.
 
-    The 1, in m/s^2 or rad/s^2, is for mechanisms at rest, where all terms are rounding.
+    The sum is |J| (|a| + 1) + |U| + |gamma|; the 1, in m/s^2 or rad/s^2, keeps it above the rounding of a mechanism at
+    rest.
     """
     if not rows.names:
         return [ca.SX(0), ca.SX(0)]
@@ -196,7 +206,10 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
 
 
 def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, list[int]]:
-    """Symbols and equations with states, beams and armatures; positions, velocities and wraps of `joint_measures`."""
+    """Symbols and equations of a mechanism with first-order states, beams and armatures, and its joint measures.
+
+    Returns (symbols, motion, *joint_measures(...)): the last three are positions, velocities and wrapped joints.
+    """
     symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     symbols, motion = with_beams(mechanism, symbols, motion)
     positions, rates, wraps = joint_measures(mechanism, motion, symbols)
@@ -210,7 +223,10 @@ def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, 
 
 
 def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
-    """Position and velocity of every declared joint, and the indices of joints whose angle is wrapped (arctangent)."""
+    """Positions and velocities (n_joints,) of the declared joints, and indices of the joints with wrapped angles.
+
+    A wrapped angle comes from an arctangent and jumps by 2 pi at +-pi.
+    """
     positions, rates, wraps = [], [], []
     if mechanism.coordinates == "absolute_angle":
         return angles.relative(mechanism, symbols.q), angles.relative(mechanism, symbols.v), []
@@ -269,7 +285,7 @@ def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX
 
 
 def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """(n_joints,) effort of actuators, loads and damping along each joint, N m or N."""
+    """Efforts (n_joints,) of actuators, loads and damping along each joint, N m or N."""
     names = [joint.name for joint in mechanism.moving_joints]
     efforts: list[ca.SX] = [ca.SX(0) for _ in names]
     for index, actuator in enumerate(mechanism.actuators):
@@ -282,7 +298,7 @@ def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.S
 
 
 def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Power of efforts, loads and dampers, W: the rate of change of the energy if constraints do no work."""
+    """Power of efforts, loads, applied forces and dampers, W: the rate of the energy if constraints do no work."""
     efforts = _joint_efforts(mechanism, symbols, rates)
     power = ca.dot(efforts, rates) if efforts.numel() else ca.SX(0)
     return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)
@@ -316,14 +332,14 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols, stored: list
 
 
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
-    """(index of the output, index in `wraps`) of the outputs of joints whose angle an arctangent wraps."""
+    """(index in output_names, index in wraps) of each JointOutput whose angle is wrapped to [-pi, pi]."""
     joints = [joint.name for joint in mechanism.moving_joints]
     measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]
     return [(output_names.index(name), wraps.index(joint)) for name, joint in measured if joint in wraps]
 
 
 def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
-    """Positions (3n) and rotation matrices (9n, row by row) of all n bodies, as columns."""
+    """Positions (3 n,) and rotation matrices (9 n,), row by row, of all n bodies, as two columns."""
     frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
     positions = ca.vertcat(*[frame.p for frame in frames])
     return positions, ca.vertcat(*[ca.vec(frame.R.T) for frame in frames])

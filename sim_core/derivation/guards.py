@@ -1,4 +1,4 @@
-"""Symbolic guard values: at least 0 when all conditions of a guard hold."""
+"""Symbolic guard values, which reach 0 when a guard fires, and the numbers that guards capture."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossin
 def guard_values(
     mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
 ) -> ca.SX:
-    """Guard values (n_guards,), which change sign where a guard fires.
+    """Guard values (n_guards,): of a Crossing, coordinate minus level; of a Guard, at least 0 if all conditions hold.
 
-    lam  multipliers of the rows over the step
+    lam  multipliers of the constraint rows, averaged over the step
     """
     forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
     scene, values = _Scene(mechanism, frames, symbols, forces), []
@@ -32,20 +32,20 @@ def guard_values(
 
 
 def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """For each constraint of `Mechanism.captured_constraints`, the number that a guard would capture now."""
+    """Values that a guard would capture in the current state, one for each of `Mechanism.captured_constraints`."""
     found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
 def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
-    """The value of a constraint's captured number at which its row is zero."""
+    """Value of a constraint's CapturedParameter that satisfies the constraint in the current state."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
     return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
 
 
 class _Scene:
-    """Data that conditions read; `forces` are the multipliers of the rows by constraint."""
+    """Data that a guard's conditions read; `forces` is {constraint: multipliers of its rows}."""
 
     def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
         self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces

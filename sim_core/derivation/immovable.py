@@ -1,6 +1,6 @@
-"""Checks for parts that no coordinate moves: constraint rows, joints, guards, and coordinates without inertia.
+"""Checks for constraint rows, joints and guards that no coordinate affects, and for coordinates without inertia.
 
-Rows that no coordinate moves are not part of the equations, so that their values are checked here.
+Rows that no coordinate changes are left out of the equations of motion; their values are checked here instead.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ STILL = 1e-12  # a row's derivatives below it are rounding
 
 @dataclass(frozen=True)
 class ImmovableRows:
-    """Constraints with rows that no coordinate moves, all of value zero.
+    """Constraints with rows that no coordinate changes.
 
-    idle           constraints without any other row
-    captured_rows  (constraint, value its captured number must have): that number alone moves the row
+    idle           names of constraints that have no other rows
+    captured_rows  (constraint, value): rows that only a CapturedParameter changes, and its value that makes them zero
     """
 
     idle: list[str]
@@ -39,9 +39,11 @@ class ImmovableRows:
 
 
 def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> ImmovableRows:
-    """Raise InvalidMechanism for rows and joints that no coordinate moves, guards that never fire, and a singular M.
+    """Return the rows that no coordinate changes; raise InvalidMechanism for an error.
 
-    rates  velocities of the declared joints
+    Errors are such a row that is not zero, a joint that no coordinate moves, a guard that never fires, and a singular
+    mass matrix.
+    rates  velocities (n_joints,) of the declared joints
     """
     _check_inertia(mechanism, symbols, motion)
     still = _check_rows(mechanism, motion.frames, symbols)
@@ -51,7 +53,7 @@ def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates:
 
 
 def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ImmovableRows:
-    """Raise InvalidMechanism for a row that no coordinate moves and that is not zero."""
+    """Return the rows that no coordinate changes; raise InvalidMechanism if one of them is not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
     rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
@@ -65,7 +67,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
         if isinstance(number, Tunable):
             raise InvalidMechanism(
                 f"{owner}: constraint {constraint.name!r} cannot be tuned by {number.name!r}: no coordinate moves "
-                "its row"
+                "its point along its axis; use a constant"
             )
         value = _value(mechanism, row, symbols)
         if isinstance(number, CapturedParameter):
@@ -76,7 +78,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
             what = "joint" if joint and mechanism.coordinates == "absolute" else "constraint"
             raise InvalidMechanism(
                 f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {value:.6g}{unit} wherever the "
-                "bodies are, as no coordinate moves it; it should be 0"
+                "bodies are, because no coordinate changes it; it must be 0"
             )
     own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
     idle = [name for name in own if name not in moved]
@@ -85,7 +87,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
-    """Whether each row has zero derivative with respect to the coordinates (with `by_rate`, to their rates)."""
+    """Whether each row is independent of the coordinates, or of the velocities where `by_rate` is true."""
     found = []
     derivatives = [ca.jacobian(row, symbols.v if by else symbols.q) for row, by in zip(rows, by_rate, strict=True)]
     sizes = [_size(derivative) for derivative in derivatives]
@@ -103,7 +105,7 @@ def _size(derivative: ca.SX) -> ca.SX:
 
 
 def _sampled(mechanism: Mechanism, expression: ca.SX, symbols: Symbols) -> np.ndarray:
-    """Largest absolute value of each entry of an expression at random positions with a fixed seed."""
+    """Largest value of each entry of an expression over random states with a fixed seed, (n,)."""
     function = ca.Function("sampled", _inputs(symbols), [ca.densify(expression)])
     draw, numbers = np.random.default_rng(1), _parameters(mechanism)
     n = symbols.q.numel()
@@ -121,7 +123,7 @@ def _parameters(mechanism: Mechanism) -> list[float]:
 
 
 def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
-    """Value of a row that no coordinate moves."""
+    """Value of a constraint row that no coordinate changes."""
     function = ca.Function("value", _inputs(symbols), [row])
     q, v = np.zeros(symbols.q.numel()), np.zeros(symbols.v.numel())
     start = list(mechanism.reference_q or mechanism.initial_q)
@@ -137,7 +139,10 @@ def _held(mechanism: Mechanism, name: str) -> bool:
 
 
 def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None:
-    """Raise InvalidMechanism for an output or condition on the force of a constraint whose rows no coordinate moves."""
+    """Raise InvalidMechanism for an output or condition on the force of a constraint whose rows no coordinate changes.
+
+    idle  names of these constraints
+    """
     asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
     for guard in mechanism.guards:
         if isinstance(guard, Guard):
@@ -146,7 +151,8 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
         for name in names:
             if name in idle:
                 raise InvalidMechanism(
-                    f"{owner}: {where}: the force of constraint {name!r} is that of a row that no coordinate moves"
+                    f"{owner}: {where}: constraint {name!r} has no force, because no coordinate changes its row; "
+                    "remove its name here"
                 )
 
 
@@ -164,7 +170,7 @@ def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
 
 
 def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
-    """Raise InvalidMechanism for a crossing whose point no coordinate moves along the axis."""
+    """Raise InvalidMechanism for a Crossing whose point no coordinate moves along the guard's axis."""
     for guard in mechanism.guards:
         if not isinstance(guard, Crossing):
             continue
@@ -179,7 +185,7 @@ def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Non
 
 
 def _check_inertia(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
-    """Raise InvalidMechanism if the mass matrix is singular, because some coordinate moves no mass and no inertia."""
+    """Raise InvalidMechanism if the mass matrix is singular at the start: a coordinate moves no mass and no inertia."""
     start = mechanism.reference_q or mechanism.initial_q
     if len(start) != symbols.q.numel():
         return  # partitioned formulation: initial_q lacks the eliminated coordinate

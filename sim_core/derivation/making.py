@@ -1,4 +1,4 @@
-"""CasADi functions of the kernels, from expressions; functions with table lookups get table rows as further inputs."""
+"""CasADi functions of the kernels, made from expressions; table rows become further inputs of a function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 def dense_function(
     name: str, inputs: dict[str, ca.SX], results: list[ca.SX], lifted: Lifted | None = None
 ) -> ca.Function:
-    """A function with dense results, as kernels require; the lifted values it needs are the last input and result."""
+    """CasADi function of named inputs with dense results, as kernels require.
+
+    lifted  lifted values (`Lifted`) that the results depend on; they become the function's last input and last result
+    """
     results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
     places = lifted.needed_by(results) if lifted is not None else []
     if lifted is not None and places:
@@ -29,7 +32,7 @@ def dense_function(
 
 
 def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
-    """{name: symbol} of t, q, v, u, p, the inputs of most kernels; a keyword replaces u by another vector."""
+    """{name: symbol} of t, q, v, u, p, the inputs of most kernels; a keyword argument replaces u by another vector."""
     fourth = in_place_of_u or {"u": symbols.u}
     return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
 
@@ -38,8 +41,8 @@ def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
 class KernelMaker:
     """Collects the kernel functions of one mechanism.
 
-    seen  function that rewrites an expression in the coordinates that the formulation keeps
-    uses  function name -> lookups whose rows follow its other inputs
+    seen  function that rewrites an expression in terms of the coordinates that the formulation keeps
+    uses  {function: table lookups whose rows are its last inputs}
     """
 
     symbols: Symbols

@@ -1,4 +1,4 @@
-"""Symbolic expressions of the named outputs."""
+"""Symbolic expressions of a mechanism's named outputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def outputs_of(
     solution: Solution,
     contacts: Mapping[str, ContactForce],
 ) -> tuple[list[str], ca.SX]:
-    """Names and values of the outputs.
+    """Names and values (n_outputs,) of the outputs of a mechanism.
 
-    positions  (n_joints,) positions of the declared joints
-    contacts   forces of the contacts of spheres
+    positions  positions (n_joints,) of the declared joints
+    contacts   {contact: ContactForce} of the sphere contacts
     """
     names, values = list[str](), list[ca.SX]()
     joints = [joint.name for joint in mechanism.moving_joints]
@@ -72,7 +72,7 @@ def _vector(
     mechanism: Mechanism,
     solution: Solution,
 ) -> ca.SX:
-    """World position or velocity of a point, or the force on it, -(d Phi / d r)' lam."""
+    """World position or velocity (3,) of a point r, or the force of constraints on it, -(d Phi / d r)' lam."""
     if isinstance(output, PointOutput):
         return motion.frames[output.body].point(output.point)
     if isinstance(output, VelocityOutput):

@@ -1,4 +1,4 @@
-"""Checks of constraint rows and of the initial state of a mechanism, by symbolic equations alone, nothing compiled."""
+"""Checks of constraint rows and of the initial state of a mechanism, by symbolic equations without compilation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sim_core.start import violated_at
 
 
 def checked_rows(mechanism: Mechanism) -> list[str]:
-    """Names of the constraints that restrain nothing.
+    """Names of the constraints that have no effect, because no coordinate changes their rows.
 
-    Raises InvalidMechanism for the errors that `assemble` finds in the equations.
+    Raises InvalidMechanism for errors in the equations, as `assemble` does.
     """
     symbols, motion, _, rates, _ = moving_bodies(mechanism)
     facts = check_movable(mechanism, symbols, motion, rates)
@@ -24,7 +24,7 @@ def checked_rows(mechanism: Mechanism) -> list[str]:
 
 
 def violated_at_start(mechanism: Mechanism) -> str:
-    """The constraints that the start violates, in words as `violated_at` gives them; "" if none."""
+    """Text that lists the constraints violated at the start (see `violated_at`); "" if there are none."""
     if mechanism.formulation.startswith("partitioned"):
         return ""  # the only row defines the eliminated coordinate
     symbols, motion, *_ = moving_bodies(mechanism)

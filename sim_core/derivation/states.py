@@ -1,8 +1,8 @@
-"""First-order states in the equations: rows of their own, beside those of the coordinates.
+"""First-order states in the equations of motion: each is the velocity of an additional coordinate.
 
-A state z with dz/dt = g(t, q, v, z, u) is the velocity of a coordinate of its own: that coordinate is the integral of
-z over time, its inertia is 1, and the force on it is g. It has no kinetic energy. Steppers, snapshots, recordings and
-linearizations then treat it as they treat velocities.
+For a state z with dz/dt = g(t, q, v, z, u), the additional coordinate is the integral of z over time, with inertia 1,
+generalized force g and no kinetic energy. Steppers, snapshots, recordings and linearizations thus treat z as a
+velocity.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sim_core.mechanism.description import Mechanism
 
 
 def with_states(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
-    """The symbols and equations extended by the mechanism's first-order states, after the bodies' coordinates.
+    """Symbols and equations extended by the mechanism's first-order states, which follow the bodies' coordinates.
 
-    The rates g are not yet in f; they come with the applied forces.
+    The forces f do not yet contain the states' rates g, which `applied_forces` gives.
     """
     names = tuple(state.name for state in mechanism.first_order_states)
     if not names:
@@ -45,7 +45,7 @@ def with_states(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple
 
 
 def without_states(symbols: Symbols, motion: Motion) -> ca.SX:
-    """v (n_q,) with zeros in place of the first-order states, for the kinetic energy."""
+    """Velocities v (n_q,) with zeros in place of the first-order states, for the kinetic energy."""
     v = ca.SX(symbols.v)
     for name in symbols.states:
         v[motion.coordinate_names.index(name)] = 0

@@ -14,10 +14,10 @@ from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Ve
 
 @dataclass
 class Lifted:
-    """Expressions replaced by symbols, so that CasADi does not expand them in the expressions that use them.
+    """Subexpressions replaced by symbols ("lifted"), so that CasADi does not simplify them within larger expressions.
 
-    Branches of equal structure then have the same code, whatever the signs of their mounting transforms.
-    twins  pairs of indices of corresponding values
+    Branches of equal structure then get equal code, whatever the signs in their mounting transforms.
+    twins  pairs of indices of corresponding lifted values in twin branches
     """
 
     values: list[ca.SX] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Lifted:
     twins: list[tuple[int, int]] = field(default_factory=list)
 
     def lift(self, expression: ca.SX, places: list[int]) -> ca.SX:
-        """The matrix with non-constant entries replaced by new symbols, whose indices are appended to `places`."""
+        """`expression` with non-constant entries replaced by new symbols, whose indices are appended to `places`."""
         result = ca.SX(expression)
         for k, value in enumerate(ca.vertsplit(expression.nz[:]) if expression.nnz() else []):
             if value.is_constant():
@@ -37,7 +37,7 @@ class Lifted:
         return result
 
     def needed_by(self, expressions: list[ca.SX]) -> list[int]:
-        """Ascending indices of all lifted values that expressions depend on, directly or through others."""
+        """Indices, ascending, of all lifted values that the expressions depend on, directly or through other ones."""
         known = {symbol.name(): place for place, symbol in enumerate(self.symbols)}
         found: set[int] = set()
         while True:
@@ -49,7 +49,7 @@ class Lifted:
             expressions = [self.values[place] for place in new]
 
     def written_out(self, expression: ca.SX) -> ca.SX:
-        """An expression with all lifted symbols replaced by their values."""
+        """`expression` with all lifted symbols replaced by the subexpressions they stand for."""
         places = self.needed_by([expression])
         values: list[ca.SX] = []
         for place in places:
@@ -71,13 +71,14 @@ class JointMeasure:
 
 @dataclass(frozen=True)
 class Symbols:
-    """t, q, v, u, p as SX; `parameter_names` gives the order of p: tunables, captured numbers, switched constraints.
+    """Symbols of the time t, coordinates q, velocities v, actuator inputs u and parameters p.
 
-    beams     coordinates of each beam
-    contacts  (contact, shape functions of its beam at the contact point) of each beam contact
-    states    first-order states
-    joints    the declared joints
-    inputs    elements of u by actuator
+    parameter_names  names of the entries of p, as in Mechanism.parameter_names
+    beams            coordinates of each beam
+    contacts         {beam contact: (Contact, table lookup of the beam's shape functions)}
+    states           {first-order state: symbol}
+    joints           {declared joint: JointMeasure}
+    inputs           {actuator: element of u}
     """
 
     t: ca.SX
@@ -94,13 +95,13 @@ class Symbols:
     inputs: Mapping[str, ca.SX] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
-        """A number of the description in the equations: its value, or the symbol of a tunable or captured number."""
+        """A description's number in the equations: its value, or the symbol of a Tunable or CapturedParameter."""
         if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
 
     def holds(self, constraint: str) -> float | ca.SX:
-        """1 if a constraint always holds; otherwise the parameter that is 1 while it holds and 0 while it does not."""
+        """Factor of a constraint's rows: 1 if it always holds; otherwise a parameter, 1 while it holds and else 0."""
         name = holding(constraint)
         return self.p[self.parameter_names.index(name)] if name in self.parameter_names else 1.0
 
@@ -120,7 +121,13 @@ def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
 
 @dataclass(frozen=True)
 class Frame:
-    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e`: its Euler parameters, if any."""
+    """Pose and angular velocity of a body.
+
+    p  position p_WB (3,) in the world, m
+    R  rotation matrix R_WB (3, 3), from the body's axes to the world's
+    w  angular velocity w_WB_B (3,) in the body's axes, rad/s
+    e  Euler parameters (4,), if they are the body's coordinates
+    """
 
     p: ca.SX
     R: ca.SX
@@ -128,16 +135,16 @@ class Frame:
     e: ca.SX | None = None
 
     def point(self, point: Vector3) -> ca.SX:
-        """World position of a body-fixed point."""
+        """World position (3,) of a body-fixed point, m."""
         return self.p + self.R @ ca.SX(ca.DM(point))
 
     def axis(self, axis: Vector3) -> ca.SX:
-        """World direction of a body-fixed axis."""
+        """Body-fixed axis in world axes (3,)."""
         return self.R @ ca.SX(ca.DM(axis))
 
     @property
     def w_W(self) -> ca.SX:
-        """Angular velocity expressed in the world frame."""
+        """Angular velocity (3,) of the body in world axes, rad/s."""
         return self.R @ self.w
 
 
@@ -151,10 +158,10 @@ def ground_frame() -> dict[str, Frame]:
 
 @dataclass(frozen=True)
 class Motion:
-    """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f (without u in f).
+    """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f without actuators.
 
-    inertial   function of a (n_q,) that returns M a - f, in the coordinate family's cheapest form
-    twins      pairs of corresponding coordinates in branches of equal structure
+    inertial   function of the accelerations a (n_q,) that returns M a - f in the cheapest form for the coordinates
+    twins      pairs of indices of corresponding coordinates in branches of equal structure
     potential  potential energy of the beams, J
     """
 

@@ -1,4 +1,4 @@
-"""Beams in a description: the beam, a point that slides on it, and the outputs of both."""
+"""Beams of a mechanism: the beam, the constraint that keeps a point on it, outputs of deflection and contact force."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sim_core.mechanism.quantities import Number, Vector3
 class Beam(Frozen):
     """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
 
-    mass_per_length kg/m, bending_stiffness N m2, tension N. One end may slide along the beam. A tunable tension
-    requires simple supports and fewer modes than elements.
-    modes             number of lowest modes used as coordinates; 0: displacement and slope of every free node
+    mass_per_length kg/m, bending_stiffness N m2, tension N. One of the beam's supports may slide along x. A tunable
+    tension requires simple supports and fewer modes than elements.
+    modes             number of lowest modes used as coordinates; 0: displacement and slope of every free node instead
     mass_damping, stiffness_damping  1/s and s: C = mass_damping M + stiffness_damping K
     damping_ratio     modal damping ratio, the same for every mode, added to C
     origin            world position of x = 0
@@ -39,7 +39,7 @@ class Beam(Frozen):
 
     @property
     def n_coordinates(self) -> int:
-        """Number of coordinates of the beam."""
+        """Number of the beam's coordinates: its modes, or two per node less the supported ones."""
         return self.modes or 2 * self.elements - (2 if self.supports == "clamped" else 0)
 
 
@@ -63,7 +63,7 @@ class BeamContact(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput(Frozen):
-    """Deflection of a beam at `x` along it, m, as the output `name`: positive along the beam's direction."""
+    """Output `name`: deflection of a beam, m, at the distance `x`, m, along it; positive along the beam's direction."""
 
     name: str
     beam: str
@@ -72,9 +72,9 @@ class DeflectionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactForceOutput(Frozen):
-    """Multiplier of a beam contact, N, as the output `name`: positive when the point pushes along the beam's direction.
+    """Output `name`: component of a beam contact's force along the beam's direction, N; above 0 if the body pushes so.
 
-    It is the component of the contact force along the beam's direction. The stabilization U does not contribute.
+    This is the contact's Lagrange multiplier. Forces due to the constraint stabilization are not included.
     """
 
     name: str

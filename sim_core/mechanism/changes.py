@@ -25,7 +25,10 @@ ROUNDING = 1e-9
 
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism (UnknownName for names) for the first error in a constraint mode, guard or switch."""
+    """Raise InvalidMechanism, or UnknownName for an unknown name, at the first error in a constraint mode or guard.
+
+    Outputs of constraints and actuators without a joint are checked too.
+    """
     names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
     constraints = _constraint_names(mechanism)
     if mechanism.start:
@@ -40,7 +43,7 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
         _check_captured(mechanism, guard.captures, where)
         if isinstance(guard, Guard):
             if not guard.conditions:
-                raise InvalidMechanism(f"{where} has no conditions; it needs one at least")
+                raise InvalidMechanism(f"{where} has no conditions; it needs at least one")
             for condition in guard.conditions:
                 _check_condition(mechanism, condition, where)
     for output in mechanism.outputs:
@@ -52,27 +55,28 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
     for actuator in mechanism.actuators:
         if not actuator.joint and actuator.servo is not None:
             raise InvalidMechanism(
-                f"{owner}: actuator {actuator.name!r} has a servo but no joint; name its joint, or leave the servo out"
+                f"{owner}: actuator {actuator.name!r} has a servo but no joint; name its joint or remove the servo"
             )
 
 
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
-    """Raise InvalidMechanism if a captured number that no coordinate can change contradicts the start.
+    """Raise InvalidMechanism for a constraint on a point that cannot move and is not at the captured position.
 
-    rows  (constraint, value that its captured number must have)
+    rows  (name, m) of each captured constraint whose point no coordinate moves: name and the point's position
     """
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     for name, wanted in rows:
         value = mechanism.captured_by(name).value
         if (kept is None or name in kept) and not abs(value - wanted) <= ROUNDING * max(1.0, abs(wanted)):
             raise InvalidMechanism(
-                f"mechanism {mechanism.name!r}: constraint {name!r} cannot hold at the start: it is captured at "
-                f"{value:g} m, and no coordinate moves its point from {wanted:g} m"
+                f"mechanism {mechanism.name!r}: constraint {name!r} cannot hold at the start: its captured position is "
+                f"{value:g} m, but its point is at {wanted:g} m and no coordinate moves it; set the captured value to "
+                f"{wanted:g}"
             )
 
 
 def _constraint_names(mechanism: Mechanism) -> list[str]:
-    """Names that constraint modes may list: constraints, and in absolute coordinates joints."""
+    """Names that a constraint mode may list: those of constraints, in absolute coordinates also those of joints."""
     joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
     return [item.name for item in (*joints, *mechanism.constraints)]
 
@@ -84,7 +88,7 @@ def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) 
 
 
 def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
-    """Check that a guard either has source and target or switches constraints, and that firing can change something."""
+    """Raise InvalidMechanism unless a guard either has a target or switches constraints, and can change something."""
     if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
         raise InvalidMechanism(f"{where}: direction is {guard.direction}; it must be -1, 0 (both) or 1 (rising)")
     for name in SWITCHING_FIELDS:
@@ -94,23 +98,27 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
     engages, releases, requires, excludes = (set(getattr(guard, name)) for name in SWITCHING_FIELDS)
     if guard.target and (engages or releases):
         raise InvalidMechanism(
-            f"{where} leads to constraint mode {guard.target!r} and switches {_listed(engages | releases)}; "
-            "it takes a target, or constraints that it engages and releases"
+            f"{where} has the target {guard.target!r} and also switches {_listed(engages | releases)}; give either a "
+            "source and a target, or constraints in engages and releases"
         )
     if guard.target and not guard.source:
-        raise InvalidMechanism(f"{where} leads to constraint mode {guard.target!r} from none; it needs a source")
+        raise InvalidMechanism(
+            f"{where} has the target {guard.target!r} but no source; name the constraint mode in which it is active"
+        )
     if not guard.target and not (engages or releases):
-        raise InvalidMechanism(f"{where} changes nothing; it needs source and target, or constraints that it engages")
+        raise InvalidMechanism(
+            f"{where} changes nothing; give a source and a target, or constraints in engages or releases"
+        )
     for one, other, words in (
         (engages, releases, "engages and releases"),
         (requires, excludes, "requires and excludes"),
     ):
         if one & other:
-            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; remove it from one of the two")
+            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; list it in only one of the two")
     if not guard.target and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
-            f"{where} can never change anything: it is active only while {_listed(engages | releases)} already has "
-            "the state to which it would be switched"
+            f"{where} can never change anything: its requires and excludes demand that {_listed(engages | releases)} "
+            "already has the state to which the guard would switch it"
         )
 
 
@@ -129,7 +137,10 @@ def _check_at_points(mechanism: Mechanism, names: Iterable[str], where: str) -> 
     _require(where, "constraint", names, [constraint.name for constraint in mechanism.constraints])
     for name in names:
         if name not in known:
-            raise InvalidMechanism(f"{where}: constraint {name!r} is not on one point of a body; {known} are")
+            raise InvalidMechanism(
+                f"{where}: constraint {name!r} does not act on one point of a body, as Anchored and BeamContact do; "
+                f"the constraints that do are {known}"
+            )
 
 
 def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> None:
@@ -137,7 +148,7 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
         _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
         if condition.above is None and condition.upto is None:
             raise InvalidMechanism(
-                f"{where}: a condition on a command needs a threshold, `above` or `upto`; neither is given"
+                f"{where}: its condition on actuator {condition.actuator!r} has no threshold; give `above` or `upto`"
             )
     elif isinstance(condition, Window):
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
@@ -145,14 +156,14 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
             if not value_of(number) > 0.0:
                 known = f" ({number.name})" if isinstance(number, Tunable) else ""
                 raise InvalidMechanism(
-                    f"{where}: the window's {name}{known} is {value_of(number)}; nothing is captured unless it is "
-                    "above 0"
+                    f"{where}: {name}{known} of its Window is {value_of(number)}; it must be above 0, or the window "
+                    "never opens"
                 )
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:
                 raise InvalidMechanism(
-                    f"{where}: constraint {aim.constraint!r} aims at {aim.count} places {aim.spacing} m apart; it "
-                    "needs one at least, and a spacing that is not negative"
+                    f"{where}: the Aim of constraint {aim.constraint!r} has count {aim.count} and spacing "
+                    f"{aim.spacing} m; count must be at least 1, and spacing must not be negative"
                 )
     elif isinstance(condition, Sinking):
         _check_captured(mechanism, [condition.constraint], where)

@@ -1,6 +1,6 @@
-"""Joints of several coordinates, composed of joints of one coordinate and bodies without mass between them.
+"""Universal, cylindrical and screw joints, each composed of two joints of one coordinate and a massless body between.
 
-Each part has a position, damping, friction, stops and actuators of its own. For mechanisms in joint coordinates.
+Both joints can have damping, friction, stops and actuators of their own. For mechanisms in joint coordinates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ NOTHING = (0.0,) * 6
 
 @dataclass(frozen=True)
 class CompositeJoint:
-    """Bodies, joints and constraints to add to those of a mechanism, in this order, before the joints of the child."""
+    """Bodies, joints and constraints of a composite joint, to be added to those of a mechanism.
+
+    The joints must come before those that have the composite joint's child as their parent.
+    """
 
     bodies: tuple[Body, ...]
     joints: tuple[Joint, ...]
@@ -35,7 +38,7 @@ def universal_joint(
     """A universal joint: revolute joints NAME.first about axes[0], NAME.second about axes[1], and a body NAME.cross.
 
     axes      unit vectors in the parent's frame, with both joints at zero
-    rotation  R_PC with both joints at zero
+    rotation  R_PC, from the child's axes to the parent's, with both joints at zero
     """
     cross = f"{name}.cross"
     first = Joint(name=f"{name}.first", parent=parent, child=cross, parent_point=parent_point, axis=axes[0])
@@ -54,10 +57,10 @@ def cylindrical_joint(
     axis: Vector3 = Z,
     rotation: Matrix3 = IDENTITY,
 ) -> CompositeJoint:
-    """A cylindrical joint: a prismatic joint NAME.slide, a revolute joint NAME.turn about it, and a body NAME.slider.
+    """A cylindrical joint: prismatic joint NAME.slide and revolute joint NAME.turn on one axis, and a body NAME.slider.
 
     axis      unit vector in the parent's frame
-    rotation  R_PC with both joints at zero
+    rotation  R_PC, from the child's axes to the parent's, with both joints at zero
     """
     slider = f"{name}.slider"
     slide = Joint(
@@ -77,9 +80,9 @@ def screw_joint(
     axis: Vector3 = Z,
     rotation: Matrix3 = IDENTITY,
 ) -> CompositeJoint:
-    """A screw joint: a cylindrical joint whose NAME.slide is `pitch` times its NAME.turn, by the constraint NAME.
+    """A screw joint: a cylindrical joint with the constraint NAME, position of NAME.slide = pitch * that of NAME.turn.
 
-    pitch  m/rad: advance per turn over 2 pi; above 0 for a right-handed thread
+    pitch  displacement per angle, m/rad: the advance per revolution over 2 pi; above 0 for a right-handed thread
     """
     whole = cylindrical_joint(name, parent, child, parent_point, child_point, axis, rotation)
     slide, turn = (joint.name for joint in whole.joints)

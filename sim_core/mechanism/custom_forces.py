@@ -1,4 +1,4 @@
-"""Forces of one's own: laws written as CasADi expressions in the robot's file, with parameters and states."""
+"""User-defined forces: laws written as CasADi expressions, with parameters and first-order states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ForcePoint(Frozen):
-    """A body-fixed point on which a custom force acts."""
+    """A body-fixed point that a custom force reads or acts on."""
 
     name: str
     body: str
@@ -26,14 +26,15 @@ class ForcePoint(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class CustomForce(Frozen):
-    """A force law of one's own, a function of time, motion, inputs, parameters and first-order states.
+    """A user-defined force law, a function of time, motion, inputs, parameters and first-order states.
 
-    law         function of a LawInputs that returns {name: CasADi expression}: for a joint its effort, N m or N; for a
-                point of `points` the world force (3,), N; for a state its rate dz/dt
-    parameters  numbers by name; a Tunable can be set during a run
+    law         function of a LawInputs that returns {name: CasADi expression}. The expression named as a joint is the
+                effort on that joint, N m or N; named as one of `points`, the world force (3,) on that point, N; named
+                as one of `states`, its rate dz/dt
+    parameters  {name: number}; a Tunable can be set during a run
     points      body-fixed points whose position and velocity the law reads, or on which its forces act
-    states      {name: start} of the law's first-order states; as coordinates they are named FORCE.STATE
-    Its power counts as work of applied forces in the energy ledger: it stores no energy.
+    states      {name: value at the start} of the law's first-order states; the coordinates are named FORCE.STATE
+    The energy ledger counts the power of the force as work of applied forces and gives the force no stored energy.
     """
 
     name: str
@@ -50,7 +51,7 @@ class CustomForce(Frozen):
 
 
 class Named(Mapping[str, Any]):
-    """{name: expression}; an unknown name raises UnknownKey, which names the nearest."""
+    """Read-only mapping {name: expression}; an unknown name raises UnknownKey, which suggests the nearest name."""
 
     def __init__(self, owner: str, kind: str, values: Mapping[str, Any]) -> None:
         self._owner, self._kind, self._values = owner, kind, values
@@ -69,16 +70,15 @@ class Named(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class LawInputs:
-    """What a custom force's law reads, as CasADi expressions by name.
+    """Inputs of a custom force's law: the time t, s, and mappings {name: CasADi expression}.
 
-    t               time, s
     position        joint positions, rad or m
     velocity        joint velocities, rad/s or m/s
     input           commands of the actuators
-    parameter       the force's own parameters
-    state           the force's own states
+    parameter       parameters of the force
+    state           first-order states of the force
     point           world positions (3,) of the force's points, m
-    point_velocity  their world velocities (3,), m/s
+    point_velocity  world velocities (3,) of the force's points, m/s
     """
 
     t: Any
@@ -92,9 +92,11 @@ class LawInputs:
 
 
 def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[str, ...]) -> dict[str, Any]:
-    """{name: expression} that the law returns for these inputs; InvalidMechanism for an unknown name or a wrong size.
+    """{name: expression} that a force's law returns for `inputs`.
 
-    joints  names of the joints that the law may drive
+    Raises InvalidMechanism for an unknown name, a wrong size, or a state without a rate.
+    owner   beginning of the error message: the mechanism
+    joints  names of the joints on which the law may exert an effort
     """
     import casadi as ca
 
@@ -115,12 +117,12 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
         if results[name].numel() != size:
             raise InvalidMechanism(f"{where}: {name} has {results[name].numel()} entries; it takes {size}")
     if missing := [name for name in states if name not in results]:
-        raise InvalidMechanism(f"{where}: its law returned no rate of the state {missing[0]!r}")
+        raise InvalidMechanism(f"{where}: its law returned no rate for the state {missing[0]!r}")
     return results
 
 
 def law_key(force: CustomForce, mechanism: Mechanism) -> str:
-    """Hash of the expressions of a law, evaluated with symbols for all its inputs."""
+    """Hash of the expressions that a force's law returns when all its inputs are symbols."""
     import casadi as ca
 
     owner = f"mechanism {mechanism.name!r}: force {force.name!r}"
@@ -152,7 +154,7 @@ def law_key(force: CustomForce, mechanism: Mechanism) -> str:
 
 
 def motion_key(motion: Callable[[Any], Any]) -> str:
-    """Hash of the expression of a motion over time."""
+    """Hash of the expression that a prescribed motion, a function of time, returns for a symbol t."""
     import casadi as ca
 
     t = ca.SX.sym("t")
@@ -160,7 +162,7 @@ def motion_key(motion: Callable[[Any], Any]) -> str:
 
 
 def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
-    """Hash of expressions of symbols: the same for the same operations on the same inputs, in every process."""
+    """Hash of CasADi expressions `results` of `symbols`: equal for equal operations, in every process."""
     import casadi as ca
 
     function = ca.Function("law", symbols, [ca.densify(value) for value in results.values()])

@@ -1,7 +1,7 @@
-"""Mechanism description: frozen dataclasses for bodies, joints, constraints, springs, actuators. Names and SI numbers.
+"""Mechanism description: frozen dataclasses for bodies, joints, constraints, springs and actuators, in SI units.
 
-One description serves all coordinate families. In "absolute" coordinates every body has its own coordinates and the
-joints become constraints. In "joint" coordinates the joints of a tree are the coordinates, and constraints close the
+A description names its coordinates: in "absolute" coordinates every body has coordinates of its own, and joints become
+constraints. In "joint" coordinates the positions of the joints of a tree are the coordinates, and constraints close
 loops.
 """
 
@@ -57,10 +57,10 @@ COORDINATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(Frozen):
-    """A drawable part of a body.
+    """A shape that a drawing shows on a body; no effect on the motion.
 
-    kind    "line" with `points` (3n,); or, with `size`, "box" (x, y, z), "sphere" (radius,), "cylinder" (radius,
-            length)
+    kind    "line" with `points` (3n,), x y z of each, m; or a solid with `size`, m: "box" (x, y, z), "sphere" (radius,)
+            or "cylinder" (radius, length)
     """
 
     kind: str
@@ -76,7 +76,8 @@ class Body(Frozen):
     """A rigid body. `inertia` is Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, in the body's axes, kg m2.
 
     orientation  parametrization of the body's pose in absolute coordinates; unused in joint coordinates
-    free         names of the absolute coordinates that vary; the others stay at `placement` (same order as COORDINATES)
+    free         names of the absolute coordinates that vary, by default all; the others keep their values in
+                 `placement`, which has the order of COORDINATES
     """
 
     name: str
@@ -119,7 +120,10 @@ class Perpendicular(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Slider(Frozen):
-    """Constraint: a point of body b has no displacement along a body-fixed axis of a, axis_a . (r_b - r_a) = 0."""
+    """Constraint: a point of body b stays in a plane through a point of body a, axis_a . (r_b - r_a) = 0.
+
+    The plane's normal axis_a is fixed to body a.
+    """
 
     name: str
     body_a: str
@@ -143,7 +147,7 @@ class Distance(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitNorm(Frozen):
-    """Constraint: the Euler parameters of a body have norm 1, e'e - 1 = 0. The derivation adds it."""
+    """Constraint: the Euler parameters e of a body have norm 1, e'e - 1 = 0. Added by the derivation, not by users."""
 
     name: str
     body: str
@@ -151,8 +155,9 @@ class UnitNorm(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class SpinRelation(Frozen):
-    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w_WB_B . axis) over `terms` is zero.
+    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w . axis) over `terms` is zero.
 
+    w is the angular velocity of a term's body, in the frame of that body.
     terms  (body, axis in the body's frame, factor)
     """
 
@@ -162,7 +167,7 @@ class SpinRelation(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Anchored(Frozen):
-    """Constraint: a body-fixed point stays at `at`, m, along a world direction, axis . r - at = 0."""
+    """Constraint: the coordinate of a body-fixed point r along a world axis stays at `at`, m: axis . r - at = 0."""
 
     name: str
     body: str
@@ -187,7 +192,7 @@ Constraint = (
 
 @dataclass(frozen=True, kw_only=True)
 class Servo(Frozen):
-    """Gains of an actuator's own position loop: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
+    """Gains of the position controller inside an actuator: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
 
     stiffness: float
     damping: float
@@ -197,9 +202,9 @@ class Servo(Frozen):
 class Actuator(Frozen):
     """An actuator: an effort (N or N m) along a declared joint, positive in the joint's positive direction.
 
-    With a `servo` it also accepts velocity and position commands, see `sim_core.servos.loops`; position commands are
-    limited by the joint's limits. Without a joint it is a switch: guards read its command, 1 for on and 0 for off.
-    `start` is the effort or command at the start.
+    An actuator with a `servo` also accepts velocity and position commands, see `sim_core.servos.loops`; position
+    commands are limited by the joint's limits. An actuator without a joint is a switch: guards read its command, 1 for
+    on and 0 for off. `start` is the effort or command at the start.
     """
 
     name: str
@@ -218,10 +223,11 @@ class Actuator(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Spring(Frozen):
-    """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
+    """A linear spring and damper on the line between a point of body a and a point of body b, or the ground.
 
-    `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. At length l the spring pulls with F0 + k (l - l0)
-    + c dl/dt and stores F0 l + k (l - l0)^2 / 2. The two points may coincide only if F0, l0 and c are zero.
+    `stiffness` k N/m, `rest_length` l0 m, `damping` c N s/m, `pretension` F0 N. At length l the spring pulls with
+    F0 + k (l - l0) + c dl/dt and stores F0 l + k (l - l0)^2 / 2. The two points may coincide only if F0, l0 and c are
+    zero.
     """
 
     name: str
@@ -237,10 +243,10 @@ class Spring(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintMode(Frozen):
-    """A named set of constraints that hold together; all of them when `constraints` is None. Joints are listed by name.
+    """A named set of constraints that hold at the same time; `constraints` None means all.
 
-    Guards lead from one mode to another, or switch single constraints; the resulting set of constraints may have no
-    name.
+    In absolute coordinates joints are constraints too, listed by name. A guard changes from one mode to another, or
+    switches single constraints; no ConstraintMode needs to exist for the set of constraints that results.
     """
 
     name: str = "default"
@@ -251,22 +257,22 @@ class ConstraintMode(Frozen):
 class Mechanism(Frozen):
     """A complete mechanism and its start state.
 
-    formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;
-                          "augmented" solves for both at once; "partitioned" eliminates lam and the dependent coordinate
-                          of a beam contact in closed form, "partitioned_as_printed" does so with the contact force as
-                          the paper prints it
+    formulation           how the constrained equations are solved for the accelerations a and the Lagrange multipliers
+                          lam: "schur" eliminates a, then solves for lam; "augmented" solves for both at once;
+                          "partitioned" eliminates lam and the dependent coordinate of a beam contact in closed form,
+                          "partitioned_as_printed" does the same with the contact force as printed in [Lipinski2023]
     start                 name of the constraint mode at the start; by default the first
-    coordinates           "absolute": those of every body; "joint": joint positions; "absolute_angle": of a tree of
-                          revolute joints about one axis, the angle `BODY.angle` of every joint's child against the
-                          ground, while joint positions stay angles between neighbours
-    initial_q, initial_v  start, in the order of the derived coordinates: bodies in order for "absolute", joints in
-                          order for "joint" and "absolute_angle"; then first-order states, which may be left out; then
-                          those of the beams
-    open_start            whether the start violates the constraints on purpose: a simulation then warns instead of
+    coordinates           "absolute": coordinates of every body; "joint": joint positions; "absolute_angle": for a tree
+                          of revolute joints about one axis, the angle `BODY.angle` of each joint's child relative to
+                          the ground (commands and joint states remain angles relative to the parent)
+    initial_q, initial_v  coordinates and velocities at the start, in this order: those of bodies ("absolute") or joints
+                          ("joint", "absolute_angle"), then first-order states, which may be left out, then those of
+                          beams
+    open_start            whether the start violates the constraints on purpose; a simulation then warns instead of
                           raising
     reference_q           coordinates at which assembly chooses pivots, by default the start; a mechanism with its own
                           `reference_q` keeps the same kernels when its start changes
-    parameters            the numbers that the mechanism was built from, for people and recordings
+    parameters            numbers from which the robot's builder made the mechanism, for displays and recordings
     ground, arrows        for drawings only: shapes of the ground, and force arrows other than those of contacts
     """
 
@@ -307,18 +313,18 @@ class Mechanism(Frozen):
         return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
-        """The mechanism at the end of a notebook cell."""
+        """HTML table of the mechanism that a notebook displays."""
         return mechanism_html(self)
 
     def body(self, name: str) -> Body:
-        """The body with this name; UnknownName if there is none."""
+        """Return the body with this name; raise UnknownName if there is none."""
         for body in self.bodies:
             if body.name == name:
                 return body
         raise UnknownName(f"mechanism {self.name!r}", "body", name, [body.name for body in self.bodies])
 
     def joint(self, name: str) -> Joint:
-        """The joint with this name; UnknownName if there is none."""
+        """Return the joint with this name; raise UnknownName if there is none."""
         for joint in self.joints:
             if joint.name == name:
                 return joint
@@ -326,9 +332,9 @@ class Mechanism(Frozen):
 
     @property
     def moving_joints(self) -> tuple[Joint, ...]:
-        """The joints that have a position: all but fixed, spherical and free ones.
+        """The joints with one position: all but fixed, spherical and free joints.
 
-        Their names are the robot's joint names.
+        Joint states and joint commands list these joints, in this order.
         """
         return tuple(joint for joint in self.joints if joint.kind not in ("fixed", *ORIENTED))
 
@@ -339,12 +345,12 @@ class Mechanism(Frozen):
 
     @property
     def has_single_coordinates(self) -> bool:
-        """Whether no joint has several coordinates, so that q in joint coordinates begins with the joint positions."""
+        """Whether no joint has several coordinates; if so, q in joint coordinates begins with the joint positions."""
         return all(len(joint.coordinates) <= 1 for joint in self.joints)
 
     @property
     def first_order_states(self) -> tuple[FirstOrderState, ...]:
-        """The first-order states of the description's parts; as coordinates they follow those of bodies or joints."""
+        """First-order states of custom forces and joint friction; in q they follow those of bodies or joints."""
         own = [(f"{force.name}.{name}", start) for force in self.forces for name, start in force.states]
         bristles = [(joint.bristle, 0.0) for joint in self.moving_joints if joint.bristle]
         return tuple(FirstOrderState(name, float(start)) for name, start in (*bristles, *own))
@@ -365,7 +371,7 @@ class Mechanism(Frozen):
 
     @cached_property
     def captured(self) -> tuple[CapturedParameter, ...]:
-        """The captured numbers (CapturedParameter) of the description, each once, sorted by name."""
+        """The numbers that guards capture (CapturedParameter), each once, sorted by name."""
         return tuple(item for item in self._inputs if isinstance(item, CapturedParameter))
 
     @cached_property
@@ -379,30 +385,31 @@ class Mechanism(Frozen):
 
     @property
     def changes(self) -> bool:
-        """Whether the mechanism has several constraint modes or a constraint that can be switched."""
+        """Whether constraints can change during a run: several constraint modes, or a constraint that guards switch."""
         return len(self.constraint_modes) > 1 or bool(self.switched)
 
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
-        """Names of the constraints that have a captured number, in the order of the description."""
+        """Names of the constraints that have a CapturedParameter, in the order of the description."""
         return tuple(c.name for c in self.constraints if any(isinstance(x, CapturedParameter) for x in _walk(c)))
 
     def captured_by(self, constraint: str) -> CapturedParameter:
-        """The number that guards capture for this constraint; InvalidMechanism if it has none."""
+        """Return the CapturedParameter of the constraint with this name; raise InvalidMechanism if it has none."""
         for item in self.constraints:
             numbers = _walk(item) if item.name == constraint else []
             if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
                 return found[0]
         raise InvalidMechanism(
-            f"mechanism {self.name!r}: constraint {constraint!r} has no CapturedParameter, so no "
-            "guard can capture a value for it"
+            f"mechanism {self.name!r}: constraint {constraint!r} has no CapturedParameter, so that no "
+            "guard can capture a value for it; make one of its numbers a CapturedParameter"
         )
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the kernel input p.
+        """Names of the entries of the parameter vector p, an input of every kernel.
 
-        Tunables, captured numbers, quaternions of joints, then a flag (1 or 0) per switched constraint.
+        p holds the tunables, the captured numbers, the quaternions of joints, then one flag (1 or 0) per switched
+        constraint.
         """
         orientations = [name for joint in self.oriented_joints for name in joint.orientation_names]
         own = [*[i.name for i in self.tunables], *[i.name for i in self.captured]]
@@ -417,7 +424,7 @@ class Mechanism(Frozen):
 
     @property
     def orientations(self) -> tuple[float, ...]:
-        """Quaternions w x y z of the spherical and free joints at the start, normalized, one after another."""
+        """Quaternions w x y z of the spherical and free joints at the start, normalized and concatenated."""
         found: list[float] = []
         for joint in self.oriented_joints:
             norm = math.hypot(*joint.quaternion)
@@ -435,14 +442,16 @@ class Mechanism(Frozen):
         groups = (self.bodies, self.joints, self.springs, self.beams, self.contacts, self.forces)
         for item in _walk((*groups, self.constraints, self.guards)):
             if found.setdefault(item.name, item) != item:
-                raise InvalidMechanism(f"mechanism {self.name!r} gives tunable {item.name!r} two values")
+                raise InvalidMechanism(
+                    f"mechanism {self.name!r}: two tunables are named {item.name!r} and differ; rename one"
+                )
         return tuple(found[name] for name in sorted(found))
 
     @cached_property
     def characteristic_length(self) -> float:
-        """Length that scales constraint violations, m: the largest lever of a joint or constraint in the description.
+        """Length, m, that scales constraint violations: the largest lever arm of a joint or constraint.
 
-        1 m if all levers are zero.
+        The lever arm is the distance of an attachment point from the origin of its body. 1 m if all are zero.
         """
         points = [p for joint in self.joints for p in (joint.parent_point, joint.child_point)]
         for constraint in self.constraints:
@@ -453,9 +462,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def canonical_hash(self) -> str:
-        """Hash of everything that shapes the equations: names, numbers and order of the parts.
+        """Hash of all that determines the equations of motion: names, numbers and order of the parts.
 
-        Shapes, limits, the start and values of tunables do not enter.
+        Shapes for drawings, limits, the start and the values of tunables do not enter the hash.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}

@@ -1,4 +1,4 @@
-"""Base class of the description's dataclasses: converts sequences to tuples, so that the objects are hashable."""
+"""Base class of a mechanism description's dataclasses: converts sequences to tuples, so that items are hashable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Frozen:
 
 
 def plain_value(value: Any) -> Any:
-    """The value with lists and arrays as tuples and numpy numbers as Python's; the same object if nothing changes."""
+    """`value` with lists and arrays as tuples and numpy numbers as Python's; `value` itself if nothing changes."""
     kind = value.__class__
     if kind is float or kind is str or kind is int:
         return value

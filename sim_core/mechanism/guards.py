@@ -1,8 +1,8 @@
-"""Guards of a description: when the constraint mode changes, which numbers a change captures, how it changes v.
+"""Guards of a mechanism: conditions under which constraints are switched on or off while a simulation runs.
 
-A guard switches constraints on and off. It names either the constraint modes before and after (`source`, `target`) or
-the constraints themselves (`engages`, `releases`). N bodies that land on N floors need N guards of the second form, but
-2^N constraint modes of the first.
+A guard names either the constraint modes before and after (`source`, `target`) or the constraints that it switches
+(`engages`, `releases`). With N bodies that land on N floors, single constraints need N guards, constraint modes 2^N
+sets.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ class Crossing(Frozen):
     direction  sense of the crossing: +1 rising, -1 falling, 0 both
     source    constraint mode in which the guard is active
     target    constraint mode after the guard has fired
-    engages   instead of a target: constraints that hold after it; the guard is active while firing would change any
-    releases  instead of a target: constraints that no longer hold after it
+    engages   instead of a target: constraints that firing switches on
+    releases  instead of a target: constraints that firing switches off; a guard without a target is active while firing
+              would switch at least one constraint
     requires  constraints that must hold for the guard to be active
     excludes  constraints that must not hold for the guard to be active
-    impact    change of the velocities: "inelastic" projects them, by impulses, on the constraints that hold after it;
-              "none" leaves them
-    captures  constraints whose captured number is set so that the constraint is satisfied where the bodies are
-    kind      kind of the event that is published; by default the name of the guard
-    part      part of the robot that the event is about
+    impact    change of the velocities v when the guard fires: "inelastic" projects v, by impulses, on the constraints
+              that hold afterwards; "none" leaves v unchanged
+    captures  constraints whose CapturedParameter is set such that the current position satisfies the constraint
+    kind      kind of the published event; by default the name of the guard
+    part      part of the robot that the event concerns
     """
 
     name: str
@@ -55,7 +56,7 @@ class Crossing(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Commanded(Frozen):
-    """Condition: the effort of an actuator (the command of a switch) is more than `above` and at most `upto`."""
+    """Condition: the effort of an actuator, or the command of a switch, is more than `above` and at most `upto`."""
 
     actuator: str
     above: float | None = None
@@ -64,10 +65,11 @@ class Commanded(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Aim(Frozen):
-    """Permitted values of the captured number of a constraint: at + k spacing, k = 0 ... count - 1.
+    """Values that a constraint's CapturedParameter may take: at + k spacing, k = 0 ... count - 1.
 
-    at       first value; None permits any value
-    spacing  distance between permitted values; 0 for `at` alone
+    at       first permitted value, m; None permits every value
+    spacing  distance between permitted values, m
+    count    number of permitted values
     """
 
     constraint: str
@@ -78,11 +80,11 @@ class Aim(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Frozen):
-    """Condition: released constraints can close now: they are near a permitted place, slow, and no longer approaching.
+    """Condition: released constraints can be engaged: near a permitted value, slow, and no longer approaching it.
 
-    Let g be the values at which the constraints would close (captured numbers), d their distances from the nearest
-    aims. Then |d|_2 <= gap, |dg/dt|_2 <= speed and d . dg/dt >= 0; a point on a beam must lie between the beam's
-    ends, at least `margin` from each.
+    Let g be the values that the constraints would capture now, and d the differences between g and the nearest values
+    permitted by `aims`. The condition is |d|_2 <= gap, |dg/dt|_2 <= speed and d . dg/dt >= 0. A point on a beam must
+    also lie between the beam's ends, at least `margin`, m, from each.
     """
 
     aims: tuple[Aim, ...]
@@ -93,9 +95,9 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """Condition: the number that a constraint would capture is not increasing.
+    """Condition: the value that a constraint would capture now is constant or decreasing.
 
-    Example: a point that reaches a line from above.
+    Example: a point that reaches a horizontal line from above.
     """
 
     constraint: str
@@ -113,7 +115,7 @@ class Beyond(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Pushed(Frozen):
-    """Condition: constraints at a point of a body push it along the world direction `axis` with over `force`, N."""
+    """Condition: constraints at a point push its body along the world direction `axis` with more than `force`, N."""
 
     constraints: tuple[str, ...]
     axis: Vector3

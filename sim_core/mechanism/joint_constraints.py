@@ -14,8 +14,8 @@ from sim_core.mechanism.quantities import Number, Vector3
 class JointRelation(Frozen):
     """Constraint: a linear relation of joint positions, the sum of factor * position over `terms` equals `offset`.
 
-    A gear pair, a joint that follows another (URDF's mimic) or a tendon of fixed length over pulleys. With the
-    multiplier lam, the effort on a joint is -factor * lam.
+    Examples: a gear pair, a joint that follows another (URDF's mimic), a tendon of fixed length over pulleys. The
+    constraint exerts the effort -factor * lam on each joint, with its Lagrange multiplier lam.
 
     terms  (joint, factor)
     """
@@ -29,11 +29,16 @@ class JointRelation(Frozen):
 class PrescribedMotion(Frozen):
     """Constraint: a joint, or a body-fixed point along a world axis, follows a motion given over time or by an input.
 
-    joint   name of the joint; or
-    body, point, axis  a body-fixed point and a world unit vector: the coordinate axis . r, m
-    motion  function of time t, s, a CasADi expression: the position, rad or m; twice differentiable; or
-    input   name of an actuator without a joint, whose command is the velocity, rad/s or m/s, held over a step
-    The start has to be on the motion. The constraint does work; a ReactionOutput gives its effort or force.
+    Give either `joint` or `body`, and either `motion` or `input`.
+
+    joint              name of the joint
+    body, point, axis  body-fixed point r and world unit vector: the coordinate axis . r, m, follows the motion
+    motion             function that takes time t, s, and returns the position, rad or m, as a CasADi expression, twice
+                       differentiable
+    input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a
+                       step
+    The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives its
+    effort or force.
     """
 
     name: str

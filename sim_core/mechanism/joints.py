@@ -1,4 +1,4 @@
-"""Joints of a description, and the parts of a joint that exert an effort: spring, dry friction, stops."""
+"""Joints of a mechanism, and the parts of a joint that exert an effort: spring, dry friction, stops."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ class JointSpring(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class JointFriction(Frozen):
-    """Dry friction of a joint: Coulomb's, with Stribeck's decrease from its value at rest. Viscous friction is the
-    joint's `damping`.
+    """Dry friction of a joint: Coulomb friction with the Stribeck effect; viscous friction is the joint's `damping`.
 
-    The effort in steady sliding at speed v is g(v) = Fc + (Fs - Fc) exp(-(v / v_S)^2), against the motion. Without
-    `bristle_stiffness` it is regularized: -g(v) tanh(v / v_0), so that a joint under a load below Fs creeps, at most at
-    v_0 artanh(load / Fs). With it, the deflection z of a bristle is a first-order state `NAME.bristle`, m or rad: the
-    effort is -(s0 z + s1 dz/dt), |z| at most g(v) / s0, and a joint under a load below Fs sticks: z follows the
-    joint's displacement elastically up to `elastic_share` of that bound. [DupontEtAl2002]
+    In steady sliding at speed v the effort is g(v) = Fc + (Fs - Fc) exp(-(v / v_S)^2), against the motion.
+    Without `bristle_stiffness` the effort is regularized, -g(v) tanh(v / v_0): a joint under a load below Fs creeps, at
+    most at the speed v_0 artanh(load / Fs).
+    With `bristle_stiffness` the deflection z of a bristle is a first-order state `NAME.bristle`, rad or m, and the
+    effort is -(s0 z + s1 dz/dt), with |z| at most g(v) / s0. A joint under a load below Fs sticks: z follows the
+    joint's displacement elastically up to `elastic_share` of this bound. [DupontEtAl2002]
 
-    coulomb             Fc, N m or N
-    static              Fs, N m or N, at least Fc; by default Fc
+    coulomb             Coulomb friction Fc, N m or N
+    static              static friction Fs, N m or N, at least Fc; by default Fc
     stribeck_velocity   v_S, rad/s or m/s
     smoothing_velocity  v_0, rad/s or m/s; not used with bristles
-    bristle_stiffness   s0, N m/rad or N/m
+    bristle_stiffness   s0, N m/rad or N/m; None for friction without bristles
     bristle_damping     s1, N m s/rad or N s/m
     elastic_share       share of the largest deflection below which a bristle does not slip, above 0 and below 1
-    relaxation_rate     r, 1/s: z approaches its value in sliding at the rate s0 |v| / g(v), but at most at r, so that
-                        the step can be 1 / r in fast sliding; the paper has no such bound
+    relaxation_rate     r, 1/s: upper bound of the rate s0 |v| / g(v) at which z approaches its value in steady sliding,
+                        so that steps up to 1 / r remain possible in fast sliding; [DupontEtAl2002] has no such bound
     """
 
     coulomb: Number
@@ -86,12 +86,12 @@ class JointFriction(Frozen):
 class JointStops(Frozen):
     """Compliant stops at a joint's `lower` and `upper` limits, unilateral: they push back and never pull.
 
-    At a depth x beyond a limit the effort is k x^n max(0, 1 + 3/2 c dx/dt); it stores k x^(n+1) / (n+1).
+    At a depth x beyond a limit the effort is k x^n max(0, 1 + 3/2 c dx/dt), and the stop stores k x^(n+1) / (n+1).
     `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
 
     stiffness    k, N m/rad^n or N/m^n
     dissipation  c, s/rad or s/m
-    exponent     n: 1, 1.5 (a sphere on a plane) or 2
+    exponent     n: 1, 1.5 (Hertz: an elastic sphere) or 2
     """
 
     stiffness: Number
@@ -101,18 +101,24 @@ class JointStops(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Joint(Frozen):
-    """A joint between `parent` and `child`.
+    """A joint between the bodies `parent` and `child`.
 
-    The joint's point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector
-    in the parent's frame. At joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q)
-    rotation. A "planar" joint translates along e1, e2 perpendicular to the axis and rotates about it; a "fixed" joint
-    does not move. A "spherical" joint turns freely about its point; a "free" joint also translates along the parent's
-    axes. Their orientation is a quaternion: R_PC = rotation R(quaternion), at the start with `quaternion`, w x y z.
-    Their velocities are the child's angular velocity in its own axes; see NOTATION.md. `damping` is viscous, N m s/rad
-    or N s/m; `load` is a constant effort along the joint, N m or N. `armature` is the inertia of a rotor behind a gear,
-    kg m2 or kg, as seen at the joint (gear ratio squared times the rotor's own): it adds armature * (joint velocity)^2
-    / 2 to the kinetic energy. `lower` and `upper` are limits for commands and displays; with `stops` they also stop the
-    joint. All these concern a planar joint's angle alone.
+    kind                       "revolute" or "prismatic" about or along the axis; "planar": two translations
+                               perpendicular to the axis and a rotation about it; "fixed"; "spherical": every rotation
+                               about the joint's point; "free": also translations along the parent's axes
+    parent_point, child_point  the joint's point in the parent's and in the child's frame, m
+    axis                       unit vector in the parent's frame
+    rotation                   R_PC, from the child's axes to the parent's, at joint position 0
+    quaternion                 w x y z at the start of the orientation of a spherical or free joint,
+                               R_PC = rotation R(quaternion); the joint's velocities are the child's angular velocity
+                               in the child's axes (NOTATION.md)
+    lower, upper               limits for commands and displays, rad or m; with `stops` they also stop the joint
+    damping                    viscous damping, N m s/rad or N s/m
+    load                       constant effort along the joint, N m or N
+    armature                   inertia of a rotor behind a gear as seen at the joint, kg m2 or kg (gear ratio squared
+                               times the rotor's inertia): adds armature * (joint velocity)^2 / 2 to the kinetic energy
+
+    In a planar joint, limits, damping, load and armature concern the rotation alone.
     """
 
     name: str
@@ -135,9 +141,10 @@ class Joint(Frozen):
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the joint's coordinates: its own name if there is one, otherwise with endings such as .x .y .theta.
+        """Names of the joint's coordinates.
 
-        None for a fixed joint. Those of an orientation are .rx .ry .rz.
+        A joint with one coordinate gives it its own name; a joint with several appends endings: .x .y .theta if planar,
+        .rx .ry .rz for the orientation of a spherical or free joint. A fixed joint has none.
         """
         if self.kind not in ENDINGS:
             return (self.name,)
@@ -145,17 +152,17 @@ class Joint(Frozen):
 
     @property
     def orientation_names(self) -> tuple[str, ...]:
-        """Names of the parameters that hold the quaternion of a spherical or free joint, w x y z; otherwise none."""
+        """Names of the parameters with the quaternion w x y z of a spherical or free joint; empty for other joints."""
         return tuple(f"{self.name}.q{part}" for part in "wxyz") if self.kind in ORIENTED else ()
 
     @property
     def unit(self) -> str:
-        """Unit of the joint's position: "m" or "rad"."""
+        """Unit of the joint's position: "m" for a prismatic joint, otherwise "rad"."""
         return "m" if self.kind == "prismatic" else "rad"
 
     @property
     def bristle(self) -> str:
-        """Name of the first-order state of the joint's friction; "" if it has none."""
+        """Name of the first-order state of the joint's friction with bristles; "" for a joint without such friction."""
         sticks = self.friction is not None and self.friction.bristle_stiffness is not None
         return f"{self.name}.bristle" if sticks else ""
 
@@ -165,15 +172,16 @@ LATER_FIELDS = {"armature": 0.0, "spring": None, "friction": None, "stops": None
 
 
 def dissipation_for(restitution: float, speed: float) -> float:
-    """The dissipation c, s/m or s/rad, that gives a coefficient of restitution e at an impact speed, m/s or rad/s.
+    """Dissipation c, s/m or s/rad, that gives a coefficient of restitution e at an impact speed, m/s or rad/s.
 
-    For a force k x^n (1 + 3/2 c dx/dt) between free bodies. With d = 3/2 c speed: 1 + d = (1 - e d) exp(d (1 + e)),
-    from integrating v dv / (1 + 3/2 c v) over the impact. Raises ValueError unless 0 < e <= 1 and speed > 0.
+    Valid for a contact force k x^n (1 + 3/2 c dx/dt) between free bodies. With d = 3/2 c speed, c solves
+    1 + d = (1 - e d) exp(d (1 + e)), from integrating v dv / (1 + 3/2 c v) over the impact. Raises ValueError unless
+    0 < e <= 1 and speed > 0.
     """
     import math
 
     if not (0.0 < restitution <= 1.0 and speed > 0.0):
-        raise ValueError(f"restitution is {restitution} and speed {speed}; they must be above 0, restitution at most 1")
+        raise ValueError(f"restitution is {restitution} and speed {speed}; both must be above 0, restitution at most 1")
     if restitution == 1.0:
         return 0.0
     # the root lies below 1 / e, where 1 - e d = 0, and above 0, which is the trivial root

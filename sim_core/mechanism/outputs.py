@@ -1,4 +1,4 @@
-"""Named outputs of a description: numbers that a robot publishes beside its joint states."""
+"""Named outputs of a mechanism: numbers that a simulation publishes in addition to the joint states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class PointOutput(Frozen):
-    """World coordinates of a body-fixed point, m, as outputs `name`_x, `name`_y, `name`_z (those listed in `axes`)."""
+    """Outputs `name`_x, `name`_y, `name`_z (those listed in `axes`): world coordinates of a body-fixed point, m."""
 
     name: str
     body: str
@@ -23,7 +23,7 @@ class PointOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class JointOutput(Frozen):
-    """Position of a declared joint as the output `name`: relative to its parent; a simulation unwraps it."""
+    """Output `name`: position of a declared joint relative to its parent, rad or m; a simulation unwraps angles."""
 
     name: str
     joint: str
@@ -31,7 +31,7 @@ class JointOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityOutput(Frozen):
-    """World velocity of a body-fixed point, m/s, as outputs `name`_vx, `name`_vy, `name`_vz (those in `axes`)."""
+    """Outputs `name`_vx, `name`_vy, `name`_vz (those listed in `axes`): world velocity of a body-fixed point, m/s."""
 
     name: str
     body: str
@@ -41,9 +41,9 @@ class VelocityOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceOutput(Frozen):
-    """World force, N, that the constraints at one point of a body exert on the body, as outputs `name`_x, ...
+    """Outputs `name`_x, `name`_y, `name`_z: world force, N, that constraints at one point of a body exert on the body.
 
-    The stabilization U does not contribute.
+    Forces due to the constraint stabilization are not included.
     """
 
     name: str
@@ -53,10 +53,10 @@ class ForceOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ReactionOutput(Frozen):
-    """Effort or force, N m or N, of a constraint of one row, -lam, as the output `name`.
+    """Output `name`: effort, N m, or force, N, of a PrescribedMotion or JointRelation: -lam, its Lagrange multiplier.
 
-    Of a PrescribedMotion it acts along the joint or axis; of a JointRelation times each factor. The stabilization U
-    does not contribute.
+    A PrescribedMotion exerts it along its joint or axis; a JointRelation exerts it, times a joint's factor, on each
+    joint. Forces due to the constraint stabilization are not included.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ReactionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class SurfaceForceOutput(Frozen):
-    """World force, N, of a SphereContact on its body, as outputs `name`_x, `name`_y, `name`_z (those in `axes`)."""
+    """Outputs `name`_x, `name`_y, `name`_z (those listed in `axes`): world force, N, of a SphereContact on its body."""
 
     name: str
     contact: str
@@ -74,7 +74,7 @@ class SurfaceForceOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldingOutput(Frozen):
-    """Whether a constraint holds (1) or not (0), as the output `name`."""
+    """Output `name`: 1 while a constraint holds, otherwise 0."""
 
     name: str
     constraint: str
@@ -82,9 +82,9 @@ class HoldingOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow(Frozen):
-    """For drawings: the force, N, on `body` at `point`, as a sum of outputs along unit vectors.
+    """A force arrow in a drawing: the force, N, on `body` at `point`, as a sum of outputs along unit vectors.
 
-    outputs  names of outputs, N
+    outputs  names of outputs that are forces, N
     axes     world unit vector of each output
     """
 
@@ -109,7 +109,7 @@ Output = (
 
 
 def names_of(output: Output) -> tuple[str, ...]:
-    """The names of the numbers that this output publishes."""
+    """Names of the numbers that an output publishes, such as `name`_x and `name`_y for a point in the plane."""
     if isinstance(output, PointOutput | VelocityOutput | ForceOutput | SurfaceForceOutput):
         prefix = "v" if isinstance(output, VelocityOutput) else ""
         return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)

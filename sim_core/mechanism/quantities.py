@@ -1,4 +1,4 @@
-"""Numbers in a description: constants (folded into the kernels), tunable while a simulation runs, or captured by it."""
+"""Numbers in a description: constants compiled into the kernels, Tunable ones, and ones that guards capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RANGE = 1e4  # upper bound of a tunable without one, over its lower bound
 
 @dataclass(frozen=True)
 class Tunable(Frozen):
-    """A number that stays an input of the kernels, so that it can change while a simulation runs.
+    """A number of a description that is an input of the kernels, so that it can be set while a simulation runs.
 
     least, most  inclusive bounds of the value
     unit         unit of value and bounds
@@ -28,7 +28,10 @@ class Tunable(Frozen):
 
     @property
     def decades(self) -> tuple[float, float] | None:
-        """Powers of ten around positive bounds, RANGE between them without an upper bound; None for other bounds."""
+        """Powers of ten (lower, upper) that enclose the bounds, if both are positive; otherwise None.
+
+        Without an upper bound, `upper` is the constant RANGE times `lower`.
+        """
         if not 0.0 < self.least < math.inf:
             return None
         low = 10.0 ** math.floor(math.log10(self.least))
@@ -37,9 +40,9 @@ class Tunable(Frozen):
 
 @dataclass(frozen=True)
 class CapturedParameter(Frozen):
-    """A number that a guard sets from the motion when it fires, such as the position where a hand grips.
+    """A number that a guard sets from the current position when it fires, such as the position where a hand grips.
 
-    It is part of the state.
+    The number is part of the simulation's state.
     value  value at the start
     """
 
@@ -49,9 +52,9 @@ class CapturedParameter(Frozen):
 
 @dataclass(frozen=True)
 class FirstOrderState(Frozen):
-    """A state z of its own, beside those of the coordinates, with dz/dt = g(t, q, v, z, u).
+    """A first-order state z with dz/dt = g(t, q, v, z, u), in addition to the coordinates q and velocities v.
 
-    name   its name among the coordinates: the coordinate of this name is the integral of z, its velocity is z
+    name   name among the coordinates: the entry of v with this name is z, the entry of q its integral over time
     start  z at the start
     """
 
@@ -63,10 +66,10 @@ Number = float | Tunable | CapturedParameter
 
 
 def value_of(number: Number) -> float:
-    """The value of a number of the description: its start value where it is tunable or captured."""
+    """Value of a number of a description as a float; for a Tunable or CapturedParameter its value at the start."""
     return float(number.value if isinstance(number, Tunable | CapturedParameter) else number)
 
 
 def holding(constraint: str) -> str:
-    """Name of the parameter (1 or 0) that tells whether a constraint holds."""
+    """Name of the parameter that is 1 while a constraint holds and 0 otherwise: CONSTRAINT.holds."""
     return f"{constraint}.holds"

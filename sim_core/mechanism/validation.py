@@ -48,7 +48,7 @@ SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `si
 def validate(mechanism: Mechanism) -> None:
     """Raise InvalidMechanism, in one line, for the first error in a description."""
     if not isinstance(mechanism, Mechanism):
-        raise InvalidMechanism(f"a Mechanism is needed, not a {type(mechanism).__name__}")
+        raise InvalidMechanism(f"a Mechanism is needed, but a {type(mechanism).__name__} was given")
     owner = f"mechanism {mechanism.name!r}"
     check_fields(mechanism, owner)
     _check_whole(mechanism, owner)
@@ -70,11 +70,11 @@ def validate(mechanism: Mechanism) -> None:
     for constraint in mechanism.constraints:
         if isinstance(constraint, Distance) and not constraint.length > 0.0:
             raise InvalidMechanism(
-                f"{owner}: constraint {constraint.name!r}: length is {constraint.length} m; it must be above 0, or the "
-                "constraint a Coincidence"
+                f"{owner}: constraint {constraint.name!r}: length is {constraint.length} m; it must be above 0; "
+                "for points that coincide use Coincidence"
             )
         if isinstance(constraint, SpinRelation) and not constraint.terms:
-            raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; it needs one at least")
+            raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; it needs at least one")
     if mechanism.coordinates != "absolute":
         check_tree(mechanism, owner)
     if mechanism.coordinates == "absolute_angle":
@@ -94,24 +94,26 @@ def validate(mechanism: Mechanism) -> None:
 
 
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
-    """Check that there is a constraint mode and at least one coordinate."""
+    """Raise InvalidMechanism unless there is a constraint mode, all free coordinates are valid, and something moves."""
     if not mechanism.constraint_modes:
-        raise InvalidMechanism(f"{owner}: constraint modes is empty; it needs one at least, such as ConstraintMode()")
+        raise InvalidMechanism(f"{owner}: constraint_modes is empty; it needs at least one, such as ConstraintMode()")
     for body in mechanism.bodies:
         for name in body.free or ():
             if name not in (known := COORDINATES[body.orientation]):
                 raise UnknownName(f"{owner}: body {body.name!r}", "coordinate", name, known)
         if body.free is not None and [*body.free] != [c for c in COORDINATES[body.orientation] if c in body.free]:
             raise InvalidMechanism(
-                f"{owner}: body {body.name!r}: free is {body.free}; its coordinates are in the order "
+                f"{owner}: body {body.name!r}: free is {body.free}; the names must be in the order "
                 f"{', '.join(COORDINATES[body.orientation])}"
             )
     if mechanism.coordinate_count < 1:
-        raise InvalidMechanism(f"{owner}: nothing in it moves; it needs a body with a coordinate, or a moving joint")
+        raise InvalidMechanism(
+            f"{owner}: nothing in it moves; it needs a body with a free coordinate, or a moving joint"
+        )
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
-    """(label, item) of every item that the description lists."""
+    """Yield (label, item) for every item of the description: its bodies, joints, constraints and so on."""
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)
         if isinstance(group, tuple):
@@ -122,9 +124,9 @@ def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
 
 
 def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
-    """Check that the bodies and joints named by an item exist."""
+    """Raise InvalidMechanism or UnknownName unless the bodies and joints that an item names exist."""
     if isinstance(item, Joint) and item.child == GROUND:
-        raise InvalidMechanism(f"{where}: child is {GROUND!r}, which nothing moves; make it the parent")
+        raise InvalidMechanism(f"{where}: child is {GROUND!r}, which cannot move; make it the parent")
     bodies = [body.name for body in mechanism.bodies]
     requested = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
     if isinstance(item, SpinRelation):
@@ -149,19 +151,19 @@ def _check_body(body: Body, where: str) -> None:
     for number, shape in enumerate(body.shapes):
         _check_shape(shape, f"{where}: shape {number}")
     if body.placement and len(body.placement) != len(known):
-        raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers for {', '.join(known)}")
+        raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers; it takes {', '.join(known)}")
 
 
 def _check_joint(joint: Joint, where: str) -> None:
     if joint.child == joint.parent:
-        raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
+        raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}; they must be two bodies")
     if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
-        raise InvalidMechanism(f"{where}: its lower limit {joint.lower} lies above its upper one {joint.upper}")
+        raise InvalidMechanism(f"{where}: its lower limit {joint.lower} is above its upper limit {joint.upper}")
     check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
 
 
 def check_damping(damping: Any, unit: str, where: str) -> None:
-    """Raise InvalidMechanism for negative damping, which would accelerate the joint without bound."""
+    """Raise InvalidMechanism if a damping coefficient is negative, which would accelerate the motion without bound."""
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
         raise InvalidMechanism(f"{where}: damping{called} is {value_of(damping)} {unit}; it must not be negative")
@@ -190,7 +192,7 @@ def _check_spring(spring: Spring, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(spring, name))}; it must not be negative")
     check_damping(spring.damping, "N s/m", where)
     if spring.body_a == spring.body_b:
-        raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}, where it does nothing")
+        raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}; they must be on two bodies")
 
 
 def _check_shape(shape: Shape, where: str) -> None:
@@ -208,7 +210,7 @@ def _check_shape(shape: Shape, where: str) -> None:
 
 
 def _check_inert(mechanism: Mechanism, owner: str) -> None:
-    """Check that every coordinate moves some mass or inertia; otherwise its acceleration would be undetermined."""
+    """Raise InvalidMechanism for a coordinate that moves no mass or inertia: its acceleration would be undetermined."""
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
             for name in body.free_coordinates:
@@ -238,7 +240,7 @@ def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: s
 
 
 def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
-    """A body and all bodies that it carries in the tree of joints."""
+    """The body with this name and all its descendants in the tree of joints."""
     carried = [name]
     for parent in carried:
         carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
@@ -251,7 +253,7 @@ def _check_outputs(mechanism: Mechanism, owner: str) -> None:
         where = f"{owner}: output {output.name!r}"
         axes = output.axes if isinstance(output, vectors) else "x"
         if not axes or {*axes} - {*"xyz"}:
-            raise InvalidMechanism(f"{where}: axes is {axes!r}; it takes some of x, y and z")
+            raise InvalidMechanism(f"{where}: axes is {axes!r}; it must consist of the letters x, y and z")
         known: dict[str, list[str]] = {
             "constraint": [c.name for c in mechanism.constraints if isinstance(c, JointRelation | PrescribedMotion)],
             "contact": [contact.name for contact in mechanism.contacts],
@@ -260,7 +262,7 @@ def _check_outputs(mechanism: Mechanism, owner: str) -> None:
             if isinstance(output, asks) and getattr(output, kind) not in known[kind]:
                 raise UnknownName(where, kind, getattr(output, kind), known[kind])
         if isinstance(output, ForceOutput) and not output.constraints:
-            raise InvalidMechanism(f"{where}: constraints is empty; it needs one at least")
+            raise InvalidMechanism(f"{where}: constraints is empty; it needs at least one")
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:
@@ -271,7 +273,9 @@ def _check_arrows(mechanism: Mechanism, owner: str) -> None:
             if name not in outputs:
                 raise UnknownName(where, "output", name, outputs)
         if len(arrow.outputs) != len(arrow.axes):
-            raise InvalidMechanism(f"{where}: {len(arrow.axes)} axes for {len(arrow.outputs)} outputs; one each")
+            raise InvalidMechanism(
+                f"{where}: it has {len(arrow.axes)} axes for {len(arrow.outputs)} outputs; give one axis per output"
+            )
 
 
 def _check_start(mechanism: Mechanism, owner: str) -> None:
@@ -279,7 +283,7 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
     for name in ("initial_q", "initial_v", "reference_q"):
         given = getattr(mechanism, name)
         if len(given) != n and (given or name != "reference_q"):
-            raise InvalidMechanism(f"{owner}: {name} has {len(given)} numbers; its coordinates are {n}")
+            raise InvalidMechanism(f"{owner}: {name} has {len(given)} numbers; the mechanism has {n} coordinates")
 
 
 def check_bounds(owner: str, tunable: Tunable, value: float) -> None:

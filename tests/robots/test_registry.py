@@ -75,7 +75,10 @@ class Point:
         (AttributeError("no cart"), r"robot 'cart': its entry point 'theirs.robots:cart' cannot be loaded: .*no cart"),
         (3.0, "is no function that gives a Mechanism"),
         (lambda: None, "its builder gave a NoneType, not a Mechanism"),
-        (lambda: dataclasses.replace(registry.build("triple_pendulum"), initial_q=(0.0,)), "its coordinates are 9"),
+        (
+            lambda: dataclasses.replace(registry.build("triple_pendulum"), initial_q=(0.0,)),
+            "the mechanism has 9 coordinates",
+        ),
     ],
 )
 def test_a_robot_of_another_package_that_is_none_is_named_in_one_line(

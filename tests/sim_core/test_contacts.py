@@ -193,7 +193,7 @@ def test_both_coordinate_families_give_the_same_contact() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "itself": ({"other": "ball"}, "between 'ball' and itself"),
+    "itself": ({"other": "ball"}, "body and other are both 'ball'"),
     "radius": ({"radius": -1.0}, "radius is -1; it must not be negative"),
     "stiffness": ({"stiffness": 0.0}, "stiffness is 0; it must be above 0"),
     "exponent": ({"exponent": 1.2}, "exponent is 1.2; it must be 1, 1.5 or 2"),

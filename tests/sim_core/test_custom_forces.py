@@ -151,7 +151,7 @@ REFUSED: dict[str, tuple[CustomForce, str]] = {
     "result": (CustomForce(name="f", law=lambda f: {"rial": 1.0}), "has no joint, point or state 'rial'"),
     "size": (CustomForce(name="f", law=lambda f: {"rail": ca.vertcat(1, 2)}), "rail has 2 entries; it takes 1"),
     "dict": (CustomForce(name="f", law=lambda f: 1.0), "returned a float; it must return a dict"),
-    "rate": (CustomForce(name="f", law=lambda f: {}, states={"z": 0.0}), "returned no rate of the state 'z'"),
+    "rate": (CustomForce(name="f", law=lambda f: {}, states={"z": 0.0}), "returned no rate for the state 'z'"),
     "symbol": (
         CustomForce(name="f", law=lambda f: {"rail": ca.SX.sym("x")}),
         "rail depends on 'x', which is none of the law's inputs",
@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[CustomForce, str]] = {
     ),
     "double": (
         CustomForce(name="f", law=lambda f: {}, states={"rail": 0.0}),
-        "'rail' is a joint's name; rename its parameter, point or state",
+        "a parameter, point or state of it is named 'rail', as a joint is; rename it",
     ),
 }
 

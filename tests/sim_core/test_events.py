@@ -451,8 +451,8 @@ def test_an_end_that_an_impact_sends_back_lands_when_it_comes_down_again() -> No
     ("changes", "says"),
     [
         ({"engages": ()}, "changes nothing"),
-        ({"target": "falling"}, "leads to constraint mode 'falling' and switches 'floor_0'"),
-        ({"engages": (), "target": "falling"}, "from none; it needs a source"),
+        ({"target": "falling"}, "has the target 'falling' and also switches 'floor_0'"),
+        ({"engages": (), "target": "falling"}, "has the target 'falling' but no source"),
         ({"source": "lying"}, "no constraint mode 'lying'"),
         ({"engages": ("flor_0",)}, "no constraint 'flor_0'.*did you mean 'floor_0'"),
         ({"releases": ("floor_1",)}, "no constraint 'floor_1'"),

@@ -191,7 +191,7 @@ def test_the_car_axis_agrees_with_its_reference() -> None:
 
 LINEAR: Any = lambda t: t  # noqa: E731
 REFUSED: dict[str, tuple[Any, str]] = {
-    "one joint": (JointRelation(name="c", terms=(("axle_0", 1.0),)), "a relation needs two at least"),
+    "one joint": (JointRelation(name="c", terms=(("axle_0", 1.0),)), "a relation needs at least two"),
     "unknown joint": (JointRelation(name="c", terms=(("axle_0", 1.0), ("axle", 1.0))), "has no moving joint 'axle'"),
     "zero": (JointRelation(name="c", terms=(("axle_0", 1.0), ("axle_1", 0.0))), "the factor of joint 'axle_1' is 0"),
     "nothing": (PrescribedMotion(name="c", motion=LINEAR), "neither a joint nor a body"),

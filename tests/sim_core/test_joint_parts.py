@@ -247,7 +247,7 @@ NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
     "no limit": ({"stops": JointStops(stiffness=1.0)}, "neither a lower nor an upper limit"),
     "exponent": ({"upper": 1.0, "stops": JointStops(stiffness=1.0, exponent=3.0)}, "exponent is 3.0; it must be 1"),
     "type": ({"spring": 3.0}, "spring is 3.0; it must be a JointSpring"),
-    "fixed": ({"kind": "fixed", "spring": JointSpring(stiffness=1.0)}, "is fixed; it takes no spring"),
+    "fixed": ({"kind": "fixed", "spring": JointSpring(stiffness=1.0)}, "is fixed, so that it can have no spring"),
 }
 
 
@@ -273,7 +273,7 @@ def test_a_spring_on_an_angle_that_jumps_is_refused() -> None:
     mechanism = dataclasses.replace(
         wheel("absolute"), bodies=(spatial,), joints=(joint,), initial_q=(0.3,), initial_v=(0.0,)
     )
-    with pytest.raises(InvalidMechanism, match=r"its angle jumps by a turn at \+-pi"):
+    with pytest.raises(InvalidMechanism, match=r"its angle jumps by 2 pi at \+-pi"):
         assemble(mechanism)
 
 

@@ -1,4 +1,4 @@
-"""Derivation in absolute coordinates: every body has its own; M and f by projecting Newton-Euler on them."""
+"""Derivation in absolute coordinates, which every body has of its own: Newton-Euler projected on the coordinates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
 
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """Names `body.coordinate` of all coordinates, bodies in order."""
+    """Names BODY.COORDINATE of all coordinates, in the order of the bodies."""
     return tuple(f"{body.name}.{name}" for body in mechanism.bodies for name in body.free_coordinates)
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols, frames, M (block diagonal) and f of a mechanism in absolute coordinates."""
+    """Symbols and equations of a mechanism in absolute coordinates: frames, block-diagonal mass matrix M, forces f."""
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
     frames = ground_frame()
@@ -65,13 +65,16 @@ def _reference_placement(orientation: str) -> tuple[float, ...]:
 
 
 def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
-    """Inertia matrix about the centre of mass, in the body's axes."""
+    """Inertia matrix (3, 3) of a body about its centre of mass, in the body's axes, kg m2."""
     xx, yy, zz, xy, xz, yz = (ca.SX(symbols.number(value)) for value in body.inertia)
     return ca.vertcat(ca.horzcat(xx, xy, xz), ca.horzcat(xy, yy, yz), ca.horzcat(xz, yz, zz))
 
 
 def newton_euler(body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice) -> tuple[ca.SX, ca.SX]:
-    """A body's share of M and f, from Newton-Euler projected on the coordinates of a block that move it."""
+    """Mass matrix and generalized forces of one body, from Newton-Euler projected on the body's coordinates.
+
+    block  range of these coordinates in q
+    """
     q, v = symbols.q[block], symbols.v[block]
     mass, inertia = symbols.number(body.mass), inertia_matrix(body, symbols)
     center = frame.point(body.center_of_mass)

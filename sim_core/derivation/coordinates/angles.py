@@ -1,4 +1,4 @@
-"""Derivation in absolute angles: the angle against the ground of every link of a tree of parallel revolute joints."""
+"""Derivation in absolute angles: each link's angle relative to the ground, for trees of parallel revolute joints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim_core.mechanism.description import GROUND, Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols, frames, M and f of a tree in absolute angles."""
+    """Symbols and equations of a tree in absolute angles: frames, mass matrix M and forces f."""
     names = tuple(coordinate_names(mechanism))
     symbols = symbols_for(mechanism, len(names))
     frames = _frames(mechanism, symbols)
@@ -24,7 +24,10 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 
 def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
-    """{body: frame}: R_WB = turn(axis, angle) C with the constant rotations C of the joints, all about one axis."""
+    """{body: frame} of all bodies, with R_WB = R(axis, angle) C: rotation by the absolute angle times a constant C.
+
+    C is the product of the joints' constant rotations, which are all about the common axis.
+    """
     axis = mechanism.moving_joints[0].axis
     frames = ground_frame()
     angle, rate, turned = {GROUND: ca.SX(0)}, {GROUND: ca.SX(0)}, {GROUND: ca.DM.eye(3)}
@@ -43,7 +46,7 @@ def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
 
 
 def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
-    """Joint positions (n_q,) of absolute angles (n_q,), rad: each angle less that of the joint's parent."""
+    """Joint positions (n_q,), rad, from absolute angles (n_q,): each angle minus that of the joint's parent."""
     of_body, found, count = {GROUND: ca.SX(0)}, [], 0
     for joint in mechanism.joints:
         of_body[joint.child] = of_body[joint.parent]

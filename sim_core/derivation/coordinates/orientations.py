@@ -1,8 +1,9 @@
-"""Orientations of spherical and free joints: a unit quaternion per step and three small coordinates within it.
+"""Orientations of spherical and free joints: a unit quaternion per step, and three coordinates for the rotation since.
 
-The coordinates s are 4 tan(angle / 4) along the axis of the rotation since the start of the step: four times the
-modified Rodrigues parameters. [SchaubJunkins1996] The orientation at the start of the step is a quaternion in p. Each
-step ends by `rebased`: the quaternion takes up the rotation, s becomes 0, and ds/dt the body's angular velocity.
+The orientation at the start of a step is a quaternion among the parameters p. The coordinates s describe the rotation
+since then: a vector along its axis, of length 4 tan(angle / 4), four times the modified Rodrigues parameters.
+[SchaubJunkins1996] At the end of each step, `rebased` multiplies the quaternion by this rotation and sets s = 0; ds/dt
+then equals the body's angular velocity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sim_core.spatial import quaternions_from_rotations
 
 
 def quaternion_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
-    """Quaternion (4,), w x y z, of a joint's orientation; its first rotation coordinate has this index."""
+    """Quaternion (4,), w x y z, of a joint's orientation; `index`: index in q of its first rotation coordinate."""
     first = symbols.parameter_names.index(joint.orientation_names[0])
     sigma = symbols.q[index : index + 3] / 4
     square = ca.dot(sigma, sigma)
@@ -28,17 +29,17 @@ def quaternion_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
 
 
 def rotation_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
-    """Rotation matrix of a joint's orientation; its first rotation coordinate has this index."""
+    """Rotation matrix (3, 3) of a joint's orientation; `index`: index in q of its first rotation coordinate."""
     return ca.SX(spatial.rotation_from_quaternion(quaternion_of(joint, symbols, index)))
 
 
 @dataclass(frozen=True)
 class QuasiVelocities:
-    """Velocities w = B(q) v of the links: the angular velocity in the child's axes, for orientations.
+    """Velocities w = B(q) v of the links; for an orientation, the angular velocity in the child's axes.
 
-    bias  b of the links' accelerations B a + b. Three rotations in sequence about the axes x, y, z, which coincide with
-          the child's at this instant, accelerate a body by (w_y w_z, -w_x w_z, w_x w_y) beside their own accelerations:
-          b is dB/dt v less that.
+    bias  b (n_q,) in the links' accelerations B a + b. An orientation has three links that rotate in sequence about the
+          axes x, y, z of the child. Such a sequence adds (w_y w_z, -w_x w_z, w_x w_y) to the child's angular
+          acceleration; b is dB/dt v minus this term.
     """
 
     symbols: Symbols
@@ -47,7 +48,7 @@ class QuasiVelocities:
 
 
 def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities | None:
-    """The links' velocities of a mechanism with spherical or free joints; None without any, as they are v then."""
+    """The links' velocities of a mechanism with spherical or free joints; without such joints they equal v: None."""
     if not mechanism.oriented_joints:
         return None
     n = symbols.v.numel()
@@ -62,7 +63,7 @@ def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities 
 
 
 def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
-    """q, v and p of the same motion, with the orientations in the quaternions alone: their coordinates are 0."""
+    """[q, v, p] of the same motion, with rotation coordinates moved into the quaternions in p and set to 0."""
     q, v, p = ca.SX(symbols.q), ca.SX(symbols.v), ca.SX(symbols.p)
     firsts = _first_rotations(mechanism)
     for joint in mechanism.oriented_joints:
@@ -76,10 +77,11 @@ def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 
 
 def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
-    """Poses (7 each) and velocities (6 each) of the spherical and free joints, one after another.
+    """[poses (7 n,), velocities (6 n,)] of the n spherical and free joints, one joint after another.
 
-    Position of the child's point from the parent's, along the parent's axes, and quaternion of R_PC, w x y z; linear
-    velocity along the parent's axes, angular velocity in the child's axes.
+    A pose is the position of the child's joint point relative to the parent's, along the parent's axes, m, then the
+    quaternion w x y z of R_PC. A velocity is the linear velocity along the parent's axes, m/s, then the angular
+    velocity in the child's axes, rad/s.
     """
     frames, twists, index = [], [], 0
     for joint in mechanism.joints:
@@ -98,7 +100,7 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 
 
 def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
-    """(n_q,) generalized forces of the damping of spherical joints, -d w for the angular velocity w."""
+    """Generalized forces (n_q,) of viscous damping in spherical joints: the moment -d w at the angular velocity w."""
     forces = ca.SX.zeros(symbols.v.numel())
     firsts = _first_rotations(mechanism)
     for joint in mechanism.oriented_joints:
@@ -110,7 +112,7 @@ def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
 
 
 def _first_rotations(mechanism: Mechanism) -> dict[str, int]:
-    """{joint: index of its first rotation coordinate} of the spherical and free joints."""
+    """{name of a spherical or free joint: index in q of its first rotation coordinate}."""
     found, index = {}, 0
     for joint in mechanism.joints:
         index += len(joint.coordinates)
@@ -120,7 +122,7 @@ def _first_rotations(mechanism: Mechanism) -> dict[str, int]:
 
 
 def _angular_velocity_per_rate(s: ca.SX) -> ca.SX:
-    """T(s) (3, 3) of w = T ds/dt, the angular velocity in the child's axes; 1 at s = 0."""
+    """Matrix T(s) (3, 3) in w = T ds/dt, for the angular velocity w in the child's axes; the identity at s = 0."""
     sigma = s / 4
     square = ca.dot(sigma, sigma)
     inverse = (1 - square) * ca.SX.eye(3) - 2 * ca.skew(sigma) + 2 * sigma @ sigma.T
@@ -128,5 +130,5 @@ def _angular_velocity_per_rate(s: ca.SX) -> ca.SX:
 
 
 def _product(a: ca.SX, b: ca.SX) -> ca.SX:
-    """The product of two quaternions, w x y z."""
+    """Product a b (4,) of two quaternions, w x y z."""
     return ca.vertcat(a[0] * b[0] - ca.dot(a[1:], b[1:]), a[0] * b[1:] + b[0] * a[1:] + ca.cross(a[1:], b[1:]))

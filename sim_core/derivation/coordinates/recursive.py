@@ -1,7 +1,8 @@
-"""Derivation in joint coordinates: recursive Newton-Euler for efforts and wrenches, composite bodies for M.
+"""Derivation in joint coordinates: recursive Newton-Euler for joint efforts, composite bodies for the mass matrix M.
 
-Constants are folded. [Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's own frame; Newton-Euler in
-its classical form, which propagates accelerations of points and no linear velocities. [LuhWalkerPaul1980]
+The algorithms are those of [Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's frame and with all
+constants folded. Newton-Euler has its classical form, which propagates the accelerations of points and no linear
+velocities. [LuhWalkerPaul1980]
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sim_core.mechanism.description import Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols, frames, M and f of a tree in joint coordinates, and its inverse dynamics."""
+    """Symbols and equations of a tree in joint coordinates: frames, mass matrix M, forces f and inverse dynamics."""
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
     tree, quasi = tree_of(mechanism, symbols), quasi_velocities(mechanism, symbols)
@@ -45,11 +46,11 @@ class _Inertia:
     I: ca.SX
 
     def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """(moment about the origin, force): the inertia applied to a spatial motion vector (w, v)."""
+        """(moment about the frame's origin, force), (3,) each: the spatial inertia times the motion vector (w, v)."""
         return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
 
     def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
-        """The same inertia, expressed in another frame, in which the present frame has pose p, R."""
+        """The same inertia in another frame, relative to which this frame has the position p and rotation R."""
         h = R @ self.h
         turned = R @ self.I
         outer = h @ p.T
@@ -62,7 +63,7 @@ class _Inertia:
         return _Inertia(self.m, h + self.m * p, moved)
 
     def moved_by(self, p: ca.SX) -> _Inertia:
-        """The same inertia, expressed in a parallel frame in which the present frame's origin is at p."""
+        """The same inertia in a parallel frame, in which this frame's origin has the position p."""
         outer = self.h @ p.T
         shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
         moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
@@ -87,10 +88,10 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
 
 
 class _Border:
-    """Passes motions up and wrenches and inertias down across a joint; lifts them where twin branches begin.
+    """Transforms motions, wrenches and inertias between a link and its parent, with equal code for twin branches.
 
-    Twin branches have equal structure, such as two arms. The constant rotation of their first joints on the parent
-    differs between them and therefore lies between two lifts.
+    Twin branches have equal structure, such as two arms; only the constant rotations of their first joints differ. At
+    these joints the values before and after the rotation are lifted (`Lifted`), so that the remaining code is equal.
     """
 
     def __init__(self, links: list[Link], lifted: Lifted) -> None:
@@ -101,13 +102,17 @@ class _Border:
         return self._lifted.lift(value, self._places[index])
 
     def motion(self, index: int, w: ca.SX, dw: ca.SX, a: ca.SX) -> tuple[tuple[ca.SX, ca.SX, ca.SX], ca.SX]:
-        """w, dw and the acceleration of the joint's point, in the joint's axes, and their spin matrix."""
+        """(w, dw, a) of the parent link in the joint's axes, and their spin matrix (3, 3).
+
+        w, dw  angular velocity and acceleration (3,)
+        a      acceleration (3,) of the joint's point
+        """
         turn = self._links[index].R_PJ.T
         w, dw, a = (self._lift(index, turn @ value) for value in (w, dw, a))
         return (w, dw, a), _spin_matrix(w, dw)
 
     def wrench(self, index: int, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A link's wrench (n, F), about the origin and in the axes of its parent link."""
+        """A link's wrench (moment n, force F), (3,) each, transformed to the origin and axes of its parent link."""
         link = self._links[index]
         if link.twin < 0:
             F = link.R @ F
@@ -118,7 +123,7 @@ class _Border:
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
 
     def inertia(self, index: int, own: _Inertia) -> _Inertia:
-        """A link's inertia, about the origin and in the axes of its parent link."""
+        """A link's inertia `own`, transformed to the origin and axes of its parent link."""
         link = self._links[index]
         if link.twin < 0:
             return own.seen_from(link.p, link.R)
@@ -134,7 +139,7 @@ class _Border:
         return _Inertia(inertia.m, h, I)
 
     def close(self) -> None:
-        """Record pairs of corresponding lifted values: the k-th of one branch and the k-th of its twin branch."""
+        """Record the pairs of corresponding lifted values: the k-th of a branch and the k-th of its twin branch."""
         for index, places in self._places.items():
             twin = self._links[index].twin
             if index < twin and len(places) == len(self._places[twin]):
@@ -142,7 +147,7 @@ class _Border:
 
 
 def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> ca.SX:
-    """Joint efforts (n_q,) for accelerations a (n_q,), with gravity as the only other force. [LuhWalkerPaul1980]"""
+    """Joint efforts (n_q,) that produce the accelerations a (n_q,) under gravity alone. [LuhWalkerPaul1980]"""
     links = tree.links
     wrenches = _wrenches(links, mechanism, symbols, a)
     return ca.vertcat(
@@ -151,7 +156,7 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
 
 
 def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
-    """Per link, moment about its origin and force that its parent link exerts on it, in the link's frame."""
+    """Wrench (moment about the link's origin, force) that the parent exerts on each link, in the link's frame."""
     zero, border = ca.SX(3, 1), _Border(links, symbols.lifted)
     # angular velocity, angular acceleration, acceleration of the origin minus gravity
     ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
@@ -186,7 +191,7 @@ def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.S
 
 
 def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
-    """K with K r = dw x r + w x (w x r): the acceleration of a point fixed at r."""
+    """Matrix K (3, 3) with K r = dw x r + w x (w x r), the acceleration of a link's point r relative to its origin."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -197,7 +202,7 @@ def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
 
 
 def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
-    """w x I w, computed from the products of w that the spin matrix contains anyway."""
+    """Gyroscopic moment w x I w (3,), computed from the products of w that the spin matrix contains as well."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -208,7 +213,7 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
 
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
-    """Joint-space inertia M [Featherstone2008, table 6.2]; entries between branches stay structural zeros."""
+    """Joint-space mass matrix M (n_q, n_q), with structural zeros between branches. [Featherstone2008, table 6.2]"""
     composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
     M = ca.SX(len(links), len(links))
     for j in reversed(range(len(links))):

@@ -16,7 +16,7 @@ from sim_core.mechanism.joints import ORIENTED
 
 @dataclass(frozen=True)
 class Mounted:
-    """A body that moves with a link: its constant pose p_LB, R_LB in the link's frame."""
+    """A body fixed to a link, with its constant pose p_LB, R_LB in the link's frame."""
 
     body: Body
     p: ca.DM
@@ -48,12 +48,12 @@ class Link:
 
     @cached_property
     def p(self) -> ca.SX:
-        """p_PL: position of the link's origin in the parent link's frame."""
+        """Position p_PL (3,) of the link's origin in the parent link's frame."""
         return self.p_PJ + self.R_PJ @ self.p_JL
 
     @cached_property
     def R(self) -> ca.SX:
-        """R_PL: rotation matrix with the link's axes in the parent link's frame."""
+        """Rotation matrix R_PL (3, 3), from the link's axes to the parent link's axes."""
         return self.R_PJ @ self.R_JL
 
 
@@ -68,7 +68,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """Links in the order of the coordinates, the mounting of every body, and pairs of corresponding links (twins)."""
+    """Links in the order of the coordinates, the mounting of every body, and the pairs of links of twin branches."""
 
     links: list[Link]
     places: dict[str, Place]
@@ -76,12 +76,12 @@ class Tree:
 
 
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """Names of the coordinates of all joints, in order."""
+    """Names of the coordinates of all joints, in the order of the joints."""
     return tuple(name for joint in mechanism.joints for name in joint.coordinates)
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
-    """The tree of links of a mechanism in joint coordinates, whose joints are in tree order."""
+    """The tree of links of a mechanism in joint coordinates; its joints must be listed parents first."""
     links: list[Link] = []
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
     for joint in mechanism.joints:
@@ -129,10 +129,10 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
 
 
 def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symbols: Symbols) -> list[Link]:
-    """The links of a spherical or free joint: three slides along the parent's axes if free, then three rotations.
+    """The links of a spherical or free joint: three translations along the parent's axes if free, then three rotations.
 
-    at  parent link, and p_PJ, R_PJ of the joint there
-    The three rotations are about the axes of the child, which they share; `quasi_velocities` explains their velocities.
+    The three rotations are all about axes of the child; `QuasiVelocities` explains their velocities.
+    at  index of the parent link, and the joint's pose p_PJ, R_PJ in that link's frame
     """
     (parent, p_PJ, R_PJ), names = at, joint.coordinates
     zero, same, child_point = ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)
@@ -154,7 +154,7 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
 
 
 def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
-    """The links with `twin` set, and all pairs of corresponding links (left, right)."""
+    """The links with their `twin` set, and the index pairs (left, right) of corresponding links in twin branches."""
     children: dict[int, list[int]] = {}
     for index, link in enumerate(links):
         children.setdefault(link.parent, []).append(index)
@@ -182,7 +182,7 @@ def _branch(children: dict[int, list[int]], root: int) -> list[int]:
 
 
 def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
-    """Key of a branch that determines its code: axes, and which entries of transforms and inertias are zero."""
+    """Key that is equal for branches with equal code: axes, and which entries of transforms and inertias are zero."""
     link = links[root]
     bodies = [
         [str(mounted.R), [value != 0.0 for value in (*mounted.p.full().ravel(), *_numbers(mounted.body))]]

@@ -16,12 +16,12 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class AppliedForces:
-    """Forces of springs, dry friction and stops of joints, of contacts of spheres, and of custom forces.
+    """Forces of springs, dry friction and stops of joints, of sphere contacts, and of custom forces.
 
-    generalized  each a column (n_q,); those of first-order states are their rates
-    powers       W
-    stored       energies, J
-    contacts     forces of the contacts by name
+    generalized  generalized forces, one column (n_q,) each; entries of first-order states are the rates of the states
+    powers       powers of the forces, W
+    stored       stored energies, J
+    contacts     {contact: ContactForce}
     """
 
     generalized: list[ca.SX]
@@ -30,20 +30,21 @@ class AppliedForces:
     contacts: Mapping[str, ContactForce]
 
     def plus(self, forces: ca.SX) -> ca.SX:
-        """Other forces (n_q,) with these added."""
+        """Sum (n_q,) of other generalized forces and these."""
         return _sum(self.generalized, forces)
 
     def power(self, other: ca.SX) -> ca.SX:
-        """Another power, W, with that of these forces added."""
+        """Sum, W, of another power and the power of these forces."""
         return _sum(self.powers, other)
 
 
 def applied_forces(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, rates: ca.SX
 ) -> AppliedForces:
-    """The applied forces beside those of actuators, loads, viscous damping, springs between points, and beams.
+    """The applied forces of a mechanism: joint springs, friction and stops, sphere contacts, custom forces.
 
-    positions, rates  of the declared joints
+    Efforts of actuators, loads, viscous damping, springs between points, and beams are not included.
+    positions, rates  positions and velocities (n_joints,) of the declared joints
     """
     generalized, powers, stored, state_rates = list[ca.SX](), list[ca.SX](), list[ca.SX](), dict[str, ca.SX]()
     for index, part in efforts_of(mechanism, symbols, positions, rates):

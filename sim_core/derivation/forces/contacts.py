@@ -1,4 +1,4 @@
-"""Contacts of spheres in the equations: normal force, friction, stored energy, power."""
+"""Sphere contacts in the equations of motion: normal force, friction, stored energy, power."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEAST = 1e-12  # m: below it, two centres have no direction between them
 
 @dataclass(frozen=True)
 class ContactForce:
-    """The force of one contact.
+    """The force of one sphere contact.
 
-    force        world force (3,) on the contact's body, N; the other body gets the opposite one at the same point
-    generalized  the same, by virtual power, (n_q,)
-    stored       J
-    power        rate at which the contact adds to the energy, stored energy included, W; never positive
+    force        world force (3,) on `body`, N; the opposite force acts on `other` at the same point
+    generalized  generalized forces (n_q,) of both, by virtual power
+    stored       stored energy, J
+    power        dissipated power, W: rate of the total energy, `stored` included; never positive
     """
 
     force: ca.SX
@@ -30,7 +30,7 @@ class ContactForce:
 
 
 def contact_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, ContactForce]:
-    """{contact: its force} of every contact of spheres. [HuntCrossley1975, eq. 11]"""
+    """{contact: ContactForce} of all sphere contacts. [HuntCrossley1975, eq. 11]"""
     return {contact.name: _force(contact, frames, symbols) for contact in mechanism.contacts}
 
 
@@ -64,6 +64,6 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
 
 
 def _velocity(frame: Frame, at: ca.SX, symbols: Symbols) -> ca.SX:
-    """World velocity of the body-fixed point that is at the world position `at` now."""
+    """World velocity (3,) of the body-fixed point at the world position `at`."""
     origin = ca.jtimes(frame.p, symbols.q, symbols.v)
     return origin + ca.cross(frame.w_W, at - frame.p)

@@ -1,4 +1,4 @@
-"""Custom forces in the equations: their laws evaluated with the mechanism's expressions."""
+"""Custom forces in the equations of motion: their laws, evaluated with the mechanism's symbolic expressions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sim_core.mechanism.description import Mechanism
 class LawForce:
     """Generalized force and power of one custom force, and rates of its first-order states.
 
-    generalized  (n_q,) by virtual power
-    power        W
-    rates        {first-order state: its rate}
+    generalized  generalized force (n_q,), by virtual power
+    power        power of the force, W
+    rates        {first-order state: rate}
     """
 
     generalized: ca.SX
@@ -61,7 +61,7 @@ def _exerted(force: CustomForce, mechanism: Mechanism, frames: Frames, symbols: 
 
 
 def _check_expressible(results: dict[str, ca.SX], where: str) -> None:
-    """Raise InvalidMechanism for an operation that kernels do not have."""
+    """Raise InvalidMechanism if a law's expression contains an operation that kernels do not support."""
     for name, value in results.items():
         try:
             program_of(ca.Function("law", ca.symvar(value), [ca.densify(value)]))

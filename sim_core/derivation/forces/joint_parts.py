@@ -1,4 +1,4 @@
-"""Springs, dry friction, stops and armatures of joints: efforts by joint, stored energy, power."""
+"""Springs, dry friction, stops and armatures of joints in the equations of motion: effort, stored energy, power."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sim_core.mechanism.description import Joint, JointFriction, JointRelation, 
 class Effort:
     """Effort of one part (spring, friction, stop) along a joint.
 
-    effort  N m or N
-    stored  energy that the part stores, J
-    power   rate at which the part adds to the energy, stored energy included, W; 0 for springs, at most 0 for friction
-    rates   {first-order state: its rate}
+    effort  effort along the joint, N m or N
+    stored  energy stored in the part, J
+    power   rate of the total energy, `stored` included, due to the part, W; 0 for springs, at most 0 for friction
+    rates   {first-order state: rate}
     """
 
     effort: ca.SX
@@ -29,9 +29,9 @@ class Effort:
 
 
 def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> Motion:
-    """The equations with the armatures I of the joints: M + I A' A with the joint's velocity A v.
+    """The equations with the joints' armatures: I A' A is added to M for an armature I and the joint velocity A v.
 
-    rates  velocities of the declared joints
+    rates  velocities (n_joints,) of the declared joints
     """
     M, f, changed = motion.M, motion.f, list[tuple[ca.SX, ca.SX, ca.SX]]()
     for joint, rate in zip(mechanism.moving_joints, ca.vertsplit(rates), strict=True):
@@ -51,9 +51,9 @@ def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates
 
 
 def efforts_of(mechanism: Mechanism, symbols: Symbols, positions: ca.SX, rates: ca.SX) -> list[tuple[int, Effort]]:
-    """(index of the joint, Effort) of every spring, dry friction and stop.
+    """(index of the joint, Effort) of every joint spring, dry friction and stop.
 
-    positions, rates  of the declared joints
+    positions, rates  positions and velocities (n_joints,) of the declared joints
     """
     found = list[tuple[int, Effort]]()
     for index, joint in enumerate(mechanism.moving_joints):
@@ -68,9 +68,9 @@ def efforts_of(mechanism: Mechanism, symbols: Symbols, positions: ca.SX, rates: 
 
 
 def check_measured(mechanism: Mechanism, wraps: list[int]) -> None:
-    """Raise InvalidMechanism for a spring, stop or relation on an angle that an arctangent measures and may pass +-pi.
+    """Raise InvalidMechanism for a spring, stop or relation of a joint whose wrapped angle may pass +-pi.
 
-    wraps  indices of the joints whose angle an arctangent measures
+    wraps  indices of the joints whose angle comes from an arctangent, so that it jumps by 2 pi at +-pi
     """
     related = {name for c in mechanism.constraints if isinstance(c, JointRelation) for name, _ in c.terms}
     for index in wraps:
@@ -82,7 +82,7 @@ def check_measured(mechanism: Mechanism, wraps: list[int]) -> None:
         if parts and not inside:
             raise InvalidMechanism(
                 f"mechanism {mechanism.name!r}: joint {joint.name!r} has {' and '.join(parts)}, and in absolute "
-                "coordinates its angle jumps by a turn at +-pi; use coordinates='joint', planar bodies, or stops at a "
+                "coordinates its angle jumps by 2 pi at +-pi; use coordinates='joint', planar bodies, or stops at a "
                 "lower and an upper limit between -pi and pi"
             )
 

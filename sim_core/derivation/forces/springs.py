@@ -13,7 +13,7 @@ def _gap(spring: Spring, frames: Frames) -> ca.SX:
 
 
 def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Stored energy F0 l + k (l - l0)^2 / 2, J; without F0 and l0, k l^2 / 2, which is smooth at l = 0."""
+    """Energy F0 l + k (l - l0)^2 / 2, J, stored in a spring of length l; k l^2 / 2, smooth at l = 0, if F0 = l0 = 0."""
     gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
     if spring.rest_length == 0.0 and spring.pretension == 0.0:
         return 0.5 * k * ca.dot(gap, gap)

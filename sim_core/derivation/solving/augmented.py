@@ -1,9 +1,11 @@
-"""Augmented solve: accelerations and multipliers as joint unknowns, by one LDL' of the KKT matrix.
+"""Augmented solve: accelerations x and multipliers y together, by one LDL' factorization of the KKT matrix.
 
     | M  J' | | x |   | r1 |
-    | J  -E | | y | = | r2 |        E: EPSILON times the rows' floors where rows may lose rank; its bias is refined away
+    | J  -E | | y | = | r2 |
 
-The rows come last in the elimination, so that no pivot is zero if M is definite.
+E is a diagonal regularization of constraint rows that may lose rank: EPSILON times the rows' floors (Regularization).
+Iterative refinement removes its effect on the result. The constraint rows are eliminated last, so that no pivot is zero
+if M is positive definite.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from sim_core.derivation.solving.elimination import (
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """Factor of the whole KKT matrix; the other attributes are as in ConstrainedFactor."""
+    """LDL' factor of the whole KKT matrix; attributes other than the factor are those of ConstrainedFactor."""
 
     whole: Factor
     penalty: list[dict[int, ca.SX]]
@@ -49,16 +51,16 @@ class AugmentedFactor:
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
         end = len(self.whole.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each reciprocal pivot in the range of `pivots`."""
+        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A factor of the same structure whose numbers come from a column that `parts` returned."""
+        """A factor of the same structure with the numbers of a column like `parts`."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
@@ -69,7 +71,7 @@ class AugmentedFactor:
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
+        """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
         n_rows = r2.numel()
         right = ca.densify(r1)
         for row, reach in enumerate(self.penalty):
@@ -100,7 +102,7 @@ def factorize_augmented(
 ) -> AugmentedFactor:
     """Factor of the whole KKT matrix of M x + J' y = r1, J x = r2, for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,): 1 for rows of J that are switched off (zero); the matrix stays regular, and their y is -r2
+    idle  (n_r,) flags, 1 for rows of J that are switched off (zero): the matrix stays regular, and y is -r2 there
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

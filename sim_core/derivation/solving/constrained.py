@@ -1,16 +1,18 @@
-"""Constrained solve by the Schur complement, as straight-line code.
+"""Constrained solve by the Schur complement S, as code without branches.
 
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-Where M alone is singular (Euler parameters), w J_n' J_n of the unit-norm rows J_n is added to it. This changes neither
-x nor y if w J_n' r2 is added to r1; w is of the size of the body's inertia, so that no digits are lost. Where rows may
-lose rank, every diagonal entry of S is increased by EPSILON of itself, per row, because rows of light bodies are much
-larger than those of heavy ones. Proximal refinement removes the bias of this on y.
+With Euler parameters M is singular, and w J_n' J_n is added to it for each unit-norm row J_n of J. If w J_n' r2 is also
+added to r1, neither x nor y changes. The weight w has the size of the body's inertia, so that no digits are lost.
 
-Where light bodies carry heavy ones, S is ill-conditioned. There a last refinement, on the residual J x - r2 with J
-itself, removes the rest of the bias and the rounding. Its length minimizes the error in the metric of S: a few
-eigenvalues of S are 1e-8 of its diagonal, and a refinement of length 1 would leave 1 to 5 % of the error in them.
+If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself; one absolute increment
+for all rows would not do, because rows of light bodies are much larger than those of heavy ones. Proximal refinement
+removes the bias of this regularization on y.
+
+If light bodies carry heavy ones, S is ill-conditioned. A last refinement, on the residual J x - r2, then removes the
+remaining bias and the rounding error. Its step length minimizes the error in the metric of S: a few eigenvalues of S
+are 1e-8 of its diagonal, and a step of length 1 would leave 1 to 5 % of the error in their directions.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ LONGEST = 2.0  # largest length of the last refinement; dependent rows have only
 
 @dataclass(frozen=True)
 class Regularization:
-    """Numbers that keep the constraint rows of a mechanism solvable.
+    """Numbers that keep M x + J' y = r1, J x = r2 solvable if M is singular or J loses rank.
 
     floors   (n_r,) typical diagonal of the Schur complement S = J M^-1 J', used where a row of J vanishes; empty if J
              keeps its rank
-    weights  {index of a row J_n for a unit norm, as of a quaternion: weight w}; w J_n' J_n is added to M
-    is_ill_conditioned  whether a last refinement, on the residual, is needed
+    weights  {index of a row J_n for the unit norm of Euler parameters: weight w}; w J_n' J_n is added to M
+    is_ill_conditioned  whether a last refinement, on the residual J x - r2, is needed
     """
 
     floors: list[ca.SX]
@@ -45,9 +47,10 @@ NOTHING = Regularization([], {})
 
 
 def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX]) -> list[dict[int, ca.SX]]:
-    """Add w J_n' J_n to M for each unit-norm row J_n of J, as of a quaternion; w is its weight.
+    """Add w J_n' J_n to M, in place, for each row J_n of J that keeps Euler parameters at unit norm.
 
-    Returns w J_n for each row, empty for all other rows.
+    weights  {index of such a row: w}
+    Returns w J_n of each row of J as {column: value}; empty for all other rows.
     """
     weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
     for row, weight in weights.items():
@@ -59,7 +62,7 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
 
 
 def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
-    """Residual J x - r2 of each row; for rows that are switched off (`idle`) -y - r2."""
+    """Residual J x - r2 of each constraint row; -y - r2 for rows that are switched off (`idle`)."""
     found = []
     for row, reach in enumerate(rows):
         total = -r2[row] - idle[row] * y[row]
@@ -72,8 +75,9 @@ def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX,
 def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) -> ca.SX:
     """Step length alpha, at most LONGEST, that minimizes the error of y + alpha dy in the metric of S.
 
-    left   (n_r,) residual of S y = b; dy solves (S + E) dy = left
-    added  (n_r,) diagonal of E
+    added  diagonal (n_r,) of the regularization E
+    left   residual (n_r,) of S y = b
+    dy     refinement (n_r,): solution of (S + E) dy = left
     """
     tiny = 1e-280  # keeps the quotient finite if the residual is zero
     gained = sum((r * z for r, z in zip(left, dy, strict=True)), ca.SX(tiny))
@@ -83,12 +87,12 @@ def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) ->
 
 @dataclass(frozen=True)
 class ConstrainedFactor:
-    """Factors of M and of the Schur complement S = J M^-1 J', and Y = L^-1 P J' by columns.
+    """Factors of M (P' L D L' P) and of the Schur complement S = J M^-1 J', and Y = L^-1 P J' by columns.
 
-    penalty  w J_n of the unit-norm rows
-    added    (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
-    is_ill_conditioned  whether a last refinement, on the residual, is made
-    rows, idle  J by rows, and (n_r,) 1 for switched-off rows; empty in a factor made from stored numbers
+    penalty             w J_n of the unit-norm rows J_n
+    added               (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
+    is_ill_conditioned  whether `solve` makes a last refinement, on the residual J x - r2
+    rows, idle          rows of J, and (n_r,) flags of switched-off rows; empty in a factor made from stored numbers
     """
 
     mass: Factor
@@ -107,16 +111,16 @@ class ConstrainedFactor:
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
         end = len(self.mass.parts()) + len(self.schur.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each reciprocal pivot in the range of `pivots`."""
+        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A factor of the same structure whose numbers come from a column that `parts` returned."""
+        """A factor of the same structure with the numbers of a column like `parts`."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])
@@ -133,7 +137,7 @@ class ConstrainedFactor:
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
+        """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
         n_rows = len(self.Y)
         right = sparse(r1)
         targets = ca.vertsplit(r2) if n_rows else []
@@ -175,7 +179,7 @@ class ConstrainedFactor:
         return self.schur.backward(self.schur.forward(b))
 
     def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
-        """Subtract Y y from z in place (Y = L^-1 P J')."""
+        """Subtract Y y from z in place, with Y = L^-1 P J'; z and y are sparse vectors {index: value}."""
         for row, reach in enumerate(self.Y):
             for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]
@@ -186,7 +190,7 @@ def factorize_constrained(
 ) -> ConstrainedFactor:
     """Factor of M x + J' y = r1, J x = r2 by the Schur complement, for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,): 1 for rows of J that are switched off (zero); S stays regular, and their y is -r2
+    idle  (n_r,) flags, 1 for rows of J that are switched off (zero): S stays regular, and y is -r2 there
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

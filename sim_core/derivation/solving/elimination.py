@@ -1,7 +1,7 @@
-"""Symbolic sparse LDL': produces straight-line code that touches structural nonzeros only.
+"""Symbolic sparse LDL' factorization: code without branches that computes structural nonzeros only.
 
-The constrained solve needs two factorizations, of M and of the Schur complement S = J M^-1 J' (+ regularization), both
-without pivoting, because M and S are positive definite.
+The constrained solve factorizes the mass matrix M and the regularized Schur complement S = J M^-1 J'. Neither needs
+pivoting, because both are positive definite.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def entries_of(A: ca.SX) -> Entries:
 
 
 def minimum_degree(pattern: set[tuple[int, int]], n: int, last_first: bool = False) -> list[int]:
-    """An elimination order with little fill-in: always the row with the fewest remaining neighbours.
+    """An elimination order (n,) with little fill-in: the next row is always the one with the fewest neighbours left.
 
-    last_first  take the last instead of the first of several; in a tree this puts children before parents
+    pattern     (row, column) of the structural nonzeros
+    last_first  whether ties are resolved in favour of the last row; in a tree this puts children before parents
     """
     neighbours = [
         {j for i, j in pattern if i == k and j != k} | {i for i, j in pattern if j == k and i != k} for k in range(n)
@@ -44,24 +45,27 @@ def minimum_degree(pattern: set[tuple[int, int]], n: int, last_first: bool = Fal
 
 @dataclass(frozen=True)
 class Factor:
-    """A = P' L D L' P with unit L: columns of L below the diagonal, and 1 / D, indexed in elimination order."""
+    """Factor A = P' L D L' P with a unit lower triangle L and an elimination order P.
+
+    Holds the columns of L below the diagonal and the reciprocals 1 / D, both in elimination order.
+    """
 
     order: list[int]
     columns: list[dict[int, ca.SX]]
     inverse_diagonal: list[ca.SX]
 
     def parts(self) -> list[ca.SX]:
-        """All numbers of the factor (L, then 1 / D), in a fixed order."""
+        """All numbers of the factor: the columns of L, then 1 / D."""
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """A factor of the same structure with other numbers, in the order of `parts`."""
+        """A factor of the same structure with other numbers, given in the order of `parts`."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])
 
     def forward(self, b: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """y with L y = P b; b and y sparse, y indexed in elimination order."""
+        """Solution {index: value} of L y = P b for a sparse b; y is indexed in elimination order."""
         position = {index: k for k, index in enumerate(self.order)}
         y = {position[index]: value for index, value in b.items()}
         for k in range(len(self.order)):
@@ -72,7 +76,7 @@ class Factor:
         return y
 
     def backward(self, y: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """x with L' P x = D^-1 y; y indexed in elimination order, x like A."""
+        """Solution {index: value} of L' P x = D^-1 y; y is indexed in elimination order, x like the rows of A."""
         x: dict[int, ca.SX] = {}
         for k in reversed(range(len(self.order))):
             terms = [value * x[row] for row, value in self.columns[k].items() if row in x]
@@ -86,7 +90,11 @@ class Factor:
 
 
 def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | None = None) -> Factor:
-    """LDL' of a symmetric matrix from its entries; it must be positive definite or `order` must avoid zero pivots."""
+    """LDL' factor of a symmetric matrix A (n, n), given by its entries.
+
+    A must be positive definite, or `order` must be an elimination order without zero pivots; by default the order is
+    that of `minimum_degree`.
+    """
     order = minimum_degree(set(A), n, last_first) if order is None else order
     position = {index: k for k, index in enumerate(order)}
     work = {(position[i], position[j]): value for (i, j), value in A.items() if position[i] >= position[j]}
@@ -107,7 +115,7 @@ def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | N
 
 
 def sparse(values: ca.SX) -> dict[int, ca.SX]:
-    """{row: value} of the nonzero entries of a column."""
+    """{row: value} of the entries of a column that are not structurally zero."""
     return {row: value for row, value in enumerate(ca.vertsplit(ca.densify(values))) if not value.is_zero()}
 
 

@@ -1,14 +1,14 @@
 """Coordinate partitioning in closed form, for one point that slides on a beam.
 
-The contact's row Phi = w - p = 0 determines one coordinate d of the bodies from all others. Its multiplier and its
-acceleration are eliminated; the bodies' other coordinates u and the beam's coordinates c remain:
+The contact's row Phi = w - p = 0 determines one coordinate d of the bodies from all others. The row's multiplier and
+the acceleration of d are eliminated. The bodies' other coordinates u and the beam's coordinates c remain:
 
     M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
     M21 u'' + M22 c'' = f2      M21 = N' b2'
 
-[Lipinski2023, eqs. 24-31] with two differences: lam is taken from the row of d, where J_bd can be inverted (the paper
-prints the rows of u); and J_b = J_R, because a force without friction acts perpendicular to the deflected beam (printed
-in eq. 23 as vertical, with which energy is not conserved).
+These are [Lipinski2023, eqs. 24-31] with two differences. The multiplier comes from the equation of d, where J_bd can
+be inverted; the paper prints the equations of u. And J_b = J_R, because a force without friction acts perpendicular to
+the deflected beam; eq. 23 has a vertical force, with which energy is not conserved.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class PartitionedFactor:
-    """Factor of the partitioned mass matrix: one banded or diagonal solve with the constant M_c, one small dense solve.
+    """Factor of the partitioned mass matrix: a banded or diagonal solve with the constant M_c, and a small dense solve.
 
-    mass   factor of M_c
-    N, y   (n_c,): the contact's row, and M_c^-1 N'
-    b1, b2, alpha  (n_u,), (n_u,), scalar: blocks b1 N, N' b2' and alpha N' N of the module's equations
-    small  factor of the Schur complement for u
+    mass           factor of the beam's mass matrix M_c
+    N, y           (n_c,): the beam's shape functions at the contact, and M_c^-1 N'
+    b1, b2, alpha  (n_u,), (n_u,), scalar: blocks b1 N, N' b2' and alpha N' N in the equations of this module
+    small          factor of the Schur complement for u
     """
 
     mass: Factor
@@ -58,7 +58,7 @@ class PartitionedFactor:
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A factor of the same structure whose numbers come from a column that `parts` returned."""
+        """A factor of the same structure with the numbers of a column like `parts`."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -66,14 +66,14 @@ class PartitionedFactor:
         return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
 
     def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
-        """Product of the partitioned mass matrix and a, without forming the dense block M22."""
+        """Product of the partitioned mass matrix and a (n_u + n_c,), without forming the dense block M22."""
         n_u = self.b1.numel()
         along = ca.dot(self.N, a[n_u:])
         below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
         return ca.vertcat(M11 @ a[:n_u] + self.b1 * along, below)
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x for a right-hand side r1 (n_u + n_c), and an empty y, because there are no constraint rows."""
+        """Solution x (n_u + n_c,) for the right-hand side r1, and an empty y, because there are no constraint rows."""
         n_u, n_c = self.b1.numel(), self.N.numel()
         g = _solve_mass(self.mass, r1[n_u:], n_c)
         t, s = ca.dot(self.N, g), ca.dot(self.N, self.y)
@@ -89,7 +89,7 @@ def _solve_mass(mass: Factor, b: ca.SX, n: int) -> ca.SX:
 
 
 def _triangles(A: ca.SX) -> ca.SX:
-    """L U = A without pivoting, in one matrix: L below the diagonal (with unit diagonal), U on and above it."""
+    """LU factors of A without pivoting, in one matrix: L (unit diagonal) below the diagonal, U on and above it."""
     n, work = A.shape[0], ca.densify(ca.SX(A))
     for k in range(n):
         for i in range(k + 1, n):
@@ -113,7 +113,7 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True)
 class Partition:
-    """The reduced equations M a = f, and `seen`, which rewrites expressions in the remaining coordinates."""
+    """The reduced equations M a = f, and `seen`, which rewrites an expression in terms of the remaining coordinates."""
 
     symbols: Symbols
     coordinate_names: tuple[str, ...]
@@ -140,8 +140,8 @@ def partition(
     Phi, J = rows.Phi, rows.J
     if not J[0, d].is_constant() or J[0, d].is_zero():
         raise InvalidMechanism(
-            f"mechanism {mechanism.name!r}: contact {contact.name!r} cannot be solved for {contact.dependent!r}; a "
-            "partitioned formulation needs a coordinate that moves the point across the beam and not along it"
+            f"mechanism {mechanism.name!r}: contact {contact.name!r} cannot be solved for its dependent coordinate "
+            f"{contact.dependent!r}; choose one that moves the point across the beam and not along it"
         )
     printed = mechanism.formulation == "partitioned_as_printed"
     J_b = ca.jacobian(-symbols.contacts[contact.name][0].across, symbols.q) if printed else J
@@ -175,7 +175,7 @@ def partition(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """M, f and the contact's row J in parts, with b = -gamma.
+    """Mass matrix M, forces f and the contact's Jacobian row J, split by coordinates, with b = -gamma.
 
     d  index of the dependent coordinate
     u  indices of the bodies' other coordinates
@@ -192,7 +192,7 @@ class _Blocks:
     c: list[int]
 
     def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
-        """M, f and a factor of the reduced equations. [Lipinski2023, eqs. 28-31, u and v exchanged]"""
+        """Mass matrix, forces and factor of the reduced equations. [Lipinski2023, eqs. 28-31 with u and v exchanged]"""
         M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
         J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])
         J_bu, J_bd = self.J_b[0, u], self.J_b[0, d]
@@ -212,8 +212,10 @@ class _Blocks:
         return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
 
     def multiplier(self, a: ca.SX) -> ca.SX:
-        """Multiplier lam of the constraint, from the equation of motion of the dependent coordinate d; `a` has the
-        accelerations of u, then c. [Lipinski2023, eqs. 26, 27]
+        """Multiplier lam of the contact, from the equation of motion of the dependent coordinate d.
+
+        a  accelerations of the coordinates u, then c
+        [Lipinski2023, eqs. 26, 27]
         """
         n_u = len(self.u)
         others = ca.vertcat(*[a[i] for i in range(a.numel())])

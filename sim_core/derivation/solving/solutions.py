@@ -1,4 +1,4 @@
-"""Solution of the equations, with the method that the mechanism's formulation selects."""
+"""Symbolic solution of the equations of motion, by the method that the mechanism's formulation selects."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank,
 
 
 class KktFactor(Protocol):
-    """Interface of a factored KKT matrix [M J'; J 0]."""
+    """Interface of a factor of the KKT matrix [M J'; J 0]."""
 
     def parts(self) -> ca.SX:
         """All numbers of the factor that `solve` needs, as one column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each reciprocal pivot in the range of `pivots`."""
+        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A factor of the same structure whose numbers come from a column that `parts` returned."""
+        """A factor of the same structure with the numbers of a column like `parts`."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
+        """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """M a + J' lam = f, J a = gamma in the coordinates that the formulation keeps, with the factor that solves it.
+    """The equations M a + J' lam = f, J a = gamma in the coordinates that the formulation keeps, and their factor.
 
     symbols     symbols of the kept coordinates
-    seen        function that rewrites any other expression in them
+    seen        function that rewrites an expression of all coordinates in terms of the kept ones
     least_norm  factor with the identity in place of M, for least-norm solutions
-    inertial    function (a, applied forces) that returns M a - f, before `seen`
-    multiplier  function of a constraint's name that returns its lam, without stabilization
-    relaxed     function of weights w_v, w_q: W = w_v D0 + w_q K0 of the linear part, and a factor with M + W; None
-                without beams
+    inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
+    multiplier  function of a constraint's name that returns its multipliers lam without stabilization
+    relaxed     function of weights w_v, w_q that returns W = w_v D0 + w_q K0, with damping D0 and stiffness K0 of the
+                beams, and a factor with M + W in place of M; None without beams
     """
 
     symbols: Symbols
@@ -76,10 +76,9 @@ class Solution:
 
 
 def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
-    """Symbolic accelerations and multipliers of a mechanism under the applied forces f, for all constraint modes at
-    once.
+    """Symbolic accelerations and multipliers of a mechanism under the applied forces f, valid in all constraint modes.
 
-    Parameters switch the rows of the constraints on and off.
+    Parameters, 1 or 0, switch the rows of the constraints on and off.
     """
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
@@ -91,7 +90,7 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
 def _constrained(
     mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows, closed: bool
 ) -> Solution:
-    """Solution of a "schur" or "augmented" formulation: all coordinates, with multipliers."""
+    """Solution in the "schur" or "augmented" formulation, which keep all coordinates and multipliers."""
     regularization, least = _regularizations(mechanism, motion, symbols, rows, closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
     factor = factorized(motion.M, rows.J, regularization, rows.idle)
@@ -118,10 +117,10 @@ def _constrained(
 def _regularizations(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
 ) -> tuple[Regularization, Regularization]:
-    """Regularization of the rows with M, and with the identity in its place.
+    """Regularizations (with M, with the identity in place of M) of the constraint rows.
 
-    Whether rows may lose rank is decided here, from loops and the numbers of the start; the floors come from several
-    states. Where they depend on tunables, they are expressions of these.
+    Rows may lose rank if the mechanism has loops. The floors come from several sampled states; where they depend on
+    tunables, they are expressions of these.
     """
     if not rows.names:
         return NOTHING, NOTHING
@@ -178,9 +177,10 @@ def _regularizations(
 def _are_ill_conditioned(
     mechanism: Mechanism, symbols: Symbols, states: list[tuple[ca.SX, ca.SX]], weights: dict[int, ca.SX]
 ) -> bool:
-    """Whether S is ill-conditioned in one of the states (M, J), for any of several values of each tunable.
+    """Whether the Schur complement S is ill-conditioned in a state, for any of several values of each tunable.
 
-    True too if the bounds of the tunables do not decide it.
+    Also true if the tunables' bounds do not give such values (`representative_values`).
+    states  (M, J) in each state
     """
     matrices = []
     for M, J in states:
@@ -200,11 +200,11 @@ def _are_ill_conditioned(
 
 
 def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> list[list[float]] | None:
-    """Values of the parameters p at which an expression shows what it can become, from the decades of tunables alone.
+    """Parameter vectors p that cover the range of an expression, from the bounds of the tunables (`Tunable.decades`).
 
-    The middle of all decades, and each end of the decades of a tunable that the expression contains with the others in
-    the middle; None if it contains a captured number, or a tunable whose bounds are not positive. The equations must
-    not depend on the values that the tunables have now.
+    The first vector has all tunables in the middle of their decades; two further ones per tunable in the expression
+    have this tunable at either end. None if the expression contains a captured number or a tunable whose bounds are
+    not positive. Current values of the tunables are not used, because the equations must not depend on them.
     """
     entering = [bool(index) for index in ca.which_depends(expression, p, 1, False)] if p.numel() else []
     n_tunables, n_set = len(mechanism.tunables), p.numel() - len(mechanism.switched)
@@ -223,12 +223,12 @@ def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> 
 
 
 def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
-    """Smallest scale of each row's regularization: its largest diagonal entry of S over the sampled states.
+    """Floor of each row's regularization: the row's largest diagonal entry of S over the sampled states.
 
     diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
-    Of the values for different tunables the smallest counts: the floor acts where a row of J vanishes, and must not add
-    to the rows of heavier bodies elsewhere. A row that is zero at all states gets the mean of the other rows.
-    Numbers keep three digits: the last ones of the sampled states differ between processors, and kernels must not.
+    Of the values for different tunables the smallest is used: the floor acts where a row of J vanishes, and must not
+    affect the rows of heavier bodies elsewhere. A row that is zero at all states gets the mean of the other rows.
+    Floors are rounded to three digits: further digits differ between processors, and kernels must not.
     """
     found = []
     for column in zip(*diagonals, strict=True):
@@ -245,7 +245,7 @@ def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> lis
 
 
 def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows) -> Solution:
-    """Solution of a "partitioned" formulation: the coordinates that the contact leaves independent, without rows."""
+    """Solution in a "partitioned" formulation: independent coordinates alone, without constraint rows."""
     made = partition(mechanism, motion.coordinate_names, symbols, motion.M, f, rows)
     n = len(made.coordinate_names)
 
@@ -270,7 +270,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
 
 
 def has_loops(mechanism: Mechanism) -> bool:
-    """Whether bodies and constraints form a closed loop; without one, the rows of valid joints cannot lose rank."""
+    """Whether bodies and constraints form a closed loop; without loops, the rows of valid joints cannot lose rank."""
     if mechanism.coordinates != "absolute":
         return True
     leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}

@@ -15,13 +15,13 @@ NORM = 1e-6  # permitted difference of the norm of fixed Euler parameters from 1
 
 
 def check_angles(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for ZXZ angles that start at their singularity and Euler parameters without unit norm."""
+    """Raise InvalidMechanism for a start at the singularity of ZXZ angles, or Euler parameters without unit norm."""
     for body, sine in nutations(mechanism, mechanism.initial_q):
         if sine < SINGULAR:
             theta = _theta(mechanism, body, mechanism.initial_q)
             raise InvalidMechanism(
                 f"{owner}: body {body.name!r} starts at theta = {theta:.6g} rad, where its ZXZ angles phi and psi are "
-                "rotations about the same axis; start elsewhere, or use orientation='euler_parameters'"
+                "rotations about the same axis; start at another theta, or use orientation='euler_parameters'"
             )
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
@@ -30,18 +30,18 @@ def check_angles(mechanism: Mechanism, owner: str) -> None:
 
 
 def angle_doubts(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
-    """One line for each body whose ZXZ angles are near their singularity at q."""
+    """Warnings, one line for each body whose ZXZ angles are near their singularity at the coordinates q (n_q,)."""
     return [
         f"body {body.name!r} of {mechanism.name!r} is at theta = {_theta(mechanism, body, q):.6g} rad, near the "
-        "singularity of its ZXZ angles, where the rates of phi and psi grow beyond bounds; "
-        "orientation='euler_parameters' has none"
+        "singularity of its ZXZ angles, where the rates of phi and psi grow without bound; "
+        "orientation='euler_parameters' has no singularity"
         for body, sine in nutations(mechanism, q)
         if sine < NEAR
     ]
 
 
 def nutations(mechanism: Mechanism, q: Sequence[float]) -> Iterator[tuple[Body, float]]:
-    """(body, |sin theta|) for each body whose ZXZ angles phi and psi both vary."""
+    """Yield (body, |sin theta|) at q for each body whose ZXZ angles phi and psi both vary; theta = 0 is singular."""
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
             if body.orientation == "zxz" and {"phi", "psi"} <= {*body.free_coordinates}:
@@ -53,7 +53,7 @@ def _theta(mechanism: Mechanism, body: Body, q: Sequence[float]) -> float:
 
 
 def _value(mechanism: Mechanism, body: Body, name: str, q: Sequence[float]) -> float:
-    """Value of a body's coordinate at q, whether it is free or fixed."""
+    """Value of a body's coordinate: the entry of q if the coordinate varies, otherwise that of the placement."""
     if name in body.free_coordinates:
         return float(q[coordinate_names(mechanism).index(f"{body.name}.{name}")])
     if body.placement:

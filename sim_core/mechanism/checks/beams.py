@@ -12,7 +12,7 @@ NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "
 
 
 def check_beams(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first error in a beam, a contact or an output of either."""
+    """Raise InvalidMechanism, in one line, for the first error in a beam, a beam contact, or an output of these."""
     beams = {beam.name: beam for beam in mechanism.beams}
     for beam in mechanism.beams:
         _check_beam(beam, f"{owner}: beam {beam.name!r}")
@@ -48,19 +48,23 @@ def _check_beam(beam: Beam, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)!r}; it must be a whole number")
     most = 2 * beam.elements - (2 if beam.supports == "clamped" else 0)
     if not most > 0 or beam.modes > most:
-        raise InvalidMechanism(f"{where}: {beam.elements} elements have {most} modes; {beam.modes} were asked for")
+        raise InvalidMechanism(
+            f"{where}: modes is {beam.modes}; a beam of {beam.elements} elements has {max(most, 0)} modes"
+        )
     if isinstance(beam.tension, Tunable) and not (beam.supports == "simple" and 0 < beam.modes < beam.elements):
         raise InvalidMechanism(
-            f"{where}: a tension that can be tuned takes supports 'simple' and 1 to {beam.elements - 1} modes; it has "
-            f"supports {beam.supports!r} and {beam.modes} modes"
+            f"{where}: a Tunable tension needs supports='simple' and 1 to {beam.elements - 1} modes; the beam has "
+            f"supports={beam.supports!r} and {beam.modes} modes"
         )
     if isinstance(beam.damping_ratio, Tunable) and not beam.modes:
-        raise InvalidMechanism(f"{where}: a damping ratio that can be tuned takes modes; it has none")
+        raise InvalidMechanism(f"{where}: a Tunable damping_ratio needs modes, and modes is 0; set modes above 0")
     for name in ("axis", "direction"):
         if abs(sum(c * c for c in getattr(beam, name)) - 1.0) > 1e-12:
             raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1 (a unit vector)")
     if abs(sum(a * b for a, b in zip(beam.axis, beam.direction, strict=True))) > 1e-12:
-        raise InvalidMechanism(f"{where}: axis and direction must be at right angles; they are not")
+        raise InvalidMechanism(
+            f"{where}: axis {beam.axis} and direction {beam.direction} are not at right angles; they must be"
+        )
 
 
 def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks of contacts of spheres."""
+"""Checks of a description's sphere contacts; each error is one line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from sim_core.mechanism.description import Mechanism
 
 
 def check_contacts(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first impossible contact."""
+    """Raise InvalidMechanism, in one line, for the first sphere contact with an invalid body, number or normal."""
     for contact in mechanism.contacts:
         where = f"{owner}: contact {contact.name!r}"
         if contact.body == contact.other:
-            raise InvalidMechanism(f"{where}: it is between {contact.body!r} and itself")
+            raise InvalidMechanism(
+                f"{where}: body and other are both {contact.body!r}; they must be two different bodies"
+            )
         require_least(contact, ("radius", "dissipation", "friction"), 0.0, "", where)
         require_above(contact, ("stiffness", "slip_velocity", "other_radius"), where)
         if contact.exponent not in EXPONENTS:
@@ -20,4 +22,6 @@ def check_contacts(mechanism: Mechanism, owner: str) -> None:
         bodies = [body for body in mechanism.bodies if body.name in (contact.body, contact.other)]
         planar = mechanism.coordinates == "absolute" and all(body.orientation == "planar" for body in bodies)
         if planar and contact.other_radius is None and abs(contact.normal[2]) > 1e-9:
-            raise InvalidMechanism(f"{where}: normal is {contact.normal}; its bodies are planar and move in x, y alone")
+            raise InvalidMechanism(
+                f"{where}: normal is {contact.normal}; its bodies are planar, so that it must lie in the x, y plane"
+            )

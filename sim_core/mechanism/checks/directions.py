@@ -1,4 +1,4 @@
-"""Checks that axes have length 1, rotation matrices are rotations, and quaternions have norm 1."""
+"""Checks that axes have length 1, rotation matrices are orthonormal with determinant 1, and quaternions have norm 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDED = 1e-6  # on a rotation's row products and on a quaternion's norm: files
 
 
 def check_directions(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first direction without length 1 or invalid rotation."""
+    """Raise InvalidMechanism, in one line, for the first axis that is no unit vector or rotation that is invalid."""
     for where, item in _items(mechanism, owner):
         for name in AXES:
             if isinstance(value := getattr(item, name, None), tuple):
@@ -25,7 +25,7 @@ def check_directions(mechanism: Mechanism, owner: str) -> None:
         for name in AXIS_LISTS:
             if isinstance(value := getattr(item, name, None), tuple):
                 if not value:
-                    raise InvalidMechanism(f"{where}: {name} is empty; it needs a direction at least")
+                    raise InvalidMechanism(f"{where}: {name} is empty; it needs at least one direction")
                 for axis in value:
                     _check_unit(axis, name, where)
         if isinstance(item, SpinRelation):
@@ -38,7 +38,7 @@ def check_directions(mechanism: Mechanism, owner: str) -> None:
 
 
 def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
-    """(label, item) of every item of the description that may hold a direction."""
+    """(label, item) of every item that may hold an axis: bodies, joints and so on, with their shapes and conditions."""
     found = []
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)
@@ -70,11 +70,11 @@ def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
     if off > ROUNDED:
         raise InvalidMechanism(
-            f"{where}: rotation is {tuple(R)}, which is no rotation; its rows must have length 1 and be at right angles"
+            f"{where}: rotation is {tuple(R)}, not a rotation matrix; its rows must be perpendicular unit vectors"
         )
     if determinant < 0.0:
         raise InvalidMechanism(
-            f"{where}: rotation is {tuple(R)}, a reflection of determinant {determinant:.3g}; a rotation has 1"
+            f"{where}: rotation is {tuple(R)}, a reflection; its determinant is {determinant:.3g} and must be 1"
         )
 
 

@@ -12,9 +12,9 @@ from sim_core.mechanism.quantities import Tunable, value_of
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
     """Warnings about a valid but implausible description, one line each.
 
-    They concern impossible inertias, damping or load of planar joints (which act on the angle alone), starts beyond
-    joint limits, and constraints that restrain nothing.
-    idle  names of the constraints whose rows no coordinate moves
+    The warnings concern impossible inertias, damping or load of planar joints (which act on the angle alone), starts
+    beyond joint limits, and constraints without effect.
+    idle  names of the constraints whose Jacobian rows are zero
     """
     owner = f"mechanism {mechanism.name!r}"
     found = inertia_doubts(mechanism)
@@ -23,11 +23,11 @@ def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
             acting = [name for name in ("damping", "load") if _acts(getattr(joint, name))]
             found += [
                 f"{owner}: joint {joint.name!r} is planar, and its {name} of {value_of(getattr(joint, name)):g} N m"
-                f"{' s' if name == 'damping' else ''} acts on its angle alone, not on its two slides"
+                f"{' s' if name == 'damping' else ''} acts on its angle alone, not on its two translations"
                 for name in acting
             ]
     found += _beyond_limits(mechanism, owner)
-    found += [f"{owner}: constraint {name!r} restrains nothing: no coordinate moves any of its rows" for name in idle]
+    found += [f"{owner}: constraint {name!r} restrains nothing: no coordinate changes its value" for name in idle]
     return found
 
 
@@ -49,6 +49,6 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
             stops = joint.stops is not None
             found.append(
                 f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its limits {lower:g} to "
-                f"{upper:g}, {'whose stop pushes it back' if stops else 'which are no stops'}"
+                f"{upper:g}, {'whose stop pushes it back' if stops else 'and has no stops that would push it back'}"
             )
     return found

@@ -13,7 +13,10 @@ SHORT = 1e-3  # share of the largest principal moment by which the sum of the ot
 
 
 def check_inertia(body: Body, where: str) -> None:
-    """Raise InvalidMechanism for a negative principal moment."""
+    """Raise InvalidMechanism if a moment of inertia or a principal moment of the body is negative.
+
+    where  beginning of the error message: mechanism and body
+    """
     if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
         raise InvalidMechanism(
             f"{where}: a moment of inertia is negative: {tuple(map(value_of, body.inertia[:3]))} kg m2"
@@ -21,8 +24,8 @@ def check_inertia(body: Body, where: str) -> None:
     moments = principal_moments(body)
     if moments[0] < -ROUNDING * moments[2]:
         raise InvalidMechanism(
-            f"{where}: inertia has principal moments {_listed(moments)} kg m2; none may be negative: its products of "
-            "inertia are too large"
+            f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative, so its "
+            "products of inertia Ixy, Ixz, Iyz are too large"
         )
 
 
@@ -37,9 +40,10 @@ def principal_moments(body: Body) -> tuple[float, float, float]:
 
 
 def inertia_doubts(mechanism: Mechanism) -> list[str]:
-    """One line for each body whose largest principal moment exceeds the sum of the others, which is impossible.
+    """Warnings, one line for each body whose largest principal moment exceeds the sum of the other two.
 
-    A body that turns about one axis only may give the moment about that axis alone.
+    No real body has such an inertia. A body that rotates about one axis only, and has a moment about this axis alone,
+    draws no warning.
     """
     found = []
     for body in mechanism.bodies:

@@ -1,4 +1,4 @@
-"""Checks of relations between joints and of prescribed motions."""
+"""Checks of the constraints JointRelation and PrescribedMotion of a description; each error is one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sim_core.mechanism.description import JointRelation, Mechanism, PrescribedM
 
 
 def check_joint_constraints(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first impossible relation or prescribed motion."""
+    """Raise InvalidMechanism, in one line, for the first invalid JointRelation or PrescribedMotion."""
     for constraint in mechanism.constraints:
         where = f"{owner}: constraint {constraint.name!r}"
         if isinstance(constraint, JointRelation):
@@ -20,23 +20,23 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
     moving = [joint.name for joint in mechanism.moving_joints]
     names = [name for name, _ in relation.terms]
     if len({*names}) < 2:
-        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs two at least")
+        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs at least two")
     for name, factor in relation.terms:
         if name not in moving:
             raise UnknownName(where, "moving joint", name, moving)
         if names.count(name) > 1:
-            raise InvalidMechanism(f"{where}: joint {name!r} is in two of its terms")
+            raise InvalidMechanism(f"{where}: joint {name!r} is in two of its terms; add up their factors")
         if factor == 0.0:
-            raise InvalidMechanism(f"{where}: the factor of joint {name!r} is 0; leave the joint out")
+            raise InvalidMechanism(f"{where}: the factor of joint {name!r} is 0; remove this term")
 
 
 def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) -> None:
     if bool(motion.joint) == bool(motion.body):
         named = f"joint {motion.joint!r} and body {motion.body!r}" if motion.joint else "neither a joint nor a body"
-        raise InvalidMechanism(f"{where}: it names {named}; give exactly one, the joint or the body that it moves")
+        raise InvalidMechanism(f"{where}: it names {named}; give exactly one, the joint or the body to be moved")
     if (motion.motion is None) == (not motion.input):
         has = "both a motion and an input" if motion.input else "neither a motion nor an input"
-        raise InvalidMechanism(f"{where}: it has {has}; give one of the two")
+        raise InvalidMechanism(f"{where}: it has {has}; give exactly one of the two")
     inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
     if motion.input and motion.input not in inputs:
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)

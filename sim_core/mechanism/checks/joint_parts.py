@@ -1,4 +1,4 @@
-"""Checks of armatures, springs, dry friction and stops of joints."""
+"""Checks of the armature, spring, dry friction and stops of each joint; each error is one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_joint_parts(mechanism: Mechanism, owner: str) -> None:
         parts = [name for name in ("spring", "friction", "stops") if getattr(joint, name) is not None]
         parts += ["armature"] if joint.armature != 0.0 else []
         if joint.kind == "fixed" and parts:
-            raise InvalidMechanism(f"{where} is fixed; it takes no {' and no '.join(parts)}")
+            raise InvalidMechanism(f"{where} is fixed, so that it can have no {' and no '.join(parts)}")
         if joint.spring is not None:
             require_least(joint.spring, ("stiffness", "cubic"), 0.0, "", f"{where}: spring")
         if joint.friction is not None:
@@ -49,7 +49,7 @@ def _check_friction(friction: JointFriction, where: str) -> None:
 
 def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
     if joint.lower is None and joint.upper is None:
-        raise InvalidMechanism(f"{where}: it has stops but neither a lower nor an upper limit; give one at least")
+        raise InvalidMechanism(f"{where}: it has stops but neither a lower nor an upper limit; give at least one")
     require_above(stops, ("stiffness",), f"{where}: stops")
     require_least(stops, ("dissipation",), 0.0, "", f"{where}: stops")
     if stops.exponent not in EXPONENTS:
@@ -57,7 +57,11 @@ def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
 
 
 def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, where: str) -> None:
-    """Raise InvalidMechanism for the first of these numbers of an item that is negative."""
+    """Raise InvalidMechanism for the first of the item's fields `names` whose value is negative.
+
+    least  lowest permitted value, 0
+    where  beginning of the error message: mechanism and item
+    """
     for name in names:
         if (value := value_of(getattr(item, name))) < least:
             called = _called(getattr(item, name))
@@ -67,7 +71,7 @@ def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, wh
 
 
 def require_above(item: Any, names: tuple[str, ...], where: str) -> None:
-    """Raise InvalidMechanism for the first of these numbers of an item that is given and not above 0."""
+    """Raise InvalidMechanism for the first of the item's fields `names` whose value is 0 or negative; None passes."""
     for name in names:
         if getattr(item, name) is not None and not value_of(getattr(item, name)) > 0.0:
             called = _called(getattr(item, name))

@@ -13,7 +13,11 @@ SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diago
 
 
 def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: Any) -> str:
-    """A line naming the coordinates along which M (n_q, n_q) is singular at q; "" if M is regular."""
+    """Error message naming the coordinates along which the mass matrix M (n_q, n_q) is singular; "" if M is regular.
+
+    names  names of the coordinates
+    q      coordinates (n_q,) at which M was evaluated
+    """
     M = M.copy()
     for body in mechanism.bodies:
         if mechanism.coordinates == "absolute" and body.orientation == "euler_parameters":
@@ -22,7 +26,10 @@ def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: 
             M[np.ix_(own, own)] += 4.0 * np.outer(e, e) * max(np.abs(M[np.ix_(own, own)]).max(initial=0.0), 1e-300)
     scale = np.sqrt(np.maximum(np.diag(M), 0.0))
     if not np.all(np.isfinite(M)):
-        return f"mechanism {mechanism.name!r}: its mass matrix is not finite at the start"
+        return (
+            f"mechanism {mechanism.name!r}: its mass matrix has entries that are not finite at the start; check its "
+            "masses, inertias and initial_q"
+        )
     empty = [name for name, size in zip(names, scale, strict=True) if size == 0.0]
     if not empty:
         values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
@@ -34,5 +41,6 @@ def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: 
     return (
         f"mechanism {mechanism.name!r}: its mass matrix is singular at the start: coordinate{'s' * several} "
         f"{', '.join(map(repr, empty))} {'move' if several else 'moves'} no mass and no inertia"
-        f"{' on their own' if several else ''}; a body there needs some, about the axis it turns about"
+        f"{' independently' if several else ''}; a body moved by {'them' if several else 'it'} needs mass, or inertia "
+        "about the axis of its rotation"
     )

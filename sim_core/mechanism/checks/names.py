@@ -1,4 +1,4 @@
-"""Checks that the names in a description are unique and usable."""
+"""Checks that the names in a description are unique and usable, and the names of its coordinates."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a name that is used twice, or that kernels cannot use."""
+    """Raise InvalidMechanism, in one line, for a name used twice, reserved, or invalid as part of a kernel's name."""
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
         if double := _first_double(names):
             raise InvalidMechanism(f"{owner}: two {kind} entries are named {double!r}; names must be unique")
         if GROUND in names:
-            raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
+            raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}, the name of the ground; rename it")
     contacts = [f"_{one.name}" for one in mechanism.constraints if isinstance(one, BeamContact)]
     for name in (*[one.name for one in mechanism.constraint_modes], *contacts):
         if not IN_KERNELS.fullmatch(name):
             raise InvalidMechanism(
-                f"{owner}: {name.removeprefix('_')!r} names kernels, as constraint modes and beam contacts do; it "
-                "must be ASCII letters, digits, - and _, not a digit first"
+                f"{owner}: {name.removeprefix('_')!r} is the name of a constraint mode or beam contact, which becomes "
+                "part of a kernel's name; it must consist of ASCII letters, digits, - and _, and not begin with a digit"
             )
     outputs = [name for output in mechanism.outputs for name in names_of(output)]
     _refuse_double(outputs, f"{owner}: two outputs are named", "rename one of their outputs")
@@ -48,12 +48,12 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
     if mechanism.coordinates == "absolute":
         norms = [f"{body.name}.norm" for body in mechanism.bodies if body.orientation == "euler_parameters"]
         rows = [*[joint.name for joint in mechanism.joints], *norms, *[each.name for each in mechanism.constraints]]
-        _refuse_double(rows, f"{owner}: two of its joints and constraints are named", "their rows carry these names")
+        _refuse_double(rows, f"{owner}: two of its joints and constraints are named", "rename one")
     _refuse_double(mechanism.parameter_names, f"{owner}: two parameters are named", "rename a tunable or constraint")
 
 
 def coordinate_names(mechanism: Mechanism) -> list[str]:
-    """Names of the coordinates that the mechanism will have, eliminated ones included."""
+    """Names of the coordinates that the derivation gives the mechanism, in order, including eliminated ones."""
     if mechanism.coordinates == "absolute":
         names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
     elif mechanism.coordinates == "absolute_angle":

@@ -19,19 +19,19 @@ def check_orientations(mechanism: Mechanism, owner: str) -> None:
         if joint.kind not in ORIENTED:
             if joint.quaternion != IDENTITY_QUATERNION:
                 raise InvalidMechanism(
-                    f"{where} is {joint.kind}, so that it takes no quaternion; its orientation at position 0 is "
+                    f"{where} is {joint.kind}, so that it takes no quaternion; give its orientation at position 0 as "
                     "`rotation`"
                 )
             continue
         if mechanism.coordinates != "joint":
-            instead = "three Coincidence rows" if joint.kind == "spherical" else "no joint"
+            instead = "a Coincidence" if joint.kind == "spherical" else "no joint"
             raise InvalidMechanism(
-                f"{where} is {joint.kind}, which takes coordinates='joint', not {mechanism.coordinates!r}; in absolute "
-                f"coordinates a body with orientation='euler_parameters' and {instead} moves the same way"
+                f"{where} is {joint.kind}, which needs coordinates='joint', not {mechanism.coordinates!r}; in absolute "
+                f"coordinates use a body with orientation='euler_parameters' and {instead} instead"
             )
         if "partitioned" in mechanism.formulation:
             raise InvalidMechanism(
-                f"{where} is {joint.kind}, which takes formulation 'schur' or 'augmented', not "
+                f"{where} is {joint.kind}, which needs the formulation 'schur' or 'augmented', not "
                 f"{mechanism.formulation!r}"
             )
         if not abs(math.hypot(*joint.quaternion) - 1.0) <= ROUNDED:
@@ -47,6 +47,6 @@ def _check_parts(joint: Joint, where: str) -> None:
     given = [name for name in names if getattr(joint, name) != getattr(absent, name)]
     if given:
         raise InvalidMechanism(
-            f"{where} is {joint.kind}; it takes no {' and no '.join(given)}: these are parts of joints with one "
-            "coordinate, or a CustomForce"
+            f"{where} is {joint.kind}; it takes no {' and no '.join(given)}, which joints with one coordinate have; "
+            "use a CustomForce instead"
         )

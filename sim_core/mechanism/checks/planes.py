@@ -13,9 +13,9 @@ ROUNDING = 1e-9
 
 
 def check_planes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for an axis, rotation, gravity or beam that planar bodies cannot follow.
+    """Raise InvalidMechanism, in one line, for an axis, rotation, gravity or beam out of the plane of planar bodies.
 
-    Points and constraints off the plane are not checked here: assembly checks the values of their rows.
+    Points off the plane are not checked here: assembly checks that their constraints are satisfied at the start.
     """
     if mechanism.coordinates != "absolute":
         return
@@ -31,16 +31,16 @@ def check_planes(mechanism: Mechanism, owner: str) -> None:
             for body, axis, _ in constraint.terms:
                 if body in planar and not _is_normal(axis):
                     raise InvalidMechanism(
-                        f"{where}: its axis on body {body!r} is {axis}; that body is planar and turns about (0, 0, 1) "
-                        "alone"
+                        f"{where}: its axis on body {body!r} is {axis}; the body is planar, so that the axis must be "
+                        "(0, 0, 1) or (0, 0, -1)"
                     )
         elif isinstance(constraint, BeamContact) and constraint.body in planar and constraint.beam in beams:
             beam = beams[constraint.beam]
             for name in ("axis", "direction"):
                 if not _is_within(vector := getattr(beam, name)):
                     raise InvalidMechanism(
-                        f"{where}: the {name} of beam {beam.name!r} is {vector}; body {constraint.body!r} is planar "
-                        "and moves in the x, y plane alone"
+                        f"{where}: the {name} of beam {beam.name!r} is {vector}; body {constraint.body!r} is planar, "
+                        "so that it must lie in the x, y plane"
                     )
 
 
@@ -53,16 +53,18 @@ def _check_joint(joint: Joint, where: str, bodies: str) -> None:
     if joint.kind == "prismatic":
         if not _is_within(joint.axis):
             raise InvalidMechanism(
-                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z, unless the "
-                "bodies' orientation is 'zxz' or 'euler_parameters'"
+                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z; for other "
+                "axes give the bodies the orientation 'zxz' or 'euler_parameters'"
             )
     elif joint.kind != "fixed" and not _is_normal(joint.axis):
         raise InvalidMechanism(
-            f"{where}: axis is {joint.axis}; {bodies}, so that it must be (0, 0, 1) or (0, 0, -1), or the bodies "
-            "'zxz' or 'euler_parameters'"
+            f"{where}: axis is {joint.axis}; {bodies}, so that it must be (0, 0, 1) or (0, 0, -1); for other "
+            "axes give the bodies the orientation 'zxz' or 'euler_parameters'"
         )
     if abs(joint.rotation[2][2] - 1.0) > ROUNDING:
-        raise InvalidMechanism(f"{where}: rotation is {joint.rotation}; {bodies}, so that it must be about z")
+        raise InvalidMechanism(
+            f"{where}: rotation is {joint.rotation}; {bodies}, so that it must be a rotation about z"
+        )
 
 
 def _check_gravity(mechanism: Mechanism, planar: set[str], owner: str) -> None:
@@ -72,7 +74,7 @@ def _check_gravity(mechanism: Mechanism, planar: set[str], owner: str) -> None:
     inside = f"({g[0]:g}, {g[1]:g}, 0)" if g[0] or g[1] else "(0, -9.81, 0)"
     raise InvalidMechanism(
         f"{owner}: gravity is {g}; its bodies are planar and move in the x, y plane alone, so that {g[2]:g} m/s2 along "
-        f"z moves none: write gravity={inside}, or (0, 0, 0) for none"
+        f"z has no effect: write gravity={inside}, or (0, 0, 0) for no gravity"
     )
 
 

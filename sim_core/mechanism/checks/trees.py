@@ -1,4 +1,4 @@
-"""Checks of the joints of a mechanism in joint coordinates or absolute angles: a tree, and one common axis."""
+"""Checks of the joints: a tree in joint coordinates; in absolute angles also revolute about one common axis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
     for joint in mechanism.joints:
         if joint.child in known:
             raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"
+                f"{owner}: joint {joint.name!r} closes a loop: body {joint.child!r} already has a joint before it; "
+                "close the loop with a constraint"
             )
         if joint.parent not in known:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} has the parent {joint.parent!r}, listed after it")
+            raise InvalidMechanism(
+                f"{owner}: joint {joint.name!r} is listed before the joint that moves its parent {joint.parent!r}; "
+                "list it afterwards"
+            )
         known.add(joint.child)
     missing = [body.name for body in mechanism.bodies if body.name not in known]
     if missing:
-        raise InvalidMechanism(f"{owner}: no joint moves {missing}")
+        raise InvalidMechanism(f"{owner}: no joint has {missing} as its child; every body needs a joint, be it fixed")
 
 
 def check_one_axis(mechanism: Mechanism, owner: str) -> None:
@@ -27,9 +31,9 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
 
     Every moving joint must be revolute, about the axis of the first one, and every rotation must keep this axis.
     """
-    head = f"{owner}: coordinates='absolute_angle' take revolute joints about one axis;"
+    head = f"{owner}: coordinates='absolute_angle' needs revolute joints about one axis, and no beams;"
     if mechanism.beams:
-        raise InvalidMechanism(f"{head} it has beams")
+        raise InvalidMechanism(f"{head} the mechanism has {len(mechanism.beams)} beams")
     axis = mechanism.moving_joints[0].axis
     for joint in mechanism.joints:
         if joint.kind not in ("revolute", "fixed"):
@@ -38,4 +42,4 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
             raise InvalidMechanism(f"{head} joint {joint.name!r} has the axis {joint.axis}, the first one has {axis}")
         turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
         if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
-            raise InvalidMechanism(f"{head} the rotation of joint {joint.name!r} turns that axis")
+            raise InvalidMechanism(f"{head} the rotation of joint {joint.name!r} changes the axis {axis}")

@@ -25,7 +25,11 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 
 def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
-    """Raise InvalidMechanism, in one line, for the first field of a dataclass whose value is not of its type."""
+    """Raise InvalidMechanism, in one line, for the first field of a dataclass whose value has the wrong type.
+
+    where  beginning of the error message: mechanism and item
+    skip   names of fields that are not checked
+    """
     for name, hint in hints_of(item.__class__).items():
         if name not in skip:
             _check(getattr(item, name), hint, name, where)
@@ -74,7 +78,7 @@ def _check_number(value: Any, kinds: Sequence[Any], name: str, where: str) -> No
             _check_bounds(value, f"{where}: {name}")
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        fixed = " that stays as it is" if isinstance(value, Tunable | CapturedParameter) else ""
+        fixed = " and cannot be tunable or captured" if isinstance(value, Tunable | CapturedParameter) else ""
         raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a number{fixed}")
     if isinstance(value, int) and abs(value) > LARGEST:
         raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")
@@ -110,7 +114,7 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
         what = "numbers" if all(kind is float or float in get_args(kind) for kind in kinds) else "entries"
         raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it takes {takes}")
     if kinds[0] is str and all(isinstance(entry, str) for entry in value) and len({*value}) < len(value):
-        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; each name at most once")
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it may hold each name only once")
     for index, entry in enumerate(value):
         kind = kinds[0] if repeated else kinds[index]
         plain = kind is float or float in get_args(kind) or kind == Vector3
@@ -119,13 +123,13 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
 
 def _check_table(value: Any, name: str, where: str) -> None:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a dict of numbers by name")
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a dict {{name: number}}")
     for key, number in value.items():
         _check_number(number, (float,), key, f"{where}: {name}")
 
 
 def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
-    """Check a dataclass item of a description, and its fields."""
+    """Raise InvalidMechanism unless an item is of one of the classes `kinds` and its fields have valid values."""
     if type(value) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
         must = f"a {known}" if len(kinds) == 1 else f"one of {known}"
