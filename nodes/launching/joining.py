@@ -63,6 +63,8 @@ def run_node(
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
+    if not class_name:
+        raise PlanError(f"{path} is a program: start it by itself, '{path} --domain {domain}'")
     cls = load_class(f"{path}:{class_name}")
     name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     node_plan = NodePlan(name=name, run=f"{path}:{class_name}", params=dict(params or {}))

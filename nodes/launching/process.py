@@ -15,13 +15,14 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import zmq
 
 from nodes.hosting.session import finish
 from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import Plan, read_plan
+from nodes.plan.launch_plan import NodePlan, Plan, read_plan
+from nodes.plan.programs import ProgramNode, arguments
 from nodes.transport.domain import DomainError
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError
@@ -103,7 +104,20 @@ def run_node(plan: Plan, name: str, begin: str = "") -> None:
     from nodes.plan.loading import load_class
 
     node_plan = plan.node(name)
-    Runner(plan, node_plan, load_class(node_plan.run, plan.folder)()).run()
+    cls = load_class(node_plan.run, plan.folder)
+    if issubclass(cls, ProgramNode):
+        become(cls, plan, node_plan)
+    Runner(plan, node_plan, cls()).run()
+
+
+def become(cls: type[ProgramNode], plan: Plan, node_plan: NodePlan) -> NoReturn:
+    """Replace this process by the program of a node, which keeps its core, its priority and its parent."""
+    from nodes.hosting.timing.scheduling import arrange
+    from nodes.transport.domain import domain_folder
+
+    for line in arrange(node_plan.cpu, node_plan.realtime_priority):
+        print(f"WARNING {node_plan.name}: {line}", file=sys.stderr, flush=True)
+    os.execv(cls.file, arguments(cls, plan, node_plan, domain_folder(plan.domain)))
 
 
 def _run_simulation(plan: Plan, begin: str) -> None:

@@ -27,8 +27,9 @@ class FileWatch:
         self._ask, self._say = ask, say
         self._files: dict[Path, list[str]] = {}
         for node in plan.nodes_on(plan.sim.host):
-            path, _ = locate(node.run, plan.folder)
-            self._files.setdefault(path, []).append(node.name)
+            path, name = locate(node.run, plan.folder)
+            if name:  # a program does not load a file anew
+                self._files.setdefault(path, []).append(node.name)
         self._seen = {path: _version(path) for path in self._files}
 
     def look(self) -> None:

@@ -18,7 +18,7 @@ from nodes.plan.files.source import Source
 from nodes.plan.handlers import uncalled
 from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
-from nodes.plan.loading import is_file, load_class, locate, shortened
+from nodes.plan.loading import is_file, load_class, locate, reference, shortened
 from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
@@ -352,9 +352,9 @@ def _check_times(node: NodePlan, mode: str, where: Source) -> None:
 def _node_class(node: NodePlan, plan: Plan, entry: Entry) -> type[Node]:
     try:
         path, name = locate(node.run, *entry.folders)
-        below = Path(plan.folder) / node.run.rpartition(":")[0]
+        below = Path(plan.folder) / (node.run.rpartition(":")[0] or node.run)
         if not is_file(below) or below.resolve() != path:
-            node.run = f"{path}:{name}"
-        return load_class(f"{path}:{name}")
+            node.run = reference(path, name)
+        return load_class(reference(path, name))
     except PlanError as error:
         raise PlanError(f"{entry.source.at('run')}: {error}") from error.__cause__

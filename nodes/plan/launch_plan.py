@@ -150,7 +150,8 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[nodes]]: one node and its process.
 
     name               name of the node, unique in the plan
-    run                "path/to/file.py:ClassName", from the folder above launch/, or the launch file's own
+    run                "path/to/file.py:ClassName", from the folder above launch/, or the launch file's own; or the path
+                       of a program, such as one in C
     decimation         number of simulation steps after which the node runs again in lockstep
     restart            whether it is restarted when it ends; never in lockstep
     max_restarts       largest number of restarts

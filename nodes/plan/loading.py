@@ -1,4 +1,4 @@
-"""Loading of a user's node class by path: "path/to/file.py:Class".
+"""Loading of a user's node class by path: "path/to/file.py:Class", or "path/to/program" of an executable file.
 
 A file inside the installed packages is imported as the module it is. Any other file is loaded under a unique module
 name, with its folder appended to sys.path (never prepended): neighbouring modules can be imported, and a user's own
@@ -20,19 +20,27 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
 
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
-    """(file, class name) that a node's `run` names.
+    """(file, class name) that a node's `run` names; the class name is "" for a program.
 
     The file is relative to the first of `folders` that contains it, or else to the package root.
     """
     file, colon, name = run.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName'")
+    if not colon and run and not run.endswith(".py"):
+        file, name = run, ""
+    elif not file.endswith(".py") or not name.isidentifier():
+        raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName', or the path of a program")
     tried = [Path(folder).resolve() / file for folder in (*folders, PACKAGE_ROOT)]
     for path in tried:
         if is_file(path):
             return path.resolve(), name
     there = ", ".join(dict.fromkeys(map(str, tried)))
-    raise PlanError(f"run = {shortened(run)!r}: no such file; tried {shortened(there)}")
+    form = "" if name else "; a node in Python is written 'path/to/file.py:ClassName'"
+    raise PlanError(f"run = {shortened(run)!r}: no such file; tried {shortened(there)}{form}")
+
+
+def reference(file: Path, name: str) -> str:
+    """The `run` of a file and the name of its class, "" for a program."""
+    return f"{file}:{name}" if name else str(file)
 
 
 def is_file(path: Path) -> bool:
@@ -51,6 +59,10 @@ def shortened(text: str) -> str:
 def load_class(run: str, *folders: str | Path) -> type[Node]:
     """The node class that `run` names. PlanError, one line, for a missing file or class."""
     path, name = locate(run, *folders)
+    if not name:
+        from nodes.plan.programs import program_class
+
+        return program_class(path)
     try:
         module = _module(path)
     except PlanError:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.commands.setup.client_library import FOLDER, write_client
 from nodes.cli.terminal import (
     AsJson,
     Domain,
@@ -119,7 +120,7 @@ def info(file: File, as_json: AsJson = False) -> None:
 
 
 def export(
-    file: File,
+    file: Annotated[Path, typer.Argument(metavar="RECORDING|client", help="Recording, or client.", show_default=False)],
     csv: Annotated[Path | None, typer.Option(help="Folder for one CSV file per topic.", show_default=False)] = None,
     rerun: Annotated[Path | None, typer.Option(help="File for Rerun (.rrd).", show_default=False)] = None,
     foxglove: Annotated[
@@ -127,11 +128,23 @@ def export(
     ] = None,
     run: RunNumber = None,
     as_json: AsJson = False,
+    lang: Annotated[
+        str | None, typer.Option(help="With client: language of the client library, c.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="With client: folder for its files.", show_default=FOLDER)
+    ] = None,
 ) -> None:
-    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove.
+    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; or the client library in C.
 
-    CSV has all of its runs one after the other, or one of them; a file for Rerun has one run.
+    CSV has all of its runs one after the other, or one of them; a file for Rerun has one run. "client --lang c" writes
+    the client library for nodes in C99, with a controller that uses it and a Makefile.
     """
+    if lang is not None or output is not None:
+        if str(file) != "client" or lang is None:
+            raise InputError(f"export {file}: --lang and --output belong to 'armswing export client --lang c'")
+        write_client(lang, output or Path(FOLDER))
+        return
     from nodes.recording.integrity.holes import inner
     from nodes.recording.reader import read_recording
 

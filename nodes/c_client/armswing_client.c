@@ -1,0 +1,1716 @@
+/* Client of armswing in C99, see armswing_client.h. The protocol is that of docs/wire.md.
+ *
+ * From top to bottom: MessagePack, ZMTP connections, messages of the node, registry, services, lockstep turns, the loop.
+ */
+#define _DEFAULT_SOURCE
+#include "armswing_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PROTOCOL = 2, /* of the names on the wire */
+    LARGEST_FRAME = 4 << 20,
+    LARGEST_MESSAGE = 1 << 20,
+    LARGEST_BACKLOG = 8 << 20, /* bytes that wait for a slow peer; what comes after them is dropped */
+    TOPICS = 32,
+    SOURCES = 64,
+    PARAMETERS = 64,
+    PLOTTED = 64,
+    PATH_SIZE = 108, /* of sockaddr_un */
+    TOPIC_SIZE = 3 * ARMSWING_NAME,
+    REGISTER_MS = 1000,
+    STATUS_MS = 500,
+    RECONNECT_MS = 20,
+    LAST_WORDS_MS = 500,
+    BINS = 40 * 16 /* of the histogram of times: 16 per octave, up to 2^40 ns */
+};
+
+/* -- bytes */
+
+typedef struct {
+    unsigned char *data;
+    size_t start, size, capacity; /* the content is data[start .. size] */
+} buffer;
+
+static void *grown(void *old, size_t size) {
+    void *data = realloc(old, size);
+    if (data == NULL) {
+        fprintf(stderr, "error: no memory for %lu bytes\n", (unsigned long)size);
+        exit(1);
+    }
+    return data;
+}
+
+static unsigned char *room(buffer *to, size_t more) {
+    if (to->start > 0 && (to->start == to->size || to->start > to->capacity / 2)) {
+        memmove(to->data, to->data + to->start, to->size - to->start);
+        to->size -= to->start, to->start = 0;
+    }
+    if (to->size + more > to->capacity) {
+        to->capacity = 2 * to->capacity + more + 256;
+        to->data = grown(to->data, to->capacity);
+    }
+    return to->data + to->size;
+}
+
+static void put_bytes(buffer *to, const void *bytes, size_t count) {
+    if (count == 0) return;
+    memcpy(room(to, count), bytes, count);
+    to->size += count;
+}
+
+static void put_byte(buffer *to, unsigned byte) {
+    *room(to, 1) = (unsigned char)byte;
+    to->size++;
+}
+
+static void put_big_endian(buffer *to, uint64_t number, int bytes) {
+    while (bytes-- > 0) put_byte(to, (unsigned)(number >> (8 * bytes)) & 0xffU);
+}
+
+static uint64_t big_endian(const unsigned char *at, size_t bytes) {
+    uint64_t number = 0;
+    while (bytes-- > 0) number = number << 8 | *at++;
+    return number;
+}
+
+static void clear(buffer *to) { to->start = to->size = 0; }
+
+/* Copy a text into an array of `size` bytes; returns whether it fits. */
+static int copy_text(char *to, size_t size, const char *text, size_t length) {
+    const int fits = length < size && memchr(text, '\0', length) == NULL;
+    if (!fits) length = 0;
+    memcpy(to, text, length);
+    to[length] = '\0';
+    return fits;
+}
+
+/* The texts up to NULL, one after the other, in an array of `size` bytes; returns whether they fit. */
+static int join_text(char *to, size_t size, ...) {
+    va_list texts;
+    const char *text;
+    size_t used = 0;
+    int fits = 1;
+    va_start(texts, size);
+    while ((text = va_arg(texts, const char *)) != NULL) {
+        const size_t length = strlen(text);
+        if (used + length >= size) {
+            fits = 0;
+            break;
+        }
+        memcpy(to + used, text, length), used += length;
+    }
+    va_end(texts);
+    to[used] = '\0';
+    return fits;
+}
+
+/* -- MessagePack, written */
+
+static void pack_integer(buffer *to, int64_t number) { /* in its shortest form */
+    if (number >= 0) {
+        if (number < 128) put_byte(to, (unsigned)number);
+        else if (number < 256) put_byte(to, 0xcc), put_big_endian(to, (uint64_t)number, 1);
+        else if (number < 65536) put_byte(to, 0xcd), put_big_endian(to, (uint64_t)number, 2);
+        else if (number < (int64_t)1 << 32) put_byte(to, 0xce), put_big_endian(to, (uint64_t)number, 4);
+        else put_byte(to, 0xcf), put_big_endian(to, (uint64_t)number, 8);
+    } else if (number >= -32) {
+        put_byte(to, (unsigned)(number & 0xff));
+    } else {
+        put_byte(to, 0xd3), put_big_endian(to, (uint64_t)number, 8);
+    }
+}
+
+static void pack_number(buffer *to, double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    put_byte(to, 0xcb), put_big_endian(to, bits, 8);
+}
+
+static void pack_head(buffer *to, size_t length, unsigned fix, size_t largest_fix, unsigned wide) {
+    if (length <= largest_fix) put_byte(to, fix | (unsigned)length);
+    else if (length < 65536) put_byte(to, wide), put_big_endian(to, length, 2);
+    else put_byte(to, wide + 1), put_big_endian(to, length, 4);
+}
+
+static void pack_map(buffer *to, size_t length) { pack_head(to, length, 0x80, 15, 0xde); }
+static void pack_array(buffer *to, size_t length) { pack_head(to, length, 0x90, 15, 0xdc); }
+
+static void pack_text_of(buffer *to, const char *text, size_t length) {
+    if (length >= 32 && length < 256) put_byte(to, 0xd9), put_byte(to, (unsigned)length);
+    else pack_head(to, length, 0xa0, 31, 0xda);
+    put_bytes(to, text, length);
+}
+
+static void pack_text(buffer *to, const char *text) { pack_text_of(to, text, strlen(text)); }
+static void pack_nil(buffer *to) { put_byte(to, 0xc0); }
+static void pack_bool(buffer *to, int truth) { put_byte(to, truth ? 0xc3 : 0xc2); }
+
+static void pack_bytes(buffer *to, const unsigned char *bytes, size_t length) {
+    if (length < 256) put_byte(to, 0xc4), put_big_endian(to, length, 1);
+    else if (length < 65536) put_byte(to, 0xc5), put_big_endian(to, length, 2);
+    else put_byte(to, 0xc6), put_big_endian(to, length, 4);
+    put_bytes(to, bytes, length);
+}
+
+/* -- MessagePack, read: nothing is read beyond the end of the message, whatever it says */
+
+typedef enum { ABSENT, NIL, BOOL, WHOLE, REAL, TEXT, BYTES, ARRAY, MAP, OTHER } kind;
+
+typedef struct {
+    kind kind;
+    uint64_t length;           /* of TEXT, BYTES and OTHER in bytes, of ARRAY in elements, of MAP in pairs */
+    int64_t whole;             /* of WHOLE and BOOL */
+    double real;               /* of REAL, and of WHOLE that is larger than `whole` holds */
+    const unsigned char *body; /* after the head */
+} head;
+
+static head head_of(armswing_value value) {
+    static const unsigned char bytes_of[] = {/* after the bytes 0xc4 .. 0xdf: size of a length or a number */
+        1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 16, 1, 2, 4, 2, 4, 2, 4};
+    head found = {ABSENT, 0, 0, 0.0, NULL};
+    uint64_t number = 0;
+    unsigned first, bytes = 0;
+    if (value.at == NULL || value.at >= value.end) return found;
+    first = *value.at;
+    if (first >= 0xc4 && first <= 0xdf) bytes = bytes_of[first - 0xc4];
+    if (first >= 0xd4 && first <= 0xd8) bytes = 0; /* extension of fixed size */
+    if ((size_t)(value.end - value.at) < 1U + bytes) return found;
+    number = big_endian(value.at + 1, bytes);
+    found.body = value.at + 1 + bytes;
+    found.length = number;
+    if (first < 0x80) found.kind = WHOLE, found.whole = (int64_t)first;
+    else if (first < 0x90) found.kind = MAP, found.length = first & 15U;
+    else if (first < 0xa0) found.kind = ARRAY, found.length = first & 15U;
+    else if (first < 0xc0) found.kind = TEXT, found.length = first & 31U;
+    else if (first == 0xc0) found.kind = NIL;
+    else if (first == 0xc1) found.kind = ABSENT;
+    else if (first < 0xc4) found.kind = BOOL, found.whole = first == 0xc3;
+    else if (first < 0xc7) found.kind = BYTES;
+    else if (first < 0xca) found.kind = OTHER, found.length = number + 1;
+    else if (first == 0xca) {
+        const uint32_t bits = (uint32_t)number;
+        float real;
+        memcpy(&real, &bits, sizeof real);
+        found.kind = REAL, found.real = (double)real;
+    } else if (first == 0xcb) {
+        memcpy(&found.real, &number, sizeof found.real);
+        found.kind = REAL;
+    } else if (first < 0xd0) {
+        found.kind = number >> 63 ? REAL : WHOLE, found.whole = (int64_t)(number >> 63 ? 0 : number);
+        found.real = (double)number;
+    } else if (first < 0xd4) {
+        const uint64_t sign = (uint64_t)1 << (8 * bytes - 1);
+        found.kind = WHOLE;
+        found.whole = number & sign ? -(int64_t)(~number & (sign - 1)) - 1 : (int64_t)number;
+    } else if (first < 0xd9) found.kind = OTHER, found.length = 1 + ((uint64_t)1 << (first - 0xd4));
+    else if (first < 0xdc) found.kind = TEXT;
+    else if (first < 0xde) found.kind = ARRAY;
+    else if (first < 0xe0) found.kind = MAP;
+    else found.kind = WHOLE, found.whole = (int64_t)first - 256;
+    if ((found.kind == TEXT || found.kind == BYTES || found.kind == OTHER) &&
+        found.length > (uint64_t)(value.end - found.body))
+        found.kind = ABSENT;
+    return found;
+}
+
+static const armswing_value NOTHING = {NULL, NULL};
+
+armswing_value armswing_next(armswing_value value) {
+    uint64_t left = 1;
+    while (left > 0) {
+        const head found = head_of(value);
+        if (found.kind == ABSENT) return NOTHING;
+        left--;
+        value.at = found.body;
+        if (found.kind == TEXT || found.kind == BYTES || found.kind == OTHER) value.at += found.length;
+        else if (found.kind == ARRAY) left += found.length;
+        else if (found.kind == MAP) left += 2 * found.length;
+    }
+    return value;
+}
+
+size_t armswing_length(armswing_value value) {
+    const head found = head_of(value);
+    return found.kind == ARRAY || found.kind == MAP ? (size_t)found.length : 0;
+}
+
+armswing_value armswing_first(armswing_value value) {
+    const head found = head_of(value);
+    if ((found.kind != ARRAY && found.kind != MAP) || found.length == 0) return NOTHING;
+    value.at = found.body;
+    return value;
+}
+
+int armswing_text(armswing_value value, const char **text, size_t *length) {
+    const head found = head_of(value);
+    if (found.kind != TEXT) return 0;
+    *text = (const char *)found.body, *length = (size_t)found.length;
+    return 1;
+}
+
+int armswing_is_text(armswing_value value, const char *text) {
+    const head found = head_of(value);
+    return found.kind == TEXT && found.length == strlen(text) && memcmp(found.body, text, (size_t)found.length) == 0;
+}
+
+int armswing_number(armswing_value value, double *number) {
+    const head found = head_of(value);
+    if (found.kind != REAL && found.kind != WHOLE) return 0;
+    *number = found.kind == REAL ? found.real : (double)found.whole;
+    return 1;
+}
+
+int armswing_integer(armswing_value value, int64_t *number) {
+    const head found = head_of(value);
+    if (found.kind != WHOLE) return 0;
+    *number = found.whole;
+    return 1;
+}
+
+armswing_value armswing_get(armswing_value map, const char *key) {
+    const head found = head_of(map);
+    armswing_value at = armswing_first(map);
+    uint64_t pair;
+    if (found.kind != MAP) return NOTHING;
+    for (pair = 0; pair < found.length && at.at != NULL; pair++) {
+        const armswing_value content = armswing_next(at);
+        if (armswing_is_text(at, key)) return content;
+        at = armswing_next(content);
+    }
+    return NOTHING;
+}
+
+/* Whether the bytes are one whole value. */
+static int is_whole(armswing_value value) {
+    const armswing_value after = armswing_next(value);
+    return value.at != NULL && after.at != NULL && after.at == value.end;
+}
+
+static armswing_value bytes_in(armswing_value value) {
+    const head found = head_of(value);
+    armswing_value inner = NOTHING;
+    if (found.kind == BYTES) inner.at = found.body, inner.end = found.body + found.length;
+    return inner;
+}
+
+/* -- the client */
+
+typedef enum { DATA, SERVICE, STEP, REGISTRY, NEWS, SOURCE, ROLES } role;
+
+static const char *const SOCKET_TYPE[] = {"XPUB", "ROUTER", "ROUTER", "DEALER", "SUB", "SUB"};
+
+typedef struct { /* one ZMTP connection */
+    int fd;
+    role role;
+    int source;    /* index of the publisher, of SOURCE */
+    int greeted;   /* the peer's greeting has arrived */
+    int ready;     /* the handshake is over */
+    int confirmed; /* the publisher has echoed the probe */
+    int broken;
+    buffer in, out, topics; /* topics: of DATA, the peer's subscriptions, each ended by a zero byte */
+} connection;
+
+typedef struct {
+    char name[ARMSWING_NAME], address[PATH_SIZE];
+    int64_t seq[TOPICS]; /* of the latest message by topic */
+    int64_t retry_at;    /* ms; 0 while connected */
+    int listed;
+} source;
+
+typedef struct {
+    const char *name; /* in the node */
+    char full[TOPIC_SIZE];
+    int published;
+    int64_t seq;
+} topic;
+
+struct armswing_client {
+    armswing_node *node;
+    char name[ARMSWING_NAME], robot[ARMSWING_NAME], host[ARMSWING_NAME], folder[PATH_SIZE];
+    char path[STEP + 1][PATH_SIZE];
+    int listener[STEP + 1], locked[STEP + 1];
+    int lockstep, participant, launched;
+    connection **links;
+    size_t n_links, links_capacity;
+    struct pollfd *polled;
+    source sources[SOURCES];
+    int n_sources;
+    topic topics[TOPICS];
+    int n_topics;
+    char plot_topic[TOPIC_SIZE], event_topic[TOPIC_SIZE];
+    int64_t plot_seq, event_seq, status_seq, retry_at[2];
+    int plot_announced;
+    struct {
+        char name[ARMSWING_NAME];
+        double value;
+    } plotted[PLOTTED];
+    int n_plotted;
+    int began;       /* index of the topic of the message that is being written, -1 for none */
+    buffer message;  /* that is being written */
+    buffer outgoing; /* messages of a turn, as pairs of the reply */
+    uint32_t n_outgoing;
+    int in_turn;
+    buffer last_request, last_reply;
+    double time;
+    int64_t ticks, tick_at;
+    const char *state;
+    int registered, seen_news, stopping, exit_code;
+    char reason[256], refusal[256];
+    uint64_t call_id, received, sent, lost, refused, overruns, turns, bins[BINS];
+    int64_t longest_ns;
+    FILE *times;
+};
+
+static volatile sig_atomic_t stop_asked = 0;
+
+static void ask_to_stop(int number) {
+    (void)number;
+    stop_asked = 1;
+}
+
+static int64_t nanoseconds(clockid_t clock) {
+    struct timespec now;
+    return clock_gettime(clock, &now) == 0 ? (int64_t)now.tv_sec * 1000000000 + now.tv_nsec : 0;
+}
+
+static int64_t milliseconds(void) { return nanoseconds(CLOCK_MONOTONIC) / 1000000; }
+
+double armswing_time(const armswing_client *client) { return client->time; }
+const char *armswing_name(const armswing_client *client) { return client->name; }
+const char *armswing_robot(const armswing_client *client) { return client->robot; }
+
+void armswing_warn(armswing_client *client, const char *text) {
+    fprintf(stderr, "WARNING %s: %s\n", client->name, text);
+}
+
+void armswing_fail(armswing_client *client, const char *reason) {
+    if (client->stopping && client->exit_code) return;
+    client->stopping = 1, client->exit_code = 1;
+    copy_text(client->reason, sizeof client->reason, reason, strlen(reason));
+    fprintf(stderr, "error: %s: %s\n", client->name, reason);
+}
+
+static void refuse(armswing_client *client, const char *where, const char *reason) {
+    client->refused++;
+    join_text(client->refusal, sizeof client->refusal, where, ": ", reason, (char *)NULL);
+    if ((client->refused & (client->refused - 1)) == 0) /* the 1st, 2nd, 4th, 8th ... */
+        fprintf(stderr, "WARNING %s: dropped %llu: %s\n", client->name, (unsigned long long)client->refused,
+                client->refusal);
+}
+
+/* -- ZMTP 3.0, mechanism NULL */
+
+static void put_frame(buffer *to, unsigned flags, const void *data, size_t size) {
+    put_byte(to, flags | (size > 255 ? 2U : 0U));
+    put_big_endian(to, size, size > 255 ? 8 : 1);
+    put_bytes(to, data, size);
+}
+
+static void put_property(buffer *to, const char *name, const char *value) {
+    put_byte(to, (unsigned)strlen(name));
+    put_bytes(to, name, strlen(name));
+    put_big_endian(to, strlen(value), 4);
+    put_bytes(to, value, strlen(value));
+}
+
+static void flush_link(connection *link) {
+    while (link->out.start < link->out.size && !link->broken) {
+        const ssize_t count =
+            send(link->fd, link->out.data + link->out.start, link->out.size - link->out.start, MSG_NOSIGNAL);
+        if (count > 0) link->out.start += (size_t)count;
+        else if (count < 0 && errno == EINTR) continue;
+        else if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+        else link->broken = 1;
+    }
+    if (link->out.start == link->out.size) clear(&link->out);
+}
+
+static connection *add_link(armswing_client *client, int fd, role of, int index) {
+    static const unsigned char greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    connection *link = grown(NULL, sizeof *link);
+    buffer ready = {NULL, 0, 0, 0};
+    memset(link, 0, sizeof *link);
+    link->fd = fd, link->role = of, link->source = index;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    put_bytes(&link->out, greeting, sizeof greeting);
+    put_byte(&ready, 5), put_bytes(&ready, "READY", 5);
+    put_property(&ready, "Socket-Type", SOCKET_TYPE[of]);
+    if (of == SERVICE || of == STEP || of == REGISTRY) put_property(&ready, "Identity", "");
+    put_frame(&link->out, 4, ready.data, ready.size);
+    free(ready.data);
+    if (client->n_links == client->links_capacity) {
+        client->links_capacity = 2 * client->links_capacity + 16;
+        client->links = grown(client->links, client->links_capacity * sizeof *client->links);
+        client->polled = grown(client->polled, (client->links_capacity + STEP + 1) * sizeof *client->polled);
+    }
+    client->links[client->n_links++] = link;
+    flush_link(link);
+    return link;
+}
+
+static void drop_link(armswing_client *client, size_t index) {
+    connection *link = client->links[index];
+    if (link->role == SOURCE && link->source < client->n_sources)
+        client->sources[link->source].retry_at = milliseconds() + RECONNECT_MS;
+    if (link->role == REGISTRY || link->role == NEWS)
+        client->retry_at[link->role == NEWS] = milliseconds() + RECONNECT_MS;
+    close(link->fd);
+    free(link->in.data), free(link->out.data), free(link->topics.data), free(link);
+    client->links[index] = client->links[--client->n_links];
+}
+
+static int address_of(struct sockaddr_un *address, const char *path) {
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    return copy_text(address->sun_path, sizeof address->sun_path, path, strlen(path));
+}
+
+static connection *connect_to(armswing_client *client, const char *path, role of, int index) {
+    struct sockaddr_un address;
+    const int fd = address_of(&address, path) ? socket(AF_UNIX, SOCK_STREAM, 0) : -1;
+    if (fd < 0) return NULL;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return NULL;
+    }
+    return add_link(client, fd, of, index);
+}
+
+/* Send one message of one or two frames; dropped where the peer is too slow. */
+static void send_frames(connection *link, const void *first, size_t first_size, const void *second, size_t size) {
+    if (link->out.size - link->out.start > LARGEST_BACKLOG) return;
+    if (first != NULL) put_frame(&link->out, second != NULL ? 1 : 0, first, first_size);
+    if (second != NULL) put_frame(&link->out, 0, second, size);
+    flush_link(link);
+}
+
+static connection *link_of(armswing_client *client, role of, int index) {
+    size_t i;
+    for (i = 0; i < client->n_links; i++) {
+        connection *link = client->links[i];
+        if (link->role == of && (of != SOURCE || link->source == index) && !link->broken) return link;
+    }
+    return NULL;
+}
+
+/* -- messages of the node */
+
+static int subscribed(const connection *link, const char *full) {
+    size_t at = link->topics.start;
+    while (at < link->topics.size) { /* ZeroMQ matches prefixes */
+        const char *prefix = (const char *)link->topics.data + at;
+        const size_t length = strlen(prefix);
+        if (strncmp(full, prefix, length) == 0) return 1;
+        at += length + 1;
+    }
+    return 0;
+}
+
+static void to_subscribers(armswing_client *client, const char *full, const unsigned char *data, size_t size) {
+    size_t i;
+    for (i = 0; i < client->n_links; i++) {
+        connection *link = client->links[i];
+        if (link->role == DATA && link->ready && !link->broken && subscribed(link, full))
+            send_frames(link, full, strlen(full), data, size);
+    }
+}
+
+static void publish(armswing_client *client, const char *full, const buffer *message) {
+    const size_t size = message->size - message->start;
+    const unsigned char *data = message->data + message->start;
+    if (size > LARGEST_MESSAGE) {
+        refuse(client, full, "a message above 1048576 bytes");
+        return;
+    }
+    client->sent++;
+    if (client->participant) { /* also what is published before the first turn */
+        pack_array(&client->outgoing, 2);
+        pack_text(&client->outgoing, full);
+        pack_bytes(&client->outgoing, data, size);
+        client->n_outgoing++;
+    } else {
+        to_subscribers(client, full, data, size);
+    }
+}
+
+static void put_stamp(armswing_client *client, buffer *to, int64_t seq) {
+    pack_text(to, "timestamp"), pack_number(to, client->time);
+    pack_text(to, "seq"), pack_integer(to, seq);
+    pack_text(to, "sent_ns"), pack_integer(to, client->lockstep ? 0 : nanoseconds(CLOCK_REALTIME));
+}
+
+int armswing_begin(armswing_client *client, const char *name, uint32_t n_fields) {
+    int i;
+    client->began = -1;
+    for (i = 0; i < client->n_topics; i++)
+        if (client->topics[i].published && strcmp(client->topics[i].name, name) == 0) client->began = i;
+    if (client->began < 0 || client->topics[client->began].full[0] == '\0') {
+        refuse(client, name, client->began < 0 ? "not in `publishes`" : "no robot is known yet");
+        client->began = -1;
+        return -1;
+    }
+    clear(&client->message);
+    pack_map(&client->message, (size_t)n_fields + 3);
+    put_stamp(client, &client->message, ++client->topics[client->began].seq);
+    return 0;
+}
+
+void armswing_end(armswing_client *client) {
+    const armswing_value whole = {client->message.data, client->message.data + client->message.size};
+    if (client->began < 0) return;
+    if (is_whole(whole)) publish(client, client->topics[client->began].full, &client->message);
+    else refuse(client, client->topics[client->began].name, "fewer or more fields than `armswing_begin` was told");
+    client->began = -1;
+}
+
+void armswing_put_text(armswing_client *client, const char *text) { pack_text(&client->message, text); }
+void armswing_put_number(armswing_client *client, double number) { pack_number(&client->message, number); }
+void armswing_put_integer(armswing_client *client, int64_t number) { pack_integer(&client->message, number); }
+void armswing_put_array(armswing_client *client, uint32_t length) { pack_array(&client->message, length); }
+void armswing_put_map(armswing_client *client, uint32_t length) { pack_map(&client->message, length); }
+void armswing_put_nil(armswing_client *client) { pack_nil(&client->message); }
+void armswing_put_bool(armswing_client *client, int truth) { pack_bool(&client->message, truth); }
+
+int armswing_command(armswing_client *client, const char *name, const char *mode, size_t n, const char *const *actuators,
+                     const double *values, int64_t state_seq) {
+    buffer *to = &client->message;
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (!isfinite(values[i])) {
+            refuse(client, name, "a value that is not finite");
+            return -1;
+        }
+    if (armswing_begin(client, name, 5) != 0) return -1;
+    pack_text(to, "mode"), pack_text(to, mode);
+    pack_text(to, "name"), pack_array(to, n);
+    for (i = 0; i < n; i++) pack_text(to, actuators[i]);
+    pack_text(to, "value"), pack_array(to, n);
+    for (i = 0; i < n; i++) pack_number(to, values[i]);
+    pack_text(to, "state_seq");
+    if (state_seq < 0) pack_nil(to);
+    else pack_integer(to, state_seq);
+    pack_text(to, "clock"), pack_text(to, "");
+    armswing_end(client);
+    return 0;
+}
+
+void armswing_plot(armswing_client *client, const char *name, double value) {
+    int i = 0;
+    while (i < client->n_plotted && strcmp(client->plotted[i].name, name) != 0) i++;
+    if (i == PLOTTED || !copy_text(client->plotted[i].name, ARMSWING_NAME, name, strlen(name))) {
+        refuse(client, name, "a node plots 64 values with names below 96 bytes at most");
+        return;
+    }
+    if (i == client->n_plotted) client->n_plotted++;
+    client->plotted[i].value = value;
+}
+
+int armswing_index(const armswing_state *state, const char *name) {
+    size_t i;
+    for (i = 0; i < state->n; i++)
+        if (strcmp(state->name[i], name) == 0) return (int)i;
+    return -1;
+}
+
+/* Read an array of finite numbers; returns how many, -1 for anything else. */
+static int numbers(armswing_value array, double *to, size_t most) {
+    const size_t n = armswing_length(array);
+    armswing_value at = armswing_first(array);
+    size_t i;
+    if (head_of(array).kind != ARRAY || n > most) return -1;
+    for (i = 0; i < n; i++, at = armswing_next(at))
+        if (!armswing_number(at, &to[i]) || !isfinite(to[i])) return -1;
+    return (int)n;
+}
+
+int armswing_read_state(const armswing_message *message, armswing_state *state) {
+    const armswing_value names = armswing_get(message->fields, "name");
+    const armswing_value efforts = armswing_get(message->fields, "effort");
+    armswing_value at = armswing_first(names);
+    size_t i, length;
+    const char *text;
+    int n_efforts;
+    memset(state->effort, 0, sizeof state->effort);
+    state->timestamp = 0.0, state->seq = 0, state->n = armswing_length(names);
+    if (head_of(names).kind != ARRAY || state->n > ARMSWING_JOINTS) return -1;
+    for (i = 0; i < state->n; i++, at = armswing_next(at))
+        if (!armswing_text(at, &text, &length) || !copy_text(state->name[i], ARMSWING_NAME, text, length)) return -1;
+    armswing_number(armswing_get(message->fields, "timestamp"), &state->timestamp);
+    armswing_integer(armswing_get(message->fields, "seq"), &state->seq);
+    n_efforts = efforts.at == NULL ? 0 : numbers(efforts, state->effort, ARMSWING_JOINTS);
+    return numbers(armswing_get(message->fields, "position"), state->position, ARMSWING_JOINTS) == (int)state->n &&
+                   numbers(armswing_get(message->fields, "velocity"), state->velocity, ARMSWING_JOINTS) ==
+                       (int)state->n &&
+                   (n_efforts == 0 || n_efforts == (int)state->n)
+               ? 0
+               : -1;
+}
+
+static void register_node(armswing_client *client, const char *call);
+
+static void publish_plotted(armswing_client *client) {
+    buffer *to = &client->message;
+    int i;
+    if (client->n_plotted == 0 || client->plot_topic[0] == '\0') return;
+    if (!client->plot_announced) client->plot_announced = 1, register_node(client, "register");
+    clear(to);
+    pack_map(to, 4), put_stamp(client, to, ++client->plot_seq);
+    pack_text(to, "values"), pack_map(to, (size_t)client->n_plotted);
+    for (i = 0; i < client->n_plotted; i++)
+        pack_text(to, client->plotted[i].name), pack_number(to, client->plotted[i].value);
+    client->n_plotted = 0;
+    publish(client, client->plot_topic, to);
+}
+
+static void note_duration(armswing_client *client, int64_t ns) {
+    unsigned octave = 0;
+    uint64_t left = ns > 0 ? (uint64_t)ns : 0;
+    if (client->times != NULL) fprintf(client->times, "%lld\n", (long long)ns);
+    if (ns > client->longest_ns) client->longest_ns = ns;
+    while (left >= 32 && octave < 38) left >>= 1, octave++; /* 16 .. 31 in each octave */
+    if (left > 31) left = 31;
+    client->bins[octave * 16 + left]++;
+    client->turns++;
+}
+
+/* Duration below which a share of the turns stayed, s; upper end of the bin, 0 without turns. */
+static double duration_quantile(const armswing_client *client, double share) {
+    uint64_t count = 0;
+    int i;
+    for (i = 0; i < BINS; i++) {
+        count += client->bins[i];
+        if (count > 0 && (double)count >= share * (double)client->turns) {
+            const int octave = i < 32 ? 0 : i / 16 - 1;
+            return 1e-9 * ldexp((double)(i - 16 * octave + 1), octave);
+        }
+    }
+    return 0.0;
+}
+
+/* Hand a received message to the node. */
+static void deliver(armswing_client *client, int index, armswing_value fields) {
+    armswing_message message;
+    message.name = client->topics[index].name, message.topic = client->topics[index].full, message.fields = fields;
+    client->received++;
+    if (client->node->on_message != NULL) client->node->on_message(client, &message);
+    publish_plotted(client);
+}
+
+static void set_time(armswing_client *client, double time) {
+    if (time < client->time) {
+        client->time = time;
+        client->ticks = client->node->rate_hz > 0.0 ? (int64_t)ceil(time * client->node->rate_hz - 1e-6) : 0;
+        if (client->node->on_reset != NULL) client->node->on_reset(client, time);
+        publish_plotted(client);
+    }
+    client->time = time;
+}
+
+static void tick(armswing_client *client, double now) {
+    if (client->node->on_tick != NULL) client->node->on_tick(client, now);
+    publish_plotted(client);
+}
+
+static int subscription(const armswing_client *client, const char *text, size_t length) {
+    int i;
+    for (i = 0; i < client->n_topics; i++) {
+        const topic *each = &client->topics[i];
+        if (!each->published && length > 0 && strlen(each->full) == length && memcmp(each->full, text, length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* -- status */
+
+static void put_status(armswing_client *client, buffer *to, int64_t seq) {
+    const struct {
+        const char *name;
+        uint64_t count;
+    } counters[] = {{"received", client->received}, {"sent", client->sent},         {"lost", client->lost},
+                    {"refused", client->refused},   {"overruns", client->overruns}, {"turns", client->turns}};
+    size_t i;
+    pack_map(to, 11), put_stamp(client, to, seq);
+    pack_text(to, "node"), pack_text(to, client->name);
+    pack_text(to, "state"), pack_text(to, client->state);
+    pack_text(to, "counters"), pack_map(to, sizeof counters / sizeof *counters);
+    for (i = 0; i < sizeof counters / sizeof *counters; i++)
+        pack_text(to, counters[i].name), pack_integer(to, (int64_t)counters[i].count);
+    pack_text(to, "timing"), pack_map(to, client->turns ? 3 : 0);
+    if (client->turns) {
+        pack_text(to, "turn_p50_s"), pack_number(to, duration_quantile(client, 0.5));
+        pack_text(to, "turn_p99_s"), pack_number(to, duration_quantile(client, 0.99));
+        pack_text(to, "turn_max_s"), pack_number(to, 1e-9 * (double)client->longest_ns);
+    }
+    pack_text(to, "detail"), pack_text(to, client->reason);
+    pack_text(to, "refusal"), pack_text(to, client->refusal);
+    pack_text(to, "figures"), pack_map(to, 0);
+    pack_text(to, "verdict"), pack_nil(to);
+}
+
+static void publish_status(armswing_client *client) {
+    buffer status = {NULL, 0, 0, 0};
+    put_status(client, &status, ++client->status_seq);
+    to_subscribers(client, "status", status.data, status.size);
+    free(status.data);
+}
+
+static void set_state(armswing_client *client, const char *state) {
+    client->state = state;
+    publish_status(client);
+    register_node(client, "register");
+}
+
+/* -- the registry */
+
+static void put_endpoint(buffer *to, const char *use, const char *path) {
+    char endpoint[PATH_SIZE + 8];
+    join_text(endpoint, sizeof endpoint, "ipc://", path, (char *)NULL);
+    pack_text(to, use), pack_text(to, endpoint);
+}
+
+/* Call `register`, which renews the entry too, or `unregister`. */
+static void register_node(armswing_client *client, const char *call) {
+    connection *link = link_of(client, REGISTRY, 0);
+    buffer to = {NULL, 0, 0, 0};
+    int i, published = 1 + client->plot_announced, subscriptions = 0;
+    if (link == NULL || !link->ready) return;
+    for (i = 0; i < client->n_topics; i++) {
+        if (client->topics[i].full[0] == '\0') continue;
+        if (client->topics[i].published) published++;
+        else subscriptions++;
+    }
+    pack_map(&to, 3);
+    pack_text(&to, "id"), pack_integer(&to, (int64_t)++client->call_id);
+    pack_text(&to, "call"), pack_text(&to, call);
+    pack_text(&to, "args"), pack_map(&to, 9);
+    pack_text(&to, "name"), pack_text(&to, client->name);
+    pack_text(&to, "protocol"), pack_integer(&to, PROTOCOL);
+    pack_text(&to, "pid"), pack_integer(&to, (int64_t)getpid());
+    pack_text(&to, "host"), pack_text(&to, client->host);
+    pack_text(&to, "state"), pack_text(&to, client->state);
+    pack_text(&to, "lossless"), pack_bool(&to, client->node->lossless);
+    pack_text(&to, "endpoints"), pack_map(&to, client->participant ? 3 : 2);
+    put_endpoint(&to, "data", client->path[DATA]);
+    put_endpoint(&to, "service", client->path[SERVICE]);
+    if (client->participant) put_endpoint(&to, "step", client->path[STEP]);
+    pack_text(&to, "publishes"), pack_array(&to, (size_t)published);
+    for (i = 0; i < client->n_topics; i++)
+        if (client->topics[i].published && client->topics[i].full[0]) pack_text(&to, client->topics[i].full);
+    pack_text(&to, "status");
+    if (client->plot_announced) pack_text(&to, client->plot_topic);
+    pack_text(&to, "subscribes"), pack_array(&to, (size_t)subscriptions);
+    for (i = 0; i < client->n_topics; i++)
+        if (!client->topics[i].published && client->topics[i].full[0]) pack_text(&to, client->topics[i].full);
+    send_frames(link, to.data, to.size, NULL, 0);
+    free(to.data);
+}
+
+static void take_reply(armswing_client *client, armswing_value reply) {
+    const head ok = head_of(armswing_get(reply, "ok"));
+    const char *text = "no reason";
+    size_t length = strlen(text);
+    if (ok.kind != BOOL || ok.whole) {
+        client->registered = 1;
+        return;
+    }
+    armswing_text(armswing_get(reply, "error"), &text, &length);
+    fprintf(stderr, "error: the registry refuses %s: %.*s\n", client->name, (int)(length > 400 ? 400 : length), text);
+    client->stopping = 1, client->exit_code = 2;
+}
+
+/* The full name of a topic: those of the table without a robot, and of other namespaces, stay. */
+static void resolve_topics(armswing_client *client) {
+    int i;
+    for (i = 0; i < client->n_topics; i++) {
+        topic *each = &client->topics[i];
+        if (each->full[0]) continue;
+        if (strcmp(each->name, "status") == 0 || strcmp(each->name, "clock") == 0 || strchr(each->name, '/') != NULL)
+            join_text(each->full, sizeof each->full, each->name, (char *)NULL);
+        else if (client->robot[0])
+            join_text(each->full, sizeof each->full, client->robot, "/", each->name, (char *)NULL);
+    }
+    if (client->robot[0] && client->plot_topic[0] == '\0') {
+        const char *slash = strrchr(client->name, '/');
+        join_text(client->plot_topic, sizeof client->plot_topic, client->robot, "/", slash ? slash + 1 : client->name,
+                  "/plot", (char *)NULL);
+        join_text(client->event_topic, sizeof client->event_topic, client->robot, "/event", (char *)NULL);
+    }
+}
+
+/* Whether the client subscribes to a topic over sockets; in lockstep the robots' topics arrive in turns. */
+static int wants_stream(const armswing_client *client, int index, const char *publisher) {
+    if (client->topics[index].published || client->topics[index].full[0] == '\0') return 0;
+    if (client->participant && strcmp(publisher, "sim") == 0) return 0;
+    return !client->lockstep || strchr(client->topics[index].full, '/') == NULL;
+}
+
+static void subscribe(armswing_client *client, connection *link) {
+    char frame[TOPIC_SIZE + 1] = "\x01";
+    int i;
+    for (i = 0; i < client->n_topics; i++)
+        if (wants_stream(client, i, client->sources[link->source].name)) {
+            join_text(frame + 1, sizeof frame - 1, client->topics[i].full, (char *)NULL);
+            send_frames(link, frame, strlen(frame), NULL, 0);
+        }
+    send_frames(link, "\x01~", 2, NULL, 0);
+}
+
+static void follow(armswing_client *client, int index) {
+    source *each = &client->sources[index];
+    connection *link = link_of(client, SOURCE, index);
+    if (link == NULL && milliseconds() >= each->retry_at) {
+        link = connect_to(client, each->address, SOURCE, index);
+        each->retry_at = link != NULL ? 0 : milliseconds() + RECONNECT_MS;
+    }
+}
+
+/* Note a publisher of a topic that the client wants. */
+static void note_source(armswing_client *client, const char *name, armswing_value endpoint) {
+    char address[PATH_SIZE] = "";
+    const char *text = "";
+    size_t length = 0;
+    int i;
+    armswing_text(endpoint, &text, &length);
+    if (length < 7 || memcmp(text, "ipc://", 6) != 0 || !copy_text(address, sizeof address, text + 6, length - 6)) {
+        refuse(client, name, "its address is not ipc, which is all that this client connects to");
+        return;
+    }
+    for (i = 0; i < client->n_sources && strcmp(client->sources[i].name, name) != 0; i++) continue;
+    if (i == SOURCES) return;
+    if (i == client->n_sources) {
+        memset(&client->sources[i], 0, sizeof client->sources[i]);
+        join_text(client->sources[i].name, ARMSWING_NAME, name, (char *)NULL);
+        client->n_sources++;
+    }
+    client->sources[i].listed = 1;
+    if (strcmp(client->sources[i].address, address) != 0) { /* a new process */
+        connection *link = link_of(client, SOURCE, i);
+        if (link != NULL) link->broken = 1;
+        memset(client->sources[i].seq, 0, sizeof client->sources[i].seq);
+        join_text(client->sources[i].address, PATH_SIZE, address, (char *)NULL);
+        client->sources[i].retry_at = 0;
+    }
+    follow(client, i);
+}
+
+static void find_robot(armswing_client *client, armswing_value entry) {
+    const armswing_value topics = armswing_get(entry, "publishes");
+    armswing_value at = armswing_first(topics);
+    size_t i;
+    const char *text;
+    size_t length;
+    for (i = 0; i < armswing_length(topics) && at.at != NULL; i++, at = armswing_next(at)) {
+        if (!armswing_text(at, &text, &length) || length <= 6 || memcmp(text + length - 6, "/state", 6) != 0) continue;
+        if (!copy_text(client->robot, sizeof client->robot, text, length - 6)) continue;
+        resolve_topics(client);
+        fprintf(stderr, "%s: joined robot %s\n", client->name, client->robot);
+        register_node(client, "register");
+        return;
+    }
+}
+
+static void take_news(armswing_client *client, armswing_value news) {
+    const armswing_value nodes = armswing_get(news, "nodes");
+    armswing_value entry = armswing_first(nodes);
+    size_t i, j;
+    int k;
+    for (k = 0; k < client->n_sources; k++) client->sources[k].listed = 0;
+    for (i = 0; i < armswing_length(nodes) && entry.at != NULL; i++, entry = armswing_next(entry)) {
+        const armswing_value topics = armswing_get(entry, "publishes");
+        armswing_value at = armswing_first(topics);
+        char name[ARMSWING_NAME];
+        const char *text;
+        size_t length;
+        int wanted = 0;
+        if (!armswing_text(armswing_get(entry, "name"), &text, &length) ||
+            !copy_text(name, sizeof name, text, length) || strcmp(name, client->name) == 0)
+            continue;
+        if (!client->launched && client->robot[0] == '\0' && strcmp(name, "sim") == 0) find_robot(client, entry);
+        for (j = 0; j < armswing_length(topics) && at.at != NULL && !wanted; j++, at = armswing_next(at))
+            if (armswing_text(at, &text, &length)) {
+                const int index = subscription(client, text, length);
+                wanted = index >= 0 && wants_stream(client, index, name);
+            }
+        if (wanted) note_source(client, name, armswing_get(armswing_get(entry, "endpoints"), "data"));
+    }
+    for (k = 0; k < client->n_sources; k++)
+        if (!client->sources[k].listed) {
+            connection *link = link_of(client, SOURCE, k);
+            if (link != NULL) link->broken = 1;
+            client->sources[k].address[0] = '\0';
+        }
+    client->seen_news = 1;
+}
+
+static int is_ready(armswing_client *client) {
+    int i;
+    if (!client->registered || !client->seen_news || (!client->launched && client->robot[0] == '\0')) return 0;
+    for (i = 0; i < client->n_sources; i++) {
+        const connection *link = client->sources[i].listed ? link_of(client, SOURCE, i) : NULL;
+        if (client->sources[i].listed && (link == NULL || !link->confirmed)) return 0;
+    }
+    return 1;
+}
+
+/* -- services */
+
+static armswing_parameter *parameter_named(const armswing_client *client, const char *text, size_t length) {
+    armswing_parameter *each = client->node->parameters;
+    for (; each != NULL && each->name != NULL; each++)
+        if (strlen(each->name) == length && memcmp(each->name, text, length) == 0) return each;
+    return NULL;
+}
+
+static size_t n_parameters(const armswing_client *client) {
+    size_t n = 0;
+    while (client->node->parameters != NULL && client->node->parameters[n].name != NULL) n++;
+    return n;
+}
+
+static void put_parameters(const armswing_client *client, buffer *to) {
+    const armswing_parameter *each = client->node->parameters;
+    pack_map(to, n_parameters(client));
+    for (; each != NULL && each->name != NULL; each++) pack_text(to, each->name), pack_number(to, each->value);
+}
+
+static void put_limit(buffer *to, const char *key, double limit) {
+    pack_text(to, key);
+    if (isfinite(limit)) pack_number(to, limit);
+    else pack_nil(to);
+}
+
+static void describe_parameters(const armswing_client *client, buffer *to) {
+    const armswing_parameter *each = client->node->parameters;
+    pack_map(to, n_parameters(client));
+    for (; each != NULL && each->name != NULL; each++) {
+        pack_text(to, each->name), pack_map(to, 3);
+        pack_text(to, "unit"), pack_text(to, each->unit != NULL ? each->unit : "");
+        put_limit(to, "low", each->low), put_limit(to, "high", each->high);
+    }
+}
+
+/* A number as JSON, in its shortest form that reads back as the same number. */
+static void json_number(char *to, size_t size, double number) {
+    const int power = number == 0.0 ? 0 : (int)floor(log10(fabs(number)));
+    int digits = 0;
+    do snprintf(to, size, "%.*g", ++digits, number);
+    while (digits < 17 && strtod(to, NULL) != number);
+    if (power > -5 && power < 16) snprintf(to, size, "%.*f", digits - 1 > power ? digits - 1 - power : 0, number);
+    if (strpbrk(to, ".en") == NULL && strlen(to) + 2 < size) strcat(to, ".0");
+}
+
+/* The event `set` of a parameter that has changed. */
+static void publish_change(armswing_client *client, const armswing_parameter *each, double old) {
+    buffer *to = &client->message;
+    char text[2][32];
+    const char *slash = strrchr(client->name, '/');
+    if (client->event_topic[0] == '\0') return;
+    json_number(text[0], sizeof text[0], old), json_number(text[1], sizeof text[1], each->value);
+    clear(to);
+    pack_map(to, 8), put_stamp(client, to, ++client->event_seq);
+    pack_text(to, "kind"), pack_text(to, "set");
+    pack_text(to, "node"), pack_text(to, slash ? slash + 1 : client->name);
+    pack_text(to, "key"), pack_text(to, each->name);
+    pack_text(to, "old"), pack_text(to, text[0]);
+    pack_text(to, "new"), pack_text(to, text[1]);
+    publish(client, client->event_topic, to);
+}
+
+/* Why a value cannot be that of a parameter, in `line`; 0 where it can. */
+static int unfit(const armswing_client *client, const armswing_parameter *each, double value, char *line, size_t size) {
+    if (isfinite(value) && value >= each->low && value <= each->high) return 0;
+    snprintf(line, size, "node '%.90s': params: %.90s = %g is not in %g .. %g%s%.20s", client->name, each->name, value,
+             each->low, each->high, each->unit != NULL && each->unit[0] ? " " : "", each->unit != NULL ? each->unit : "");
+    return 1;
+}
+
+/* Change parameters as asked; "" or why they are refused, in `line`. All of them change, or none. */
+static void set_parameters(armswing_client *client, armswing_value args, char *line, size_t size) {
+    const size_t n = armswing_length(args);
+    double before[PARAMETERS], after[PARAMETERS];
+    armswing_value at = armswing_first(args);
+    const size_t count = n_parameters(client);
+    armswing_parameter *all = client->node->parameters, *each;
+    const char *text, *refusal = NULL;
+    size_t i, length;
+    for (i = 0; i < count; i++) before[i] = after[i] = all[i].value;
+    for (i = 0; i < n && at.at != NULL; i++) {
+        const armswing_value content = armswing_next(at);
+        if (!armswing_text(at, &text, &length)) length = 0, text = "";
+        each = parameter_named(client, text, length);
+        if (each == NULL) {
+            snprintf(line, size, "node '%.90s': params: unknown key '%.*s'; its parameters are", client->name,
+                     (int)(length > 60 ? 60 : length), text);
+            for (each = all; each != NULL && each->name != NULL; each++) {
+                const size_t used = strlen(line);
+                snprintf(line + used, size - used, "%s%.90s", each == all ? " " : ", ", each->name);
+            }
+            return;
+        }
+        if (!armswing_number(content, &after[each - all])) {
+            snprintf(line, size, "node '%.90s': params: %.90s is a number", client->name, each->name);
+            return;
+        }
+        if (unfit(client, each, after[each - all], line, size)) return;
+        at = armswing_next(content);
+    }
+    for (i = 0; i < count; i++) all[i].value = after[i];
+    if (client->node->on_parameters != NULL) refusal = client->node->on_parameters(client);
+    if (refusal != NULL) {
+        for (i = 0; i < count; i++) all[i].value = before[i];
+        join_text(line, size, refusal, (char *)NULL);
+        return;
+    }
+    for (i = 0; i < count; i++)
+        if (before[i] != after[i]) publish_change(client, &all[i], before[i]);
+}
+
+/* Reply to a call. */
+static void serve(armswing_client *client, connection *link, armswing_value call, int delimited, int64_t received_ns) {
+    const armswing_value id = armswing_get(call, "id"), asked = armswing_get(call, "call");
+    const armswing_value args = armswing_get(call, "args"), after = armswing_next(id);
+    buffer to = {NULL, 0, 0, 0}, result = {NULL, 0, 0, 0};
+    char line[512] = "";
+    if (head_of(id).kind != WHOLE || head_of(asked).kind != TEXT || after.at == NULL) {
+        refuse(client, "(service)", "not a valid call message");
+        return;
+    }
+    if (armswing_is_text(asked, "clock")) {
+        pack_map(&result, 2);
+        pack_text(&result, "received_ns"), pack_integer(&result, received_ns);
+        pack_text(&result, "answered_ns"), pack_integer(&result, nanoseconds(CLOCK_REALTIME));
+    } else if (armswing_is_text(asked, "status")) {
+        put_status(client, &result, client->status_seq);
+    } else if (armswing_is_text(asked, "shutdown")) {
+        pack_nil(&result), client->stopping = 1;
+    } else if (armswing_is_text(asked, "get_parameters")) {
+        put_parameters(client, &result);
+    } else if (armswing_is_text(asked, "describe_parameters")) {
+        describe_parameters(client, &result);
+    } else if (armswing_is_text(asked, "set_parameters")) {
+        set_parameters(client, args, line, sizeof line);
+        put_parameters(client, &result);
+    } else {
+        const char *text = "";
+        size_t length = 0;
+        armswing_text(asked, &text, &length);
+        snprintf(line, sizeof line,
+                 "node '%.90s' has no service '%.*s'; its services are clock, describe_parameters, get_parameters, "
+                 "set_parameters, shutdown, status",
+                 client->name, (int)(length > 80 ? 80 : length), text);
+    }
+    pack_map(&to, 4);
+    pack_text(&to, "id"), put_bytes(&to, id.at, (size_t)(after.at - id.at));
+    pack_text(&to, "ok"), pack_bool(&to, line[0] == '\0');
+    pack_text(&to, "result");
+    if (line[0]) pack_nil(&to);
+    else put_bytes(&to, result.data, result.size);
+    pack_text(&to, "error"), pack_text(&to, line);
+    if (delimited) send_frames(link, "", 0, to.data, to.size);
+    else send_frames(link, to.data, to.size, NULL, 0);
+    free(to.data), free(result.data);
+}
+
+/* -- lockstep turns */
+
+/* Take a turn; its reply goes to the server first, then its messages to the subscribers. */
+static void take_turn(armswing_client *client, connection *link, armswing_value request) {
+    const int64_t began = nanoseconds(CLOCK_MONOTONIC);
+    const size_t length = armswing_length(request), size = (size_t)(request.end - request.at);
+    const armswing_value seq = armswing_first(request), now = armswing_next(seq), messages = armswing_next(now);
+    const armswing_value kind_of = length > 3 ? armswing_next(messages) : NOTHING;
+    armswing_value at = armswing_first(messages);
+    buffer *reply = &client->last_reply;
+    double time = 0.0;
+    size_t i, n;
+    uint32_t k, published;
+    if (size == client->last_request.size && size > 0 && memcmp(request.at, client->last_request.data, size) == 0) {
+        send_frames(link, reply->data, reply->size, NULL, 0); /* asked again, after a link was lost */
+        return;
+    }
+    if (!is_whole(request) || length < 3 || head_of(seq).kind != WHOLE || !armswing_number(now, &time) ||
+        !(time >= 0.0 && time <= 9e9) || head_of(messages).kind != ARRAY) {
+        refuse(client, "(turn)", "not a request");
+        return;
+    }
+    if (armswing_is_text(kind_of, "restore") || armswing_is_text(kind_of, "rewind")) {
+        clear(&client->outgoing), client->n_outgoing = 0;
+    } else {
+        set_time(client, time);
+        for (i = 0, n = armswing_length(messages); i < n && at.at != NULL; i++, at = armswing_next(at)) {
+            const armswing_value name = armswing_first(at), payload = bytes_in(armswing_next(name));
+            const char *text;
+            size_t name_length;
+            int index;
+            if (armswing_length(at) != 2 || !armswing_text(name, &text, &name_length) || payload.at == NULL) {
+                refuse(client, "(turn)", "a message that is not [topic, bytes]");
+                continue;
+            }
+            index = subscription(client, text, name_length);
+            if (index < 0) continue;
+            if (!is_whole(payload) || head_of(payload).kind != MAP) refuse(client, client->topics[index].full, "no map");
+            else deliver(client, index, payload);
+        }
+        if (client->node->rate_hz > 0.0 && time * client->node->rate_hz >= (double)client->ticks - 1e-6) {
+            client->ticks = (int64_t)floor(time * client->node->rate_hz + 1e-6) + 1;
+            tick(client, time);
+        }
+    }
+    clear(&client->last_request), put_bytes(&client->last_request, request.at, size);
+    clear(reply);
+    pack_array(reply, 2);
+    put_bytes(reply, seq.at, (size_t)(now.at - seq.at));
+    pack_array(reply, client->n_outgoing);
+    put_bytes(reply, client->outgoing.data, client->outgoing.size);
+    send_frames(link, reply->data, reply->size, NULL, 0);
+    note_duration(client, nanoseconds(CLOCK_MONOTONIC) - began);
+    at.at = client->outgoing.data, at.end = client->outgoing.data + client->outgoing.size;
+    published = client->n_outgoing;
+    for (k = 0; k < published; k++, at = armswing_next(at)) {
+        char full[TOPIC_SIZE] = "";
+        const armswing_value name = armswing_first(at), payload = bytes_in(armswing_next(name));
+        const char *text = "";
+        size_t name_length = 0;
+        armswing_text(name, &text, &name_length);
+        copy_text(full, sizeof full, text, name_length);
+        if (!armswing_is_text(kind_of, "quiet")) to_subscribers(client, full, payload.at, (size_t)(payload.end - payload.at));
+    }
+    clear(&client->outgoing), client->n_outgoing = 0;
+}
+
+/* -- received messages */
+
+static void take_stream(armswing_client *client, connection *link, const unsigned char *name, size_t length,
+                        armswing_value payload) {
+    source *from = &client->sources[link->source];
+    double time = 0.0;
+    int64_t seq = 0;
+    int index;
+    if (length == 1 && name[0] == '~') {
+        link->confirmed = 1;
+        return;
+    }
+    index = subscription(client, (const char *)name, length);
+    if (index < 0) return; /* ZeroMQ matches prefixes */
+    if ((size_t)(payload.end - payload.at) > LARGEST_MESSAGE || !is_whole(payload) || head_of(payload).kind != MAP) {
+        refuse(client, client->topics[index].full, "not a message");
+        return;
+    }
+    armswing_integer(armswing_get(payload, "seq"), &seq);
+    if (seq <= from->seq[index]) return;
+    if (from->seq[index] > 0 && seq > from->seq[index] + 1) client->lost += (uint64_t)(seq - from->seq[index] - 1);
+    from->seq[index] = seq;
+    if (strcmp(client->topics[index].name, "state") == 0 &&
+        armswing_number(armswing_get(payload, "timestamp"), &time) && isfinite(time))
+        set_time(client, time);
+    {
+        const int64_t began = nanoseconds(CLOCK_MONOTONIC);
+        deliver(client, index, payload);
+        note_duration(client, nanoseconds(CLOCK_MONOTONIC) - began);
+    }
+}
+
+static void take_subscription(armswing_client *client, connection *link, const unsigned char *data, size_t size) {
+    if (size == 0 || data[0] > 1 || size > 1024 || memchr(data, '\0', size - (data[0] == 0)) == data + 1) {
+        if (size != 1) refuse(client, "(subscription)", "not a subscription");
+        else if (data[0] == 1) put_byte(&link->topics, 0); /* everything */
+        if (size == 1 && data[0] == 1) publish_status(client);
+        return;
+    }
+    if (data[0] == 1 && link->topics.size < 65536) {
+        put_bytes(&link->topics, data + 1, size - 1), put_byte(&link->topics, 0);
+        if (size == 2 && data[1] == '~') send_frames(link, "~", 1, "", 0);
+        else if (size - 1 <= 6 && memcmp("status", data + 1, size - 1) == 0) publish_status(client);
+    } else if (data[0] == 0) {
+        size_t at = 0;
+        while (at < link->topics.size) {
+            const size_t length = strlen((const char *)link->topics.data + at);
+            if (length == size - 1 && memcmp(link->topics.data + at, data + 1, length) == 0) {
+                memmove(link->topics.data + at, link->topics.data + at + length + 1, link->topics.size - at - length - 1);
+                link->topics.size -= length + 1;
+                return;
+            }
+            at += length + 1;
+        }
+    }
+}
+
+typedef struct {
+    unsigned char *data;
+    size_t size;
+} frame;
+
+static void take_message(armswing_client *client, connection *link, const frame *frames, int count) {
+    const int64_t now_ns = nanoseconds(CLOCK_REALTIME);
+    const frame *last = &frames[count - 1];
+    const armswing_value payload = {last->data, last->data + last->size};
+    switch (link->role) {
+    case DATA:
+        if (count == 1) take_subscription(client, link, last->data, last->size);
+        else refuse(client, "(subscription)", "more than one frame");
+        break;
+    case SERVICE:
+        if ((count == 1 || (count == 2 && frames[0].size == 0)) && last->size <= LARGEST_MESSAGE && is_whole(payload))
+            serve(client, link, payload, count == 2, now_ns);
+        else refuse(client, "(service)", "not a valid call message");
+        break;
+    case STEP:
+        if (count == 1) take_turn(client, link, payload);
+        else refuse(client, "(turn)", "more than one frame");
+        break;
+    case REGISTRY:
+        if (count == 1) take_reply(client, payload);
+        break;
+    case NEWS:
+        if (count == 2 && is_whole(payload)) take_news(client, payload);
+        break;
+    default:
+        if (count == 2) take_stream(client, link, frames[0].data, frames[0].size, payload);
+        break;
+    }
+}
+
+static void after_handshake(armswing_client *client, connection *link) {
+    link->ready = 1;
+    if (link->role == REGISTRY) register_node(client, "register");
+    else if (link->role == NEWS) send_frames(link, "\x01registry", 9, NULL, 0);
+    else if (link->role == SOURCE) subscribe(client, link);
+}
+
+static void take_command(armswing_client *client, connection *link, const frame *command) {
+    if (command->size >= 6 && memcmp(command->data, "\x05READY", 6) == 0 && !link->ready)
+        after_handshake(client, link);
+    else if (command->size >= 7 && memcmp(command->data, "\x04PING", 5) == 0) {
+        buffer pong = {NULL, 0, 0, 0};
+        put_bytes(&pong, "\x04PONG", 5), put_bytes(&pong, command->data + 7, command->size - 7);
+        put_frame(&link->out, 4, pong.data, pong.size);
+        free(pong.data);
+        flush_link(link);
+    } else {
+        link->broken = 1;
+    }
+}
+
+/* Take one whole message or command from the connection; whether there was one. */
+static int take_one(armswing_client *client, connection *link) {
+    enum { MOST = 4 };
+    buffer *in = &link->in;
+    size_t at = in->start;
+    frame frames[MOST];
+    int count = 0;
+    if (link->broken) return 0;
+    if (!link->greeted) {
+        if (in->size - in->start < 64) {
+            link->broken = in->size > in->start && in->data[in->start] != 0xff;
+            return 0;
+        }
+        link->greeted = 1;
+        link->broken = !(in->data[at + 9] & 1) || in->data[at + 10] < 3 || memcmp(in->data + at + 12, "NULL", 5) != 0;
+        in->start += 64;
+        return !link->broken;
+    }
+    for (;;) {
+        const size_t left = in->size - at;
+        const unsigned flags = left > 0 ? in->data[at] : 0;
+        const size_t wide = flags & 2 ? 8 : 1;
+        uint64_t size;
+        if (left < 1 + wide) return 0;
+        size = big_endian(in->data + at + 1, wide);
+        if (size > LARGEST_FRAME || at - in->start > LARGEST_FRAME || flags > 7 || ((flags & 4) && count > 0)) {
+            link->broken = 1;
+            return 0;
+        }
+        if (left < 1 + wide + size) return 0;
+        if (count == MOST) count--; /* a message of more frames is refused by its handler */
+        frames[count].data = in->data + at + 1 + wide, frames[count].size = (size_t)size, count++;
+        at += 1 + wide + (size_t)size;
+        if (flags & 4) take_command(client, link, &frames[0]);
+        else if (flags & 1) continue;
+        else if (link->ready) take_message(client, link, frames, count);
+        else link->broken = 1;
+        in->start = at;
+        return !link->broken;
+    }
+}
+
+static void read_link(armswing_client *client, connection *link) {
+    enum { CHUNK = 65536 };
+    for (;;) {
+        unsigned char *to = room(&link->in, CHUNK);
+        const ssize_t count = recv(link->fd, to, CHUNK, 0);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (count <= 0) {
+            link->broken = 1;
+            return;
+        }
+        link->in.size += (size_t)count;
+        while (take_one(client, link)) continue;
+        if (link->in.start == link->in.size) clear(&link->in);
+        if (count < CHUNK || link->broken) return;
+    }
+}
+
+/* -- sockets of the node */
+
+static int bind_socket(armswing_client *client, role of, const char *use) {
+    struct sockaddr_un address;
+    char file[ARMSWING_NAME + 32], leaf[ARMSWING_NAME], lock[PATH_SIZE + 8], *slash;
+    int fd;
+    join_text(leaf, sizeof leaf, client->name, (char *)NULL);
+    for (slash = leaf; *slash; slash++)
+        if (*slash == '/') *slash = '.';
+    snprintf(file, sizeof file, "%s-%ld.%s", leaf, (long)getpid(), use);
+    if (!join_text(client->path[of], 101, client->folder, "/", file, (char *)NULL) ||
+        !address_of(&address, client->path[of])) {
+        fprintf(stderr, "error: the path %s/%s of a socket is longer than 100 bytes; set a shorter XDG_RUNTIME_DIR\n",
+                client->folder, file);
+        return 0;
+    }
+    join_text(lock, sizeof lock, client->path[of], ".lock", (char *)NULL); /* held while the path is in use */
+    client->locked[of] = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = client->locked[of] >= 0 && flock(client->locked[of], LOCK_EX | LOCK_NB) == 0 ? socket(AF_UNIX, SOCK_STREAM, 0)
+                                                                                      : -1;
+    unlink(client->path[of]);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 64) != 0) {
+        fprintf(stderr, "error: cannot bind %s: %s\n", client->path[of], strerror(errno));
+        if (fd >= 0) close(fd);
+        return 0;
+    }
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    client->listener[of] = fd;
+    return 1;
+}
+
+static void unbind(armswing_client *client) {
+    int i;
+    for (i = DATA; i <= STEP; i++) {
+        char lock[PATH_SIZE + 8];
+        if (client->listener[i] >= 0) close(client->listener[i]), unlink(client->path[i]);
+        if (client->locked[i] < 0) continue;
+        join_text(lock, sizeof lock, client->path[i], ".lock", (char *)NULL);
+        unlink(lock), close(client->locked[i]);
+    }
+}
+
+static void connect_registry(armswing_client *client) {
+    static const char *const leaf[] = {"/registry", "/registry-news"};
+    const role roles[] = {REGISTRY, NEWS};
+    char path[PATH_SIZE];
+    int i;
+    for (i = 0; i < 2; i++) {
+        if (link_of(client, roles[i], 0) != NULL || milliseconds() < client->retry_at[i]) continue;
+        join_text(path, sizeof path, client->folder, leaf[i], (char *)NULL);
+        if (connect_to(client, path, roles[i], 0) == NULL) client->retry_at[i] = milliseconds() + 10 * RECONNECT_MS;
+    }
+}
+
+/* -- the loop */
+
+static void wait_and_take(armswing_client *client, int64_t wait_ms) {
+    size_t i, n = client->n_links;
+    nfds_t polled = 0;
+    for (i = 0; i < n; i++, polled++) {
+        client->polled[polled].fd = client->links[i]->fd;
+        client->polled[polled].events = POLLIN;
+        client->polled[polled].revents = 0;
+        if (client->links[i]->out.start < client->links[i]->out.size) client->polled[polled].events |= POLLOUT;
+    }
+    for (i = DATA; i <= STEP; i++, polled++) {
+        client->polled[polled].fd = client->listener[i]; /* negative: poll ignores it */
+        client->polled[polled].events = POLLIN;
+        client->polled[polled].revents = 0;
+    }
+    if (poll(client->polled, polled, wait_ms > 0 ? (int)wait_ms : 0) <= 0) return;
+    for (i = 0; i < n; i++) { /* handlers add connections only behind these */
+        const short events = client->polled[i].revents;
+        if (events & POLLOUT) flush_link(client->links[i]);
+        if (events & (POLLIN | POLLHUP | POLLERR)) read_link(client, client->links[i]);
+    }
+    for (i = DATA; i <= STEP; i++) {
+        int fd;
+        if (!(client->polled[n + i].revents & POLLIN)) continue;
+        while ((fd = accept(client->listener[i], NULL, NULL)) >= 0) add_link(client, fd, (role)i, 0);
+    }
+    for (i = client->n_links; i-- > 0;)
+        if (client->links[i]->broken) drop_link(client, i);
+}
+
+static void run(armswing_client *client) {
+    const int64_t period_ns =
+        client->node->rate_hz > 0.0 && !client->participant ? (int64_t)(1e9 / client->node->rate_hz) : 0;
+    const int64_t began = milliseconds();
+    int64_t register_at = began + REGISTER_MS, status_at = 0;
+    int told = 0, i;
+    client->tick_at = nanoseconds(CLOCK_MONOTONIC) + period_ns;
+    while (!client->stopping && !stop_asked) {
+        const int64_t now = milliseconds();
+        int64_t until = register_at < status_at ? register_at : status_at;
+        if (now >= register_at) register_at = now + REGISTER_MS, register_node(client, "register");
+        if (now >= status_at) status_at = now + STATUS_MS, publish_status(client);
+        connect_registry(client);
+        for (i = 0; i < client->n_sources; i++)
+            if (client->sources[i].listed) follow(client, i);
+        if (!told && !client->registered && now >= began + REGISTER_MS)
+            told = fprintf(stderr, "waiting: no launch answers in %s; Ctrl-C ends\n", client->folder) > 0;
+        if (strcmp(client->state, "starting") == 0) {
+            if (is_ready(client)) set_state(client, "ready");
+            if (until > now + RECONNECT_MS) until = now + RECONNECT_MS;
+        }
+        if (period_ns > 0) {
+            const int64_t ns = nanoseconds(CLOCK_MONOTONIC);
+            if (ns >= client->tick_at) {
+                client->overruns += (uint64_t)((ns - client->tick_at) / period_ns);
+                client->tick_at += ((ns - client->tick_at) / period_ns + 1) * period_ns;
+                tick(client, 1e-9 * (double)ns);
+            }
+            if (until > client->tick_at / 1000000) until = client->tick_at / 1000000;
+        }
+        wait_and_take(client, until - now);
+    }
+}
+
+static void finish(armswing_client *client) {
+    const int64_t until = milliseconds() + LAST_WORDS_MS;
+    size_t i;
+    int waiting = 1;
+    if (client->node->on_stop != NULL) client->node->on_stop(client);
+    publish_plotted(client);
+    client->state = client->exit_code == 1 ? "failed" : "stopped";
+    publish_status(client);
+    for (i = 0; i < client->n_links; i++)
+        if (client->links[i]->role == DATA && client->links[i]->ready) send_frames(client->links[i], "~", 1, "end", 3);
+    register_node(client, "unregister");
+    while (waiting && milliseconds() < until) { /* for what peers have not read yet */
+        waiting = 0;
+        for (i = 0; i < client->n_links; i++) {
+            struct pollfd writable = {client->links[i]->fd, POLLOUT, 0};
+            if (client->links[i]->out.start == client->links[i]->out.size || client->links[i]->broken) continue;
+            poll(&writable, 1, 10);
+            flush_link(client->links[i]);
+            waiting = 1;
+        }
+    }
+    while (client->n_links > 0) drop_link(client, client->n_links - 1);
+    unbind(client);
+    if (client->times != NULL) fclose(client->times);
+    fprintf(stderr, "%s: ended after %llu messages\n", client->name, (unsigned long long)client->sent);
+    free(client->links), free(client->polled), free(client->message.data), free(client->outgoing.data);
+    free(client->last_request.data), free(client->last_reply.data);
+}
+
+/* -- arguments */
+
+static void json_text(const char *text) {
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putchar('\\');
+        if ((unsigned char)*text >= 32) putchar(*text);
+    }
+    putchar('"');
+}
+
+static void json_list(const char *key, const char *const *names) {
+    const char *const *each;
+    printf("\"%s\": [", key);
+    for (each = names; each != NULL && *each != NULL; each++) {
+        if (each != names) printf(", ");
+        json_text(*each);
+    }
+    printf("], ");
+}
+
+static void json_limit(const char *key, double limit) {
+    char text[32] = "null";
+    if (isfinite(limit)) json_number(text, sizeof text, limit);
+    printf(", \"%s\": %s", key, text);
+}
+
+/* Print what a launch asks a program for: topics and parameters, as JSON. */
+static void describe(const armswing_node *node) {
+    const armswing_parameter *each;
+    char text[32];
+    printf("{\"protocol\": %d, \"name\": ", PROTOCOL);
+    json_text(node->name), printf(", ");
+    json_list("subscribes", node->subscribes), json_list("publishes", node->publishes);
+    printf("\"lossless\": %s, \"rate_hz\": ", node->lossless ? "true" : "false");
+    json_number(text, sizeof text, node->rate_hz);
+    printf("%s, \"parameters\": [", node->rate_hz > 0.0 ? text : "null");
+    for (each = node->parameters; each != NULL && each->name != NULL; each++) {
+        json_number(text, sizeof text, each->value);
+        printf("%s{\"name\": ", each == node->parameters ? "" : ", "), json_text(each->name);
+        printf(", \"default\": %s, \"unit\": ", text), json_text(each->unit != NULL ? each->unit : "");
+        json_limit("low", each->low), json_limit("high", each->high), printf("}");
+    }
+    printf("]}\n");
+}
+
+static int usage(const char *program, const char *wrong) {
+    if (wrong != NULL) fprintf(stderr, "error: %s\n", wrong);
+    fprintf(wrong != NULL ? stderr : stdout,
+            "usage: %s [--domain N] [--name NAME] [--param NAME=NUMBER ...]\n"
+            "Joins the live launch of the domain as a node. --describe prints its topics and parameters as JSON.\n"
+            "A launch adds: --launched --folder F --robot R --host H --mode M --participant 0|1 --topic NAME=FULL\n",
+            program);
+    return wrong != NULL ? 2 : 0;
+}
+
+/* The name before "=" of an argument and the text after it; 0 where there is no "=". */
+static int split(const char *argument, size_t *length, const char **content) {
+    const char *sign = strchr(argument, '=');
+    if (sign == NULL) return 0;
+    *length = (size_t)(sign - argument), *content = sign + 1;
+    return 1;
+}
+
+static int set_parameter(armswing_client *client, const char *argument, char *line, size_t size) {
+    size_t length;
+    const char *content;
+    char *end;
+    armswing_parameter *each;
+    double value;
+    if (!split(argument, &length, &content) || *content == '\0') {
+        snprintf(line, size, "--param %.100s: write NAME=NUMBER", argument);
+        return 0;
+    }
+    each = parameter_named(client, argument, length);
+    value = strtod(content, &end);
+    if (each == NULL || *end != '\0') {
+        snprintf(line, size, each == NULL ? "--param %.100s: no such parameter" : "--param %.100s: not a number", argument);
+        return 0;
+    }
+    if (unfit(client, each, value, line, size)) return 0;
+    each->value = value;
+    return 1;
+}
+
+static int set_topic(armswing_client *client, const char *argument) {
+    size_t length;
+    const char *full;
+    int i, found = 0;
+    if (!split(argument, &length, &full)) return 0;
+    for (i = 0; i < client->n_topics; i++)
+        if (strlen(client->topics[i].name) == length && memcmp(client->topics[i].name, argument, length) == 0)
+            found = join_text(client->topics[i].full, TOPIC_SIZE, full, (char *)NULL);
+    return found;
+}
+
+static int add_topics(armswing_client *client, const char *const *names, int published) {
+    for (; names != NULL && *names != NULL; names++) {
+        if (client->n_topics == TOPICS) return 0;
+        client->topics[client->n_topics].name = *names;
+        client->topics[client->n_topics++].published = published;
+    }
+    return 1;
+}
+
+/* Read the arguments; -1 to go on, else the exit code. */
+static int read_arguments(armswing_client *client, int count, char **arguments, const char **domain) {
+    char line[512];
+    int i;
+    for (i = 1; i < count; i++) {
+        const char *key = arguments[i], *content;
+        if (strcmp(key, "--describe") == 0) return describe(client->node), 0;
+        if (strcmp(key, "--help") == 0 || strcmp(key, "-h") == 0) return usage(arguments[0], NULL);
+        if (strcmp(key, "--launched") == 0) {
+            client->launched = 1;
+            continue;
+        }
+        if (i + 1 == count) {
+            snprintf(line, sizeof line, "%.100s: no such option, or its value is missing", key);
+            return usage(arguments[0], line);
+        }
+        content = arguments[++i];
+        line[0] = '\0';
+        if (strcmp(key, "--domain") == 0) *domain = content;
+        else if (strcmp(key, "--name") == 0 && join_text(client->name, ARMSWING_NAME, content, (char *)NULL)) continue;
+        else if (strcmp(key, "--robot") == 0 && join_text(client->robot, ARMSWING_NAME, content, (char *)NULL)) continue;
+        else if (strcmp(key, "--host") == 0 && join_text(client->host, ARMSWING_NAME, content, (char *)NULL)) continue;
+        else if (strcmp(key, "--folder") == 0 && join_text(client->folder, PATH_SIZE, content, (char *)NULL)) continue;
+        else if (strcmp(key, "--mode") == 0) client->lockstep = strcmp(content, "lockstep") == 0;
+        else if (strcmp(key, "--participant") == 0) client->participant = strcmp(content, "1") == 0;
+        else if (strcmp(key, "--topic") == 0 && set_topic(client, content)) continue;
+        else if (strcmp(key, "--param") == 0) {
+            if (!set_parameter(client, content, line, sizeof line)) return usage(arguments[0], line);
+        } else {
+            snprintf(line, sizeof line, "%.100s %.200s: no such option, or its value does not fit", key, content);
+            return usage(arguments[0], line);
+        }
+    }
+    return -1;
+}
+
+static int find_folder(armswing_client *client, const char *domain) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char user[32];
+    if (domain == NULL && (domain = getenv("ARMSWING_DOMAIN")) == NULL) domain = "0";
+    snprintf(user, sizeof user, "%ld", (long)getuid());
+    if (client->folder[0] == '\0' &&
+        !(runtime != NULL && runtime[0]
+              ? join_text(client->folder, PATH_SIZE, runtime, "/armswing/", domain, (char *)NULL)
+              : join_text(client->folder, PATH_SIZE, "/tmp/armswing-", user, "/", domain, (char *)NULL))) {
+        fprintf(stderr, "error: the path of the domain's folder is too long; set a shorter XDG_RUNTIME_DIR\n");
+        return 0;
+    }
+    if (access(client->folder, W_OK) == 0) return 1;
+    fprintf(stderr, "error: no launch is live in domain %s: there is no folder %s\n", domain, client->folder);
+    return 0;
+}
+
+int armswing_main(int count, char **arguments, armswing_node *node) {
+    static armswing_client client;
+    const char *domain = NULL, *times = getenv("ARMSWING_TURN_TIMES");
+    struct sigaction stop;
+    int i, code;
+    memset(&client, 0, sizeof client);
+    memset(&stop, 0, sizeof stop);
+    client.node = node, client.state = "starting", client.began = -1;
+    for (i = DATA; i <= STEP; i++) client.listener[i] = client.locked[i] = -1;
+    join_text(client.name, ARMSWING_NAME, node->name, (char *)NULL);
+    join_text(client.host, ARMSWING_NAME, "localhost", (char *)NULL);
+    if (!add_topics(&client, node->subscribes, 0) || !add_topics(&client, node->publishes, 1) ||
+        n_parameters(&client) > PARAMETERS) {
+        fprintf(stderr, "error: a node has at most %d topics and %d parameters\n", (int)TOPICS, (int)PARAMETERS);
+        return 2;
+    }
+    if ((code = read_arguments(&client, count, arguments, &domain)) >= 0) return code;
+    if (!find_folder(&client, domain)) return 2;
+    stop.sa_handler = ask_to_stop; /* without SA_RESTART: poll returns */
+    sigaction(SIGINT, &stop, NULL), sigaction(SIGTERM, &stop, NULL);
+    if (times != NULL && times[0]) {
+        char file[512];
+        snprintf(file, sizeof file, "%s/%s.ns", times, client.name);
+        client.times = fopen(file, "w");
+    }
+    if (client.launched || client.robot[0]) resolve_topics(&client);
+    if (!bind_socket(&client, DATA, "data") || !bind_socket(&client, SERVICE, "service") ||
+        (client.participant && !bind_socket(&client, STEP, "step"))) {
+        unbind(&client);
+        return 2;
+    }
+    client.polled = grown(NULL, (STEP + 1) * sizeof *client.polled);
+    if (node->on_start != NULL) node->on_start(&client);
+    publish_plotted(&client);
+    run(&client);
+    code = client.exit_code ? client.exit_code : client.registered ? 0 : 1;
+    finish(&client);
+    return code;
+}

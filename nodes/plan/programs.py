@@ -1,0 +1,145 @@
+"""Nodes that are programs, `run = "build/my_controller"`: executable files that describe themselves.
+
+`PROGRAM --describe` prints its topics and parameters as JSON, from which a class for the checks of a plan is made.
+`armswing export client --lang c` writes a client library for such programs in C.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from nodes.messages import Message
+from nodes.messages.protocol import mismatch
+from nodes.messages.topics import lookup, resolve
+from nodes.node import Node
+from nodes.plan.key_checks import PlanError
+from nodes.plan.launch_plan import NodePlan, Plan
+from sim_core.tables import Range
+
+DESCRIBE_S = 20.0  # longest time of `--describe`, under an emulator too
+INFINITE = float("inf")
+
+
+class ParameterDescription(msgspec.Struct, kw_only=True):
+    """A parameter, a number, with inclusive limits; None for no limit."""
+
+    name: str
+    default: float
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+class ProgramDescription(msgspec.Struct, kw_only=True):
+    """What a program prints with `--describe`; the fields are those of `Node`."""
+
+    name: str
+    protocol: int = 1
+    subscribes: list[str] = []
+    publishes: list[str] = []
+    lossless: bool = False
+    rate_hz: float | None = None
+    parameters: list[ParameterDescription] = []
+
+
+class ProgramNode(Node):
+    """Base of the classes that stand for programs in the checks of a plan. PlanError for an instance.
+
+    file  executable file
+    """
+
+    file: ClassVar[Path]
+
+    def __init__(self) -> None:
+        raise PlanError(f"{self.file} is a program, which runs in a process of its own: use 'armswing launch'")
+
+    def on_message(self, name: str, message: Message) -> None:
+        """Never called: the program receives its messages itself."""
+
+    @classmethod
+    def check(cls, params: Any, plan: Plan) -> None:
+        """Raise ValueError for a node of a program on another host than the server's: its sockets are of one host."""
+        for node in plan.nodes:
+            if node.host != plan.sim.host and Path(plan.folder, node.run).resolve() == cls.file:
+                raise ValueError(f"node {node.name!r} is a program, which runs on the server's host {plan.sim.host!r}")
+
+
+def program_class(file: Path) -> type[ProgramNode]:
+    """Class that stands for the program in an executable file; PlanError, one line, for a file that is no program."""
+    found = file.stat()
+    return _program_class(file, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _program_class(file: Path, _changed_ns: int, _size: int) -> type[ProgramNode]:
+    described = describe(file)
+    if line := mismatch(f"program {file}", described.protocol):
+        raise PlanError(line)
+    fields = [(each.name, _kind(each), each.default) for each in described.parameters]
+    params = msgspec.defstruct("Params", fields, forbid_unknown_fields=True, module=__name__)
+    body = {
+        "file": file,
+        "subscribes": {name: message_of(name) for name in described.subscribes},
+        "publishes": {name: message_of(name) for name in described.publishes},
+        "lossless": described.lossless,
+        "rate_hz": described.rate_hz,
+        "Params": params,
+        "__module__": __name__,
+        "__doc__": f"The program {file}.",
+    }
+    return type(described.name, (ProgramNode,), body)
+
+
+def describe(file: Path) -> ProgramDescription:
+    """Topics and parameters of a program, as it prints them with `--describe`; PlanError, one line, for any failure."""
+    if not os.access(file, os.X_OK):
+        raise PlanError(f"run = '{file}': not executable; write 'path/to/file.py:ClassName' or 'chmod +x {file}'")
+    try:
+        done = subprocess.run(
+            [file, "--describe"], capture_output=True, timeout=DESCRIBE_S, stdin=subprocess.DEVNULL, check=False
+        )
+    except OSError as error:
+        raise PlanError(f"run = '{file}': cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise PlanError(f"run = '{file}': no reply to --describe within {DESCRIBE_S:g} s") from None
+    try:
+        return msgspec.json.decode(done.stdout, type=ProgramDescription)
+    except msgspec.MsgspecError as error:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        why = f"exit code {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else str(error)
+        raise PlanError(
+            f"run = '{file}': not a node: '--describe' has to print its topics and parameters as JSON ({why})"
+        ) from None
+
+
+def message_of(name: str) -> type[Message]:
+    """Message type of a topic by its name in the topic table; Message for a topic of the user's own."""
+    row = lookup(resolve(name, "robot"))
+    return Message if row is None else row.message
+
+
+def _kind(each: ParameterDescription) -> Any:
+    low, high = (-INFINITE if each.low is None else each.low), (INFINITE if each.high is None else each.high)
+    return Annotated[float, Range(low, high, each.unit)]
+
+
+def arguments(cls: type[ProgramNode], plan: Plan, node: NodePlan, folder: Path) -> list[str]:
+    """Command line of a program in a launch.
+
+    folder  folder of the domain
+    """
+    robot, mode = plan.robot_of(node.namespace), plan.sim.mode
+    participant = mode == "lockstep" or (mode == "fast" and cls.lossless)
+    given = ["--launched", "--name", node.name, "--robot", robot, "--host", node.host, "--folder", str(folder)]
+    given += ["--mode", mode, "--participant", str(int(participant))]
+    for name in (*cls.subscribes, *cls.publishes):
+        given += ["--topic", f"{name}={resolve(node.remap.get(name, name), robot)}"]
+    for key, value in node.params.items():
+        given += ["--param", f"{key}={float(value)!r}"]
+    return [str(cls.file), *given]

@@ -1,0 +1,202 @@
+"""The client library in C: exported and built without warnings, its controller joins launches as a Python node does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from nodes.cli.application import run
+from nodes.client import Client, read_recording
+from nodes.plan.files.file import load_plan
+from nodes.plan.key_checks import PlanError
+from nodes.plan.loading import load_class
+from nodes.transport.service import ServiceClient, ServiceError
+
+NAME = "my_controller"
+STRICT = "CFLAGS=-O2 -Wall -Wextra -Werror"
+PACKAGES = "apt-get install make gcc libc6-dev"
+COMMAND = "rotary_pendulum/command"
+RECORDER = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = {{ file = "{file}" }}\n'
+CONTROLLER = '[[nodes]]\nname = "my_controller"\nrun = "{run}"\nparams = {{ angle_deg = 20.0 }}\n'
+PYTHON = Path(__file__).parents[3] / "launch" / "examples" / "my_controller.py"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not (shutil.which("make") and (shutil.which("cc") or shutil.which("gcc"))):
+        pytest.skip(f"no make or no C compiler: {PACKAGES}")
+    folder = tmp_path_factory.mktemp("c")
+    assert run(["export", "client", "--lang", "c", "--output", str(folder)]) == 0
+    done = subprocess.run(["make", "-C", folder, STRICT], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / NAME
+
+
+@pytest.fixture
+def controlled(program: Path, ground: Any, until: Callable[..., None]) -> Iterator[tuple[Any, subprocess.Popen[str]]]:
+    """A live launch without nodes, and the program beside it once it commands the arm."""
+    launch = ground.start("launch", ground.launch_file())
+    ground.wait_until_running(launch, 1)
+    process = subprocess.Popen([program], env=ground.environment, stderr=subprocess.PIPE, text=True)
+
+    def commands() -> bool:
+        assert process.poll() is None, process.communicate()
+        with Client(0) as client:
+            return bool(client.sim_status()["commanded_by"] == NAME)
+
+    try:
+        until(commands)
+        yield ground, process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def sockets(ground: Any) -> list[str]:
+    return sorted(path.name for path in (ground.runtime / "armswing" / "0").glob(f"{NAME}*"))
+
+
+def service(client: Client) -> ServiceClient:
+    (entry,) = [entry for entry in client.nodes() if entry.name == NAME]
+    return ServiceClient(entry.endpoints["service"])
+
+
+def test_it_commands_answers_calls_and_leaves_nothing_behind(
+    controlled: tuple[Any, subprocess.Popen[str]], until: Callable[..., None]
+) -> None:
+    ground, process = controlled
+    with Client(0) as client, service(client) as ours:
+        (entry,) = [entry for entry in client.nodes() if entry.name == NAME]
+        assert entry.pid == process.pid
+        assert {"rotary_pendulum/command", "status"} <= set(entry.publishes)
+        until(lambda: ours.call("status")["counters"]["sent"] > 100)
+        status = client.sim_status()
+        assert status["frames_refused"] == 0
+        assert status["round_trip_p50_s"] > 0.0
+        until(lambda: any(entry.name == NAME and entry.state == "ready" for entry in client.nodes()))
+        first = ours.call("clock")
+        second = ours.call("clock")
+        assert first["received_ns"] <= first["answered_ns"] <= second["received_ns"]
+        with pytest.raises(ServiceError, match="has no service 'fly'; its services are clock, describe_parameters"):
+            ours.call("fly")
+        told = ground.run("node", "info", NAME)
+        assert told.returncode == 0, told.stderr
+        assert "rotary_pendulum/command" in told.stdout
+        ours.call("shutdown")
+    assert process.wait(10.0) == 0
+    with Client(0) as client:
+        until(lambda: all(entry.name != NAME for entry in client.nodes()))
+    assert sockets(ground) == []
+
+
+def test_it_outlives_what_is_no_message_and_a_reset(
+    controlled: tuple[Any, subprocess.Popen[str]], until: Callable[..., None]
+) -> None:
+    ground, process = controlled
+    noise: list[bytes] = [
+        b"",
+        b"\xc1",
+        b"\x81\xa4call",
+        b"\x93\x01\x02\x03",
+        b"\x83\xa2id\x01\xa4call\xa3fly\xa4args\x80",
+        bytes(5000),
+    ]
+    with Client(0) as client, service(client) as ours, zmq.Context() as context:
+        stranger = context.socket(zmq.DEALER)
+        stranger.setsockopt(zmq.LINGER, 0)
+        stranger.connect(ours.endpoint)
+        for payload in noise:
+            stranger.send(payload)
+            stranger.send_multipart([payload, payload, payload])
+        before = ours.call("status")["counters"]["sent"]
+        until(lambda: ours.call("status")["counters"]["sent"] > before + 50)
+        client.call("sim", "reset")
+        before = ours.call("status")["counters"]["sent"]
+        until(lambda: ours.call("status")["counters"]["sent"] > before + 50)
+        stranger.close()
+    process.terminate()
+    assert process.wait(10.0) == 0
+    assert sockets(ground) == []
+
+
+def test_without_a_launch_it_says_so(program: Path, ground: Any) -> None:
+    done = subprocess.run([program], env=ground.environment, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no launch is live in domain 0")
+
+
+def test_where_a_launch_was_killed_it_says_that_it_waits(program: Path, ground: Any) -> None:
+    (ground.runtime / "armswing" / "0").mkdir(parents=True)  # as a launch leaves it that had no time to clear up
+    process = subprocess.Popen([program], env=ground.environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("waiting: no launch answers in ")
+    process.terminate()
+    assert process.communicate(timeout=10.0)[1] == "my_controller: ended after 0 messages\n"
+    assert process.returncode == 1
+
+
+def test_param_sets_its_parameters_and_refuses_what_does_not_fit(
+    controlled: tuple[Any, subprocess.Popen[str]], until: Callable[..., None]
+) -> None:
+    ground, _ = controlled
+    told = ground.run("param", "set", NAME, "angle_deg", "45")
+    assert told.returncode == 0, told.stderr
+    assert "45" in ground.run("param", "get", NAME, "angle_deg").stdout
+    with Client(0) as client, service(client) as ours:
+        with pytest.raises(ServiceError, match=r"angle_deg = 500 is not in -360 \.\. 360 deg"):
+            ours.call("set_parameters", {"stiffness": 0.5, "angle_deg": 500})
+        with pytest.raises(ServiceError, match="unknown key 'angle'; its parameters are angle_deg, stiffness, damping"):
+            ours.call("set_parameters", {"angle": 1.0})
+        assert ours.call("get_parameters") == {"angle_deg": 45.0, "stiffness": 0.02, "damping": 0.003}
+        assert ours.call("describe_parameters")["angle_deg"] == {"unit": "deg", "low": -360.0, "high": 360.0}
+
+
+def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python(program: Path, ground: Any) -> None:
+    recorded = []
+    for language, source in (("c", str(program)), ("python", f"{PYTHON}:HoldArm")):
+        nodes = CONTROLLER.format(run=source) + RECORDER.format(file=f"{language}.mcap")
+        done = ground.run("launch", ground.launch_file(nodes, mode="lockstep"), "--duration", "1")
+        assert done.returncode == 0, done.stdout + done.stderr
+        recorded.append(read_recording(ground.folder / f"{language}.mcap"))
+    ours, theirs = recorded
+    assert len(ours[COMMAND]["value"]) == 200
+    for topic in (COMMAND, "rotary_pendulum/state", f"rotary_pendulum/{NAME}/plot"):
+        assert ours[topic].keys() == theirs[topic].keys()
+        for key, column in ours[topic].items():
+            assert column.tobytes() == theirs[topic][key].tobytes(), (topic, key)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "write 'path/to/file.py:ClassName' or 'chmod +x"),
+        ("#!/bin/sh\necho hello\n", "not a node: '--describe' has to print its topics and parameters as JSON"),
+        ("#!/bin/sh\necho no such board >&2; exit 3\n", "(exit code 3: no such board)"),
+        ("#!/no/such/interpreter\n", "cannot be run: No such file or directory"),
+        ('#!/bin/sh\necho \'{"name": "old", "protocol": 1}\'\n', "uses protocol 1, this armswing protocol 2"),
+    ],
+)
+def test_a_program_that_is_no_node_is_one_line(content: str | None, line: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine"
+    file.write_text(content or "text")
+    if content is not None:
+        file.chmod(0o755)
+    with pytest.raises(PlanError) as caught:
+        load_class("mine", tmp_path)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parameter_of_a_program_is_checked_before_the_launch(program: Path, ground: Any) -> None:
+    for key, line in (("angle_deg = 500", "is 500, not in -360 .. 360 deg"), ("angel_deg = 5", "did you mean")):
+        nodes = f'[[nodes]]\nname = "hold"\nrun = "{program}"\nparams = {{ {key} }}\n'
+        with pytest.raises(PlanError) as caught:
+            load_plan(ground.launch_file(nodes))
+        assert line in str(caught.value)
