@@ -9,9 +9,20 @@ from typing import Any
 
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
+from nodes.hil.prediction.measured_poses import MeasuredPoses
 from nodes.hil.prediction.predicting import Judged, LivePrediction
 from nodes.hil.report.limits import Limits, angle_text
-from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState, Verdict
+from nodes.messages import (
+    BodyPoses,
+    Description,
+    Event,
+    JointCommand,
+    Message,
+    PeerClock,
+    Residual,
+    RobotState,
+    Verdict,
+)
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
@@ -69,7 +80,7 @@ class HilCompare(Node):
         "description": Description,
         "event": Event,
     }
-    publishes = {"residual": Residual, "/clock": PeerClock, "event": Event}
+    publishes = {"residual": Residual, "/clock": PeerClock, "event": Event, "measured_body_poses": BodyPoses}
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:
@@ -84,6 +95,7 @@ class HilCompare(Node):
         self._prediction = LivePrediction(None if context.plan is None else context.plan.sim, *times)
         if _publishes_applied_commands(context.plan):
             self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
+        self._poses = self._measured_poses(context)
         self._warned_lost = False
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
@@ -102,23 +114,43 @@ class HilCompare(Node):
             self._prediction.see(message)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
+            if self._poses is not None:
+                self._poses.see(message)
             yield from self._sum_up(self._prediction.predict(message))
             for placed in self._alignment.predict(message):
-                yield from self._sum_up(self._prediction.hear(placed))
+                yield from self._hear(placed)
         elif isinstance(message, RobotState | JointCommand) and not message.clock:
-            yield from self._sum_up(self._prediction.hear(message))
+            yield from self._hear(message)
         elif isinstance(message, RobotState | JointCommand):
             if message.clock not in self._clocks:
                 self._clocks.add(message.clock)
                 self._sigma_s = max(self._sigma_s, self._alignment.uncertainty(message.clock) or 0.0)
             for placed in self._alignment.measure(message):
-                yield from self._sum_up(self._prediction.hear(placed))
+                yield from self._hear(placed)
         if self._prediction.lost and not self._warned_lost:
             self._warned_lost = True
             self._context.warn(
                 f"{self._prediction.lost}: measured states are compared with those of the running model, so that "
                 "commands which reach the robot late count as its lag"
             )
+
+    def _measured_poses(self, context: Context) -> MeasuredPoses | None:
+        """The measured robot's poses; None, with a warning, where the model cannot be built here."""
+        if context.plan is None:
+            return None
+        try:
+            return MeasuredPoses(context.plan.sim)
+        except (ValueError, LookupError, OSError, ImportError) as error:
+            context.warn(f"measured_body_poses is not published: the model cannot be built here: {error}")
+            return None
+
+    def _hear(self, placed: RobotState | JointCommand) -> Iterator[tuple[str, Message]]:
+        """Take a measured state, or an applied command, in simulation time."""
+        if isinstance(placed, RobotState) and self._poses is not None:
+            poses = self._poses.at(placed)
+            if poses is not None:
+                yield "measured_body_poses", poses
+        yield from self._sum_up(self._prediction.hear(placed))
 
     def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
@@ -139,12 +171,15 @@ class HilCompare(Node):
 
     def snapshot(self) -> Any:
         """Residuals and predictions so far. In lockstep all stamps are simulation time, so no clock is aligned."""
-        return {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
+        found = {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
+        return found if self._poses is None else {**found, "poses": self._poses.snapshot()}
 
     def restore(self, state: Any) -> None:
         """Continue from a result of `snapshot`."""
         vars(self).update(state["own"])
         self._prediction.restore(state["prediction"])
+        if self._poses is not None and "poses" in state:
+            self._poses.restore(state["poses"])
 
     def on_reset(self, time: float) -> Outgoing:
         """Drop the measured states that wait for a prediction. Residuals so far stay in the verdict."""

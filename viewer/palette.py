@@ -13,14 +13,16 @@ THEMES: dict[str, dict[str, str]] = {
     "light": {
         **{"INK": "#1c2430", "MUTED": "#5c6773", "FAINT": "#d5dae0", "PAPER": "#ffffff", "PANEL": "#f5f7f9"},
         **{"ACCENT": "#0b62a8", "ALARM": "#c4161c", "FORCE": "#c4161c", "LINE": "#37424e", "OVERLAY": "#1f5fd0"},
+        **{"MEASURED": "#00939c", "PUSH": "#8a2be2"},
     },
     "dark": {
         **{"INK": "#e6eaf0", "MUTED": "#9aa5b1", "FAINT": "#3a434e", "PAPER": "#171b21", "PANEL": "#232932"},
         **{"ACCENT": "#4aa3e8", "ALARM": "#ff6b6b", "FORCE": "#ff6b6b", "LINE": "#aeb9c5", "OVERLAY": "#7aa7ff"},
+        **{"MEASURED": "#35d3dc", "PUSH": "#c48bff"},
     },
 }
 DIMMEST = 0.52  # least lightness, 0 .. 1, of curves and bodies on a dark ground
-INK, MUTED, FAINT, PAPER, PANEL, ACCENT, ALARM, FORCE, LINE, OVERLAY = THEMES["light"].values()
+INK, MUTED, FAINT, PAPER, PANEL, ACCENT, ALARM, FORCE, LINE, OVERLAY, MEASURED, PUSH = THEMES["light"].values()
 theme = "light"
 GOLDEN = 0.6180339887498949  # turns between successive hues: each new hue falls into a wide gap between earlier ones
 CURVES = (

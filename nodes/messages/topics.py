@@ -65,6 +65,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
         Topic("measured_state", RobotState),
+        Topic("measured_body_poses", BodyPoses, sampled=True),
         Topic("measured_encoders", Encoders),
         Topic("applied_command", JointCommand),
         Topic("residual", Residual),

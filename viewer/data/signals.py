@@ -21,6 +21,7 @@ from nodes.recording.reader import Recording
 from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")
+MEASURED = "measured_body_poses"  # topic with the poses of the measured robot
 DIVERGED = "diverged"  # kind of the event that a diverged simulation publishes
 DERIVED = ("force", "hold")  # fields computed from outputs: magnitude of each force, state of each gripper
 # Velocities above OUT_OF_ALL times the USUAL quantile belong to the divergence rather than to the motion.
@@ -36,6 +37,7 @@ class Signals:
     series         time series by field ("position", "phi", "outputs", "reference" ...); labels are joint or output
                    names
     poses          rows of p (3n) then quaternion (4n) per instant; None before the first
+    measured       rows like those of `poses`, of the measured robot; None before the first
     lines          polylines that belong to the robot, such as its beams
     overlay        polylines that other nodes draw over the picture
     changes        (time in s, kind) of each change of constraint mode, such as grip and release
@@ -51,6 +53,7 @@ class Signals:
         self.description: Description | None = None
         self.series: dict[str, Series] = {}
         self.poses: Series | None = None
+        self.measured: Series | None = None
         self.lines, self.overlay = Track(), Track()
         self.changes: list[tuple[float, str]] = []
         self.holes: list[tuple[float, float]] = []
@@ -82,7 +85,10 @@ class Signals:
             self.robot = robot
             self.description = message
         elif isinstance(message, BodyPoses):
-            self._append_poses(message)
+            if topic.endswith(f"/{MEASURED}"):
+                self.measured = _appended(self.measured, message)
+            else:
+                self.poses = _appended(self.poses, message)
         elif isinstance(message, Polylines):
             track = self.overlay if topic.endswith("/overlay") else self.lines
             track.append(message.timestamp, message.name, message.count, message.points)
@@ -114,7 +120,7 @@ class Signals:
     def _take_state(self, state: RobotState) -> None:
         if state.timestamp < self.time:  # the simulation was reset: later states do not continue earlier ones
             self.series.clear()
-            self.poses = None
+            self.poses = self.measured = None
             self.lines.clear()
             self.overlay.clear()
             self.changes.clear()
@@ -137,11 +143,14 @@ class Signals:
         if len(row) == len(ring.labels):
             ring.append(time, row)
 
-    def _append_poses(self, poses: BodyPoses) -> None:
-        row = [*poses.p, *poses.quaternion]
-        if not isinstance(self.poses, Ring) or len(self.poses.labels) != len(row):
-            self.poses = Ring([""] * len(row), capacity=4096)
-        self.poses.append(poses.timestamp, row)
+
+def _appended(series: Series | None, poses: BodyPoses) -> Series:
+    """The series with the poses of one more message; a new one where their number is another."""
+    row = [*poses.p, *poses.quaternion]
+    if not isinstance(series, Ring) or len(series.labels) != len(row):
+        series = Ring([""] * len(row), capacity=4096)
+    series.append(poses.timestamp, row)
+    return series
 
 
 def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -191,7 +200,8 @@ def from_recording(recording: Recording) -> Signals:
         rows = zip(*(events[field] for field in ("timestamp", "kind", "source", "target")), strict=True)
         signals.changes = [(float(time), str(kind)) for time, kind, source, target in rows if source != target]
     _add_reference(signals, recording)
-    _add_poses(signals, recording)
+    signals.poses = _recorded_poses(recording, f"{signals.robot}/body_poses")
+    signals.measured = _recorded_poses(recording, f"{signals.robot}/{MEASURED}")
     _add_lines(signals, recording)
     return signals
 
@@ -216,11 +226,13 @@ def _add_reference(signals: Signals, recording: Recording) -> None:
         signals.series["reference"] = Whole(names, *interrupted(columns["timestamp"], columns["position"], held))
 
 
-def _add_poses(signals: Signals, recording: Recording) -> None:
-    columns = recording.get(f"{signals.robot}/body_poses")
-    if columns is not None and columns["p"].ndim == 2 and columns["quaternion"].ndim == 2:
-        rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
-        signals.poses = Whole([""] * rows.shape[1], columns["timestamp"], rows)
+def _recorded_poses(recording: Recording, topic: str) -> Series | None:
+    """Series of the body poses in a topic; None without any."""
+    columns = recording.get(topic)
+    if columns is None or columns["p"].ndim != 2 or columns["quaternion"].ndim != 2:
+        return None
+    rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
+    return Whole([""] * rows.shape[1], columns["timestamp"], rows)
 
 
 def _add_lines(signals: Signals, recording: Recording) -> None:

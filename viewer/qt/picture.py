@@ -183,6 +183,10 @@ class BodyPicture:
         """Suitable share of the window's width (of its height if wide) for the picture."""
         return self._scene.share
 
+    def show_measured(self, shown: bool) -> None:
+        """Draw the measured robot over the model, or not, from the next `show` on."""
+        self._scene.shows_measured = shown
+
     def restyle(self) -> None:
         """Take the colours of the theme in use; `survey` and `show` are due."""
         self.widget.setBackground(theme.PAPER)

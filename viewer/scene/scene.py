@@ -23,6 +23,8 @@ GHOSTS = 9
 LINE_GHOSTS = 4  # earlier poses that show the polylines too
 OLDEST, LATEST = 0.14, 0.32  # opacity of the first and the last earlier pose
 FAINT_LINES = 0.5  # opacity of polylines at an earlier pose, relative to its bodies'
+MEASURED_OPACITY = 0.45
+STALE_S = 0.5  # s: poses of the measured robot that are older are not drawn
 STACKED = 0.5  # a ghost's ball closer than this many radii to one drawn already is left out
 SURVEYED = 400  # poses used to choose the view and its limits
 SURVEYED_LINES = 60
@@ -86,6 +88,7 @@ class Scene:
     plane  requested viewing plane: auto, xy, xz, yz or space
     view   view chosen by `survey`; None before
     trace_pieces  pieces of a tip's path, each with its own opacity
+    shows_measured  whether the measured robot is drawn over the model
     latest_only   whether `survey` looks at a few poses since the last survey only, and keeps what earlier ones found
     camera view to use instead of the chosen one; None for the chosen one
     wide   whether the motion has been much wider than high, so that the picture should span the whole width
@@ -102,6 +105,7 @@ class Scene:
         self.size = 1.0
         self.trace_pieces = TRACE_PIECES
         self.latest_only = False
+        self.shows_measured = True
         self._surveyed_to = -math.inf
         self._extremes: deque[Floats] = deque(maxlen=KEPT_SURVEYS)
         self._plane = plane
@@ -198,7 +202,20 @@ class Scene:
             arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
             over += arrows
         layers.append((bodies, 1.0))
-        return Frame(behind, self._fading(paths), layers, [(over, 1.0)], labels)
+        measured = self._measured(signals, time, view)
+        in_front: list[Layer] = [(measured, MEASURED_OPACITY)] if measured else []
+        return Frame(behind, self._fading(paths), layers, [*in_front, (over, 1.0)], labels)
+
+    def _measured(self, signals: Signals, time: float, view: View) -> list[Outline]:
+        """Outlines of the measured robot in one colour; none where it was not measured at that time."""
+        poses = signals.measured
+        place = None if poses is None or not self.shows_measured else row_at(poses.times, time)
+        if poses is None or place is None or self.skeleton is None:
+            return []
+        if poses.values.shape[1] != 7 * self.skeleton.bodies or not abs(time - poses.times[place]) <= STALE_S:
+            return []
+        outlines = self.skeleton.outlines(poses.values[place], view)
+        return [outline._replace(color=palette.MEASURED) for outline in outlines]
 
     def _grippers(self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View) -> list[Outline]:
         """Marks of the grippers' states, over the gripper's balls."""
@@ -240,6 +257,8 @@ class Scene:
         found += [
             ("✕", f"end of the {name.replace('_', ' ')}", palette.OVERLAY) for name in _names(signals.overlay.last)
         ]
+        if self.shows_measured and signals.measured is not None:
+            found.append(("◐", "measured robot", palette.MEASURED))
         beside = [key for key in self._stage.keys if key != STANDS or self._shows_ground(is_inside)]
         return found + beside + self._holds.keys
 

@@ -36,6 +36,7 @@ COMMANDS = (
     Command("history.stack.redo", "View", "Redo change of the view", ("Ctrl+Shift+Z", "Ctrl+Y")),
     Command("fit_all", "View", "Fit everything", ("F",), separated=True),
     Command("toggle_theme", "View", "Dark or light colours", ("Ctrl+T",)),
+    Command("toggle_measured", "View", "Measured robot over the model", ("M",)),
     Command("view_automatic", "View", "Automatic camera", ("0",), separated=True),
     Command("scene.look_front", "View", "Front", ("1",)),
     Command("scene.look_side", "View", "Side", ("2",)),

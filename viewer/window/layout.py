@@ -59,6 +59,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time        first and last time shown, s; None for all of a recording, or the latest seconds of a live run
     window      number of the latest seconds of a live run that are shown; None for 20
     difference  whether plots show each further recording minus the first
+    measured    whether the measured robot is drawn over the model
     panels      names of the panels that are shown; None for those that are shown already
     """
 
@@ -68,6 +69,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: float | None = None
     difference: bool = False
     panels: tuple[str, ...] | None = None
+    measured: bool = True
 
 
 class LayoutError(ValueError):

@@ -142,6 +142,8 @@ class MainWindow(QtWidgets.QMainWindow):
     def _apply(self, layout: Layout) -> None:
         """Show another layout."""
         self.scene.set_camera(layout.camera, self.signals)
+        self.scene.show_measured(layout.measured)
+        self.page.show_legend(self.scene.keys(self.signals))
         self._caption()
         self._choose_plots()
         self.refresh()
@@ -329,6 +331,11 @@ class MainWindow(QtWidgets.QMainWindow):
         self._survey()
         self.refresh()
         self.docks.restyle()
+
+    def toggle_measured(self) -> None:
+        """Draw the measured robot over the model, or the model alone."""
+        layout = self.history.layout
+        self.history.change(msgspec.structs.replace(layout, measured=not layout.measured), "measured robot")
 
     def toggle_difference(self) -> None:
         """Show each further recording minus the first in the plots, or all of them again."""

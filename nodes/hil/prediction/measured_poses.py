@@ -1,0 +1,133 @@
+"""Body poses of the measured robot, from its measured joints and the geometry of its model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nodes.hil.alignment.streams import Floats
+from nodes.messages import BodyPoses, RobotState
+from nodes.plan.launch_plan import SimPlan
+from robots.registry import build
+from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
+from sim_core.system import System, assemble
+
+ITERATIONS = 20  # of Gauss-Newton for one pose
+SMALLEST_STEP = 1e-10  # rad or m: a smaller change of the coordinates ends the iterations
+FAINT = 1e-3  # weight of the model's joint positions, which stand for joints that are not measured
+FRAME = 7  # numbers of a spherical or free joint in RobotState.frames
+
+
+class MeasuredPoses:
+    """Poses of a robot's bodies whose joints are where the robot measured them.
+
+    A joint that is not measured, and a spherical or free joint whose frame is not, stands as the model's latest state
+    has it. In joint coordinates without loops the joints give the poses directly. Otherwise the coordinates are the
+    nearest, by least squares from those of the pose before, to the measured joints and the closed constraints. Beams
+    are drawn undeflected.
+    """
+
+    def __init__(self, sim: SimPlan) -> None:
+        self._system = assemble(build(sim.robot, **sim.parameters))
+        self._period_s = 1.0 / sim.poses_hz
+        mechanism = self._system.mechanism
+        self._q = np.array(mechanism.initial_q[: self._system.n_q], dtype=float)
+        self._q = np.concatenate([self._q, np.zeros(self._system.n_q - len(self._q))])
+        self._p = self._system.default_parameters()
+        self._places = {name: place for place, name in enumerate(self._system.joint_names)}
+        rows = self._system.constraint_modes[0]
+        self._is_direct = mechanism.coordinates == "joint" and rows.n_rows == 0
+        self._model: dict[str, float] = {}
+        self._frames: list[float] = []
+        self._due = -np.inf  # time of the next poses, s
+
+    def see(self, state: RobotState) -> None:
+        """Take a state of the model, for the joints that are not measured."""
+        self._model = dict(zip(state.name, state.position, strict=False))
+        self._frames = state.frames
+
+    def at(self, measured: RobotState) -> BodyPoses | None:
+        """Poses of a measured state in simulation time; None where the last ones are less than 1 / `poses_hz` old."""
+        time = measured.timestamp
+        if self._due - self._period_s < time < self._due - 1e-9:
+            return None
+        self._due = time + self._period_s
+        own = dict(zip(measured.name, measured.position, strict=False))
+        self._place_frames(measured.frames or self._frames)
+        self._write_joints({**self._model, **own})
+        if not self._is_direct:
+            self._fit(time, own)
+        zero = np.zeros(self._system.n_q)
+        p, R = self._system.poses(time, self._q, zero, self._p)
+        return BodyPoses(
+            timestamp=time, p=p.ravel().tolist(), quaternion=quaternions_from_rotations(R).ravel().tolist()
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Coordinates of the last poses, the model's joints, and the time of the next poses."""
+        return {
+            "q": self._q.copy(),
+            "p": self._p.copy(),
+            "model": dict(self._model),
+            "frames": list(self._frames),
+            "due": self._due,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self._q, self._p = np.array(state["q"]), np.array(state["p"])
+        self._model, self._frames, self._due = dict(state["model"]), list(state["frames"]), state["due"]
+
+    def _write_joints(self, positions: dict[str, float]) -> None:
+        """Write joint positions to the coordinates that are joint positions."""
+        mechanism, index = self._system.mechanism, 0
+        if mechanism.coordinates != "joint":
+            return
+        for joint in mechanism.joints:
+            if len(joint.coordinates) == 1 and joint.name in positions:
+                self._q[index] = positions[joint.name]
+            index += len(joint.coordinates)
+
+    def _place_frames(self, frames: list[float]) -> None:
+        """Write the frames of the spherical and free joints to their coordinates and quaternions."""
+        mechanism, index, place = self._system.mechanism, 0, 0
+        oriented = mechanism.oriented_joints
+        if mechanism.coordinates != "joint" or len(frames) != FRAME * len(oriented):
+            return
+        for joint in mechanism.joints:
+            if joint in oriented:
+                frame = np.array(frames[place : place + FRAME])
+                place += FRAME
+                end = index + len(joint.coordinates)
+                self._q[index:end] = [*frame[:3], 0.0, 0.0, 0.0][-len(joint.coordinates) :]
+                own = np.array(joint.rotation, dtype=float).T @ rotation_from_quaternion(frame[3:])
+                first = self._system.parameter_names.index(joint.orientation_names[0])
+                self._p[first : first + 4] = quaternions_from_rotations(own[None])[0]
+            index += len(joint.coordinates)
+
+    def _fit(self, time: float, own: dict[str, float]) -> None:
+        """Move the coordinates to the nearest that fit the joint positions and close the constraints."""
+        targets = {name: value for name, value in {**self._model, **own}.items() if name in self._places}
+        places = [self._places[name] for name in targets]
+        wanted = np.array(list(targets.values()))
+        weights = np.array([1.0 if name in own else FAINT for name in targets])
+        wraps = np.isin(places, self._system.wraps)
+        for _ in range(ITERATIONS):
+            position, J = _joints(self._system, time, self._q, self._p)
+            off = wanted - position[places]
+            off[wraps] = np.remainder(off[wraps] + np.pi, 2.0 * np.pi) - np.pi
+            Phi, _ = self._system.residual(time, self._q, np.zeros(self._system.n_q), self._p)
+            closing = self._system.terms(time, self._q, np.zeros(self._system.n_q), None, self._p)[2][: len(Phi)]
+            A = np.concatenate([weights[:, None] * J[places], closing])
+            step = np.linalg.lstsq(A, np.concatenate([weights * off, -Phi]), rcond=1e-9)[0]
+            self._q += step
+            if not np.abs(step).max(initial=0.0) > SMALLEST_STEP:
+                break
+
+
+def _joints(system: System, time: float, q: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """Positions (n,) of the joints at q, and their derivatives (n, n_q), from the velocities of unit motions."""
+    units = np.eye(system.n_q)
+    positions, columns = zip(*(system.joints(time, q, unit, p) for unit in units), strict=True)
+    return positions[0], np.stack(columns, axis=1)
