@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from nodes.messages.topics import lookup
 from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan
 
+ROUNDING_S = 1e-9  # a message that arrives this much after a step's time, s, arrives with it
 ALWAYS_ARRIVE = ("event",)  # last parts of topics without loss, beside the latched ones
 
 
@@ -31,7 +35,9 @@ class Links:
         self._links = {node.name: node.link for node in plan.nodes if node.link != LinkPlan()}
         self._compute_s = {node.name: 1e-3 * node.compute_ms for node in plan.nodes if node.compute_ms}
         self._seed = plan.seed
+        self._step_s = plan.sim.step_s
         self._random: dict[tuple[str, str], np.random.Generator] = {}
+        self._drawn: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._latest: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def has(self, node: str) -> bool:
@@ -41,6 +47,11 @@ class Links:
     def compute_s(self, node: str) -> float:
         """Time that a turn of the node takes, s."""
         return self._compute_s.get(node, 0.0)
+
+    def ticks_of_turn(self, node: str, decimation: int) -> int:
+        """Steps from a turn of the node to its next one, where the node takes part in each `decimation`-th step."""
+        steps = math.ceil((self.compute_s(node) - ROUNDING_S) / self._step_s)
+        return max(math.ceil(steps / decimation), 1) * decimation
 
     def arrival(self, source: str, target: str, topic: str, now: float) -> float | None:
         """Time at which a message that `source` publishes in its turn at `now` reaches `target`, s; None: it is lost.
@@ -52,20 +63,38 @@ class Links:
         for name in pair:
             if (link := self._links.get(name)) is None:
                 continue
-            random = self._random.get(pair)
-            if random is None:
-                seed = (self._seed, zlib.crc32(source.encode()), zlib.crc32(target.encode()))
-                random = self._random[pair] = np.random.default_rng(seed)
-            lost, more = random.random(2)
+            lost, more = self._draws_of(pair).random(2)
+            self._drawn[pair] += 1
             if lost < link.loss and not _always_arrives(topic):
                 return None
-            at += 1e-3 * (link.delay_ms + more * link.jitter_ms)
-        at = self._latest[pair] = max(at, self._latest[pair])
+            at += 1e-3 * (link.delay_ms + float(more) * link.jitter_ms)
+        at = self._latest[pair] = float(max(at, self._latest[pair]))  # numpy's numbers have no place in a snapshot
         return at
+
+    def _draws_of(self, pair: tuple[str, str]) -> np.random.Generator:
+        random = self._random.get(pair)
+        if random is None:
+            bits = np.random.PCG64((self._seed, *(zlib.crc32(name.encode()) for name in pair)))
+            bits.advance(2 * self._drawn[pair])
+            random = self._random[pair] = np.random.Generator(bits)
+        return random
 
     def forget(self) -> None:
         """Forget the messages on their way, after a reset."""
         self._latest.clear()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Number of draws and latest arrival of each pair of nodes, as plain data."""
+        return {
+            "drawn": [(*pair, number) for pair, number in self._drawn.items()],
+            "latest": [(*pair, at) for pair, at in self._latest.items()],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a result of `snapshot`."""
+        self._random.clear()
+        self._drawn = defaultdict(int, {(source, target): number for source, target, number in state["drawn"]})
+        self._latest = defaultdict(float, {(source, target): at for source, target, at in state["latest"]})
 
 
 def _always_arrives(topic: str) -> bool:

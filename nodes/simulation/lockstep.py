@@ -18,12 +18,11 @@ from nodes.hosting.turns import QUIET, SNAPSHOT, TURN
 from nodes.messages import Event, JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
-from nodes.simulation.links import Links
+from nodes.simulation.links import ROUNDING_S, Links
 from nodes.simulation.protocol import Stepped
-from nodes.simulation.restart.snapshots import NEVER, Played, Restart
+from nodes.simulation.restart.snapshots import LinksState, Played, Restart
 
 SERVER = "sim"  # name of the server at the ends of links
-ROUNDING_S = 1e-9  # a message that arrives this much after a step's time, s, arrives with it
 
 
 class Port(Protocol):
@@ -153,7 +152,7 @@ class Scheduler:
 
     carry  called with every message of the run, of server and participants, in their order
     batch  lossless participants have a turn only on each batch-th step, and receive all messages; 1 in lockstep
-    links  arrival times of messages; None: they arrive at once. A run with links takes no snapshots.
+    links  arrival times of messages; None: they arrive at once
     """
 
     def __init__(
@@ -189,6 +188,12 @@ class Scheduler:
             for participant in self._route(topic):
                 self._send(SERVER, participant, topic, payload)
 
+    def give(self, name: str, messages: Sequence[EncodedMessage]) -> None:
+        """Add messages to those that wait for the next turn of a participant."""
+        for participant in self._participants:
+            if participant.port.name == name:
+                participant.waiting += messages
+
     def step(self) -> None:
         """Give every due participant its turn, then take one step."""
         self._take_turns()
@@ -200,17 +205,18 @@ class Scheduler:
         server = self.server
         tick, now = server.tick, server.time
         if tick > self._snapshot_tick:
-            self._snapshot_tick = server.next_snapshot(tick) if self._links is None else NEVER
+            self._snapshot_tick = server.next_snapshot(tick)
         for participant in self._listening:
             if tick % participant.decimation:
                 continue
-            port, how = participant.port, kind
+            port, how, until_next = participant.port, kind, participant.decimation
             if self._links is not None:
                 if now + ROUNDING_S < participant.busy_until:
                     continue
                 participant.receive_until(now)
                 participant.busy_until = now + self._links.compute_s(port.name)
-            if tick + participant.decimation > self._snapshot_tick and port.publishes:
+                until_next = self._links.ticks_of_turn(port.name, participant.decimation)
+            if tick + until_next > self._snapshot_tick and port.publishes:
                 how = SNAPSHOT  # its last turn before the snapshot
             messages = port.turn(now, participant.due(), how) if how else port.turn(now, participant.due())
             for topic, payload in messages:
@@ -226,7 +232,32 @@ class Scheduler:
         speaking = [each for each in self._participants if each.port.publishes]
         if all(each.port.state for each in speaking):
             nodes = {each.port.name: each.port.state for each in speaking}
-            self.server.publish_snapshot(nodes, {each.port.name: each.needed for each in speaking})
+            waiting = {each.port.name: each.needed for each in speaking}
+            self.server.publish_snapshot(nodes, waiting, self._links_state(speaking))
+
+    def _links_state(self, participants: Sequence[ScheduledParticipant]) -> LinksState | None:
+        """Messages on their way to the server and these participants, None for a run without links."""
+        if self._links is None:
+            return None
+        return LinksState(
+            links=self._links.snapshot(),
+            commands=sorted(self._commands),
+            on_the_way={each.port.name: sorted(each.on_the_way) for each in participants if each.on_the_way},
+            busy_until={each.port.name: each.busy_until for each in participants if each.busy_until},
+        )
+
+    def put_on_the_way(self, state: LinksState) -> None:
+        """Continue with the messages on their way, the draws and the turns of a snapshot."""
+        if self._links is None:
+            return
+        self._links.restore(state.links)
+        self._commands = list(state.commands)  # sorted, so a heap
+        for participant in self._participants:
+            participant.on_the_way = list(state.on_the_way.get(participant.port.name, ()))
+            participant.busy_until = state.busy_until.get(participant.port.name, 0.0)
+        numbers = [each[1] for each in state.commands]
+        numbers += [each[1] for messages in state.on_the_way.values() for each in messages]
+        self._numbers = count(max(numbers, default=-1) + 1)
 
     def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
         """Continue from a snapshot: yields each tick on the way to the first step that is published, and takes it.
@@ -249,6 +280,8 @@ class Scheduler:
             if participant not in fresh:
                 participant.port.state = run.nodes[name]
                 participant.port.restore(server.time, run.nodes[name], latched, not live)
+        if run.links is not None:
+            self.put_on_the_way(run.links)
         present = {each.port.name: each.port for each in fresh}
         for participant in fresh:
             name = participant.port.name
@@ -268,6 +301,7 @@ class Scheduler:
         finally:
             for participant in fresh:
                 participant.port, participant.waiting = present[participant.port.name], list(latched)
+                participant.on_the_way, participant.busy_until = [], 0.0
             self._listening, self._carry, self._routes = everyone, carry, {}
         if live:
             server.publish_events([Event(kind="restore")])

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from nodes.hosting.hosted import EncodedMessage, Out
 from nodes.messages import Event, JointCommand
+from nodes.simulation.restart.snapshots import LinksState
 from nodes.transport.rejections import RejectionLog
 
 
@@ -60,7 +61,12 @@ class Stepped(Protocol):
     def next_snapshot(self, tick: int) -> int:
         """The first tick from `tick` on at which a snapshot is taken."""
 
-    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+    def publish_snapshot(
+        self,
+        nodes: Mapping[str, bytes],
+        waiting: Mapping[str, Sequence[EncodedMessage]],
+        links: LinksState | None = None,
+    ) -> None:
         """Publish the state of the run: of the server, and of the nodes with the messages that wait for them."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:

@@ -26,7 +26,7 @@ from nodes.simulation.monitoring.command_events import CommandEvents
 from nodes.simulation.monitoring.monitors import MilestoneWatch, RealTimeFactor, RoundTrips
 from nodes.simulation.monitoring.watchdog import fresh_states, too_old
 from nodes.simulation.payload import Payloads
-from nodes.simulation.restart.snapshots import RunState, next_snapshot, waiting_plain
+from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
 from robots.registry import build
@@ -211,11 +211,16 @@ class SimServer:
         """The first tick from `tick` on at which a snapshot is taken."""
         return next_snapshot(tick, self.plan.sim.snapshot_s, self._step_s)
 
-    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
-        """Publish the state of the run: of the server, and of the nodes with the messages that wait for them."""
+    def publish_snapshot(
+        self,
+        nodes: Mapping[str, bytes],
+        waiting: Mapping[str, Sequence[EncodedMessage]],
+        links: LinksState | None = None,
+    ) -> None:
+        """Publish the state of the run: of the server, its links, and the nodes with the messages for them."""
         server = self.run_state()
         server["stamps"][self._topics["snapshot"]] = self._stamper.last.get(self._topics["snapshot"], 0) + 1
-        run = RunState(tick=self.tick, server=server, nodes=dict(nodes), waiting=waiting_plain(waiting))
+        run = RunState(tick=self.tick, server=server, nodes=dict(nodes), waiting=waiting_plain(waiting), links=links)
         self._publish("snapshot", Snapshot(tick=self.tick, data=run.encode()))
 
     def run_state(self) -> dict[str, Any]:

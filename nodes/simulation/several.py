@@ -10,7 +10,7 @@ from nodes.hosting.hosted import EncodedMessage, Out
 from nodes.hosting.timing.clock import Durations
 from nodes.messages import Event
 from nodes.plan.launch_plan import joined
-from nodes.simulation.restart.snapshots import NEVER
+from nodes.simulation.restart.snapshots import NEVER, LinksState
 from nodes.simulation.server import SimServer
 from nodes.simulation.services import known_names
 from nodes.transport.rejections import RejectionLog
@@ -108,7 +108,12 @@ class SeveralServers:
         """No tick: runs of several robots take no snapshots, and are not restarted from recordings."""
         return NEVER
 
-    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+    def publish_snapshot(
+        self,
+        nodes: Mapping[str, bytes],
+        waiting: Mapping[str, Sequence[EncodedMessage]],
+        links: LinksState | None = None,
+    ) -> None:
         """Does nothing, see `next_snapshot`."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:

@@ -7,29 +7,29 @@ was not recorded; it receives them in the order of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
+from nodes.hosting.hosted import EncodedMessage, HostedNode, Out, topic_of
 from nodes.messages import Description, Event, JointCommand, Snapshot
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, convert, suggestion
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
 from nodes.recording.sidecar import folders_of
-from nodes.simulation.links import takes_time
+from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import LocalPort, Port, Scheduler
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.simulation.replay.stream import CROSSING_S, Stream
-from nodes.simulation.restart.snapshots import NEVER
+from nodes.simulation.restart.snapshots import NEVER, LinksState
 from robots.files import located_if_there
 
 LAST = 64  # number of messages at the end of a recording that may belong to its last tick
@@ -104,12 +104,14 @@ class ReplayStart:
     compare_s  time of the first messages that are compared, s
     state    state of the node before, see `HostedNode.snapshot`; b"" for a node that starts fresh
     waiting  messages for its first turn
+    links    messages on their way to it; None for a run without links
     """
 
     tick: int
     compare_s: float
     state: bytes = b""
     waiting: Sequence[EncodedMessage] = ()
+    links: LinksState | None = None
 
 
 def replay(
@@ -125,10 +127,6 @@ def replay(
     """
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
-    if (timed := next(filter(takes_time, plan.nodes), None)) is not None:
-        raise PlanError(
-            f"messages of node {timed.name!r} took time in the recorded run, and when they arrived is not recorded"
-        )
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
         raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
@@ -197,7 +195,7 @@ def _nobody(_topic: str, _payload: bytes) -> None:
 
 @dataclass
 class _Tick:
-    """Messages of one tick: from the server before all turns, from other nodes before and after this node's turn.
+    """Messages of one tick: from the server before all turns, and from other nodes by the port that returns them.
 
     turns  whether the nodes had their turns; false where the run ended or was reset first
     jump   whether the simulation was reset or restored, which drops queued messages
@@ -207,8 +205,7 @@ class _Tick:
     turns: bool = False
     jump: bool = False
     server: list[EncodedMessage] = field(default_factory=list)
-    before: list[EncodedMessage] = field(default_factory=list)
-    after: list[EncodedMessage] = field(default_factory=list)
+    others: dict[str, list[EncodedMessage]] = field(default_factory=dict)
 
 
 class _Recorded:
@@ -234,7 +231,12 @@ class _Recorded:
         """Never: a replay takes no snapshots."""
         return NEVER
 
-    def publish_snapshot(self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]]) -> None:
+    def publish_snapshot(
+        self,
+        nodes: Mapping[str, bytes],
+        waiting: Mapping[str, Sequence[EncodedMessage]],
+        links: LinksState | None = None,
+    ) -> None:
         """Does nothing."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
@@ -256,14 +258,13 @@ class _Recorded:
 
 
 class _Others:
-    """Stands in for the other nodes: its turn returns their recorded messages."""
+    """Stands in for other nodes: its turn returns their recorded messages."""
 
-    decimation = 1
     lossless = False
     publishes = True
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, decimation: int = 1) -> None:
+        self.name, self.decimation = name, decimation
         self.state = b""
         self.next: list[EncodedMessage] = []
 
@@ -301,10 +302,23 @@ def _from(lines: Sequence[Line], first: int, plan: Plan) -> list[Line]:
 def _in_lockstep(
     lines: Sequence[Line], own: set[Source], plan: Plan, hosted: HostedNode, start: ReplayStart | None = None
 ) -> list[Line]:
-    server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
-    mine = LocalPort(hosted)
-    ports: list[Port] = [before, mine, after]
-    scheduler = Scheduler(server, ports)
+    server, mine, links = _Recorded(hosted.robot, plan.sim.step_s), LocalPort(hosted), links_of(plan)
+    if links is None:
+        later = _later(lines, own, plan.sim.robot_name)
+        others = [_Others("before"), _Others("after")]
+        ports: list[Port] = [others[0], mine, others[1]]
+    else:
+        publishers = _publishers(plan, hosted)
+        others = [_Others(node.name, node.decimation) for node in plan.nodes if node.name != hosted.name]
+        order = [node.name for node in plan.nodes]
+        ports = sorted([*others, mine], key=lambda port: order.index(port.name))
+
+    def port_of(line: Line) -> str:
+        if links is None:
+            return "after" if _source(line) in later else "before"
+        return publishers.get(line.topic, "")
+
+    scheduler = Scheduler(server, ports, links=links)
     kinds = dict(hosted.publishes.values())
     replayed: list[Line] = []
     pass_on = hosted.out
@@ -325,24 +339,53 @@ def _in_lockstep(
         if start.state:
             mine.restore(0.0, start.state, encoded, stamps=True)
             replayed.clear()
-        scheduler.queue_first(start.waiting if start.state else encoded)
-    for now in _ticks(lines, own, plan, first):
+        scheduler.give(hosted.name, start.waiting if start.state else encoded)
+        if start.links is not None:
+            scheduler.put_on_the_way(start.links)
+    for now in _ticks(lines, own, plan, port_of, first):
         if now.jump:
             scheduler.forget()
         server.tick, server.next = now.tick, now.server
         server.step()
         if now.turns:
-            server.next, before.next, after.next = [], now.before, now.after
+            server.next = []
+            for other in others:
+                other.next = now.others.get(other.name, [])
             scheduler.step()
     return replayed
 
 
-def _ticks(lines: Sequence[Line], own: set[Source], plan: Plan, first: int = 0) -> Iterator[_Tick]:
+def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
+    """{topic: node that publishes it} of the topics that the node receives. PlanError for one of several nodes.
+
+    The links of a run draw the losses and delays of each pair of nodes, so that the node of each message is needed.
+    """
+    found: dict[str, str] = {}
+    for node in plan.nodes:
+        cls = load_class(node.run, plan.folder or Path.cwd())
+        if cls.lossless and node.link != LinkPlan():
+            raise PlanError(
+                f"the recorder {node.name!r} had a link, so that the recording lacks what it did not receive"
+            )
+        if node.name == hosted.name:
+            continue
+        for name in cls.publishes:
+            topic = topic_of(name, remap=node.remap, robot=plan.sim.robot_name)
+            if hosted.wants(topic) and found.setdefault(topic, node.name) != node.name:
+                raise PlanError(
+                    f"nodes {found[topic]!r} and {node.name!r} publish {topic}, and messages take time: which of them "
+                    "published a message is not recorded"
+                )
+    return found
+
+
+def _ticks(
+    lines: Sequence[Line], own: set[Source], plan: Plan, port_of: Callable[[Line], str], first: int = 0
+) -> Iterator[_Tick]:
     """The recorded run, tick by tick from `first` on.
 
-    The order of the nodes follows from ticks in which several published.
+    port_of  name of the port that returns a message
     """
-    later = _later(lines, own, plan.sim.robot_name)
     served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
     now = _Tick(first)
@@ -364,7 +407,7 @@ def _ticks(lines: Sequence[Line], own: set[Source], plan: Plan, first: int = 0) 
         if not from_server:
             now.turns = True
         if _source(line) not in own:
-            part = now.server if from_server else now.after if _source(line) in later else now.before
+            part = now.server if from_server else now.others.setdefault(port_of(line), [])
             part.append((line.topic, encode(line.message, line.topic)))
     now.turns = any(_source(line) in own and round(line.time / step_s) == now.tick for line in lines[-LAST:])
     yield now

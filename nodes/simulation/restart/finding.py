@@ -64,8 +64,6 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
     path, step_s = Path(path), plan.sim.step_s
     if plan.simulations:
         raise PlanError(f"plan {plan.name!r} has several robots; a recorded run of one robot alone can be continued")
-    if (node := next(filter(takes_time, plan.nodes), None)) is not None:
-        raise PlanError(f"plan {plan.name!r}: messages of node {node.name!r} take time; such a run cannot be continued")
     file = RecordingFile(path)
     with warnings.catch_warnings(record=True) as told:  # shown only where no error follows
         warnings.simplefilter("always")
@@ -104,7 +102,7 @@ def read_replay_start(
     compare_s = (round(at_s / step_s) - 0.5) * step_s
     if why:
         return ReplayStart(round(at_s / step_s), compare_s), why
-    return ReplayStart(state.tick + 1, compare_s, saved or b"", state.waiting.get(node_plan.name, [])), ""
+    return ReplayStart(state.tick + 1, compare_s, saved or b"", state.waiting.get(node_plan.name, []), state.links), ""
 
 
 def _point(
@@ -184,6 +182,27 @@ def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
         if key not in FREE and before[key] != after[key]:
             old, new = (msgspec.json.encode(value).decode() for value in (before[key], after[key]))
             raise PlanError(f"{path} cannot be continued: [sim] {key} is {old} in the recording, {new} in the plan")
+    _require_same_links(recorded, plan, path)
+
+
+def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
+    """Raise PlanError, one line, for nodes whose messages or turns take another time than in the recording."""
+    nodes = {node.name: node for node in plan.nodes}
+    for before in recorded.nodes:
+        after = nodes.get(before.name)
+        if after is None and takes_time(before):
+            raise PlanError(
+                f"{path} cannot be continued: messages of node {before.name!r} take time, and the plan has no such node"
+            )
+    there = {node.name: node for node in recorded.nodes}
+    for name, node in nodes.items():
+        before = there.get(name, NodePlan(name=name, run=node.run))
+        for key in ("link", "compute_ms"):
+            old, new = (_text(msgspec.to_builtins(getattr(each, key))) for each in (before, node))
+            if old != new and (name in there or takes_time(node)):
+                raise PlanError(
+                    f"{path} cannot be continued: node {name!r}: {key} is {old} in the recording, {new} in the plan"
+                )
 
 
 def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[tuple[str, str]]:

@@ -20,18 +20,35 @@ NEVER = 2**63 - 1
 LEVEL = 6  # of zlib
 
 
+class LinksState(msgspec.Struct, kw_only=True):
+    """State of the links of a run: messages on their way, with arrival time, s, and number.
+
+    links       draws and latest arrivals, see `Links.snapshot`
+    commands    (arrival, number, node, topic, message) on their way to the server
+    on_the_way  {node: (arrival, number, topic, message) on their way to the node}
+    busy_until  {node: time before which the node has no turn, s}
+    """
+
+    links: dict[str, Any]
+    commands: list[tuple[float, int, str, str, bytes]] = []
+    on_the_way: dict[str, list[tuple[float, int, str, bytes]]] = {}
+    busy_until: dict[str, float] = {}
+
+
 class RunState(msgspec.Struct, kw_only=True):
     """State of a run at a tick, after the turns.
 
     server   state of the simulation server, see `SimServer.run_state`
     nodes    {name: state of the node, see `HostedNode.snapshot`}, of the nodes that publish
     waiting  {name: messages for its next turn}
+    links    state of the links, None for a run without
     """
 
     tick: int
     server: dict[str, Any]
     nodes: dict[str, bytes] = {}
     waiting: dict[str, list[tuple[str, bytes]]] = {}
+    links: LinksState | None = None
     format: int = FORMAT
 
     def encode(self) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from nodes.cli.application import run as armswing
 from nodes.messages import JointReference, RobotState
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances
 from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
@@ -66,11 +66,15 @@ class Wave(Node):
 class Mute(Node):
     subscribes = {"state": RobotState}
 '''
+SLOW: dict[str, Any] = {
+    "Filter": {"link": LinkPlan(delay_ms=5.0, jitter_ms=20.0, loss=0.05), "compute_ms": 2.5},
+    "Wave": {"link": LinkPlan(jitter_ms=10.0)},
+}
 ORDERS = (("Wave", "Filter"), ("Filter", "Wave"))
 
 
-def recorded(folder: Path, nodes: Sequence[str], decimation: int = 1, **sim: Any) -> Path:
-    """A lockstep run of 0.5 s, in process."""
+def recorded(folder: Path, nodes: Sequence[str], decimation: int = 1, slow: bool = False, **sim: Any) -> Path:
+    """A lockstep run of 0.5 s, in process; `slow`: messages and turns take time, and messages get lost."""
     (folder / "small.py").write_text(SMALL)
     file = folder / f"{'_'.join(nodes)}.mcap"
     plan = Plan(
@@ -80,7 +84,12 @@ def recorded(folder: Path, nodes: Sequence[str], decimation: int = 1, **sim: Any
         seed=3,
         sim=SimPlan(robot="rotary_pendulum", mode="lockstep", **sim),
         nodes=[
-            *(NodePlan(name=name.lower(), run=f"small.py:{name}", decimation=decimation) for name in nodes),
+            *(
+                NodePlan(
+                    name=name.lower(), run=f"small.py:{name}", decimation=decimation, **(SLOW[name] if slow else {})
+                )
+                for name in nodes
+            ),
             NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(file)}),
         ],
     )
@@ -111,10 +120,13 @@ def until_reset(file: Path) -> list[Line]:
     return lines[: next(i for i, line in enumerate(lines) if line.topic.endswith("event"))]
 
 
+@pytest.mark.parametrize("slow", [False, True], ids=["at once", "slow"])
 @pytest.mark.parametrize("decimation", [1, 4])
 @pytest.mark.parametrize("nodes", ORDERS, ids=" then ".join)
-def test_a_lockstep_run_is_repeated_bit_by_bit(nodes: Sequence[str], decimation: int, tmp_path: Path) -> None:
-    file = recorded(tmp_path, nodes, decimation)
+def test_a_lockstep_run_is_repeated_bit_by_bit(
+    nodes: Sequence[str], decimation: int, slow: bool, tmp_path: Path
+) -> None:
+    file = recorded(tmp_path, nodes, decimation, slow)
     for cls in nodes:
         outcome = replayed(file, cls)
         assert (outcome.differing, outcome.first) == (0, [])

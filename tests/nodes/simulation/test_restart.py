@@ -27,12 +27,23 @@ RECORDED = {  # launch file, simulated seconds
     "pendulum": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.6),
     "hil": (LAUNCH / "hil_robot.toml", 1.2),
     "lipinski": (LAUNCH / "examples" / "lipinski.toml", 1.6),
+    "links": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.6),
+}
+TIMES = {  # messages and turns that take time
+    "links": [
+        "swing_up.link.delay_ms=5",
+        "swing_up.link.jitter_ms=20",
+        "swing_up.link.loss=0.05",
+        "swing_up.compute_ms=2.5",
+        "trajectory.compute_ms=0.5",
+    ],
 }
 Line = tuple[str, int, bytes]
 
 
 def plan_of(name: str, file: Path, snapshot_s: float = 0.5) -> Plan:
-    plan = load_plan(RECORDED[name][0], [f"recorder.file={file}", "sim.mode=lockstep", f"sim.snapshot_s={snapshot_s}"])
+    settings = [f"recorder.file={file}", "sim.mode=lockstep", f"sim.snapshot_s={snapshot_s}", *TIMES.get(name, [])]
+    plan = load_plan(RECORDED[name][0], settings)
     return msgspec.structs.replace(plan, duration_s=None)
 
 
@@ -217,6 +228,7 @@ def test_a_plan_without_a_recorded_node_uses_its_messages_until_then(recorded: P
     [
         (["sim.step_ms=2"], "[sim] step_ms is 1.0 in the recording, 2.0 in the plan"),
         (["sim.parameters.start_deg=10"], "[sim] parameters is"),
+        (["controller.link.delay_ms=3"], "node 'controller': link is {"),
         (["another robot"], "is a recording of robot 'rotary_pendulum'; the plan has 'lipinski_pendulum'"),
     ],
 )
@@ -288,3 +300,13 @@ def test_a_replay_begins_at_a_time_with_the_recorded_state(recorded: Path, capsy
     assert "200 messages compared, none differs" in capsys.readouterr().out
     assert command_line([*command, "--param", "torque_limit=0.01"]) == 1
     assert "starts fresh: its parameter torque_limit changed" in capsys.readouterr().err
+
+
+def test_a_replay_of_a_run_with_links_begins_at_a_time_with_the_messages_on_their_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "link = { delay_ms = 5.0, jitter_ms = 20.0, loss = 0.05 }\ncompute_ms = 2.5"
+    record(a_plan(tmp_path, more=more), 0.6)
+    command = ["replay", str(tmp_path / "run.mcap"), "--node", SWING_UP, "--as", "controller", "--from", "0.4"]
+    assert command_line(command) == 0
+    assert "none differs" in capsys.readouterr().out
