@@ -107,6 +107,7 @@ class Plant:
 
     names   the n joints
     step_s  the model's step, s
+    gain    (n_actuators,) effort per commanded effort; 0 for switches
     effort  (n,) efforts along the joints in the last step, as the actuators' own sensors report them
     """
 
@@ -127,7 +128,7 @@ class Plant:
             np.array(joints, dtype=int),
             np.array(joints, dtype=int) >= 0,
         )  # a switch drives no joint
-        self._gain = 1.0 + spread("gain", differences.gain, actuators, "actuator") * self._drives
+        self.gain = 1.0 + spread("gain", differences.gain, actuators, "actuator") * self._drives
         self._limit = spread("dry_friction", differences.dry_friction, self.names, "joint")
         self._rubbing = np.flatnonzero(self._limit)
         self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint] * self._drives
@@ -192,7 +193,7 @@ class Plant:
         """Advance one step."""
         position, velocity, _ = self._joints
         self._told = self.servos.efforts(position, velocity)
-        effort = self._gain * self._told
+        effort = self.gain * self._told
         if self._play.any():
             self._place, effort = take_up(self._place, effort, self._rate, self._play, self.step_s)
         if len(self._rubbing):
