@@ -174,6 +174,8 @@ class Runner:
             awake = dict(self._poller.poll(int(session.status_wait_s * 1e3) + 1))
             if not awake:
                 continue
+            if session.service.socket in awake:  # first: an emergency stop does not wait for a backlog of messages
+                self._serve()
             self._subscriptions.drain(awake, self._take)
             if self._turns is not None and self._turns.socket in awake:
                 self._turns.serve(session.publisher)
@@ -181,8 +183,6 @@ class Runner:
                 self._tick(self._timer.expired())
             if self._asker is not None:
                 self._ask_clocks(self._asker, awake)
-            if session.service.socket in awake:
-                self._serve()
             if session.publisher.socket in awake:
                 session.publisher.serve_subscriptions()
             if self._wake.fileno() in awake:
