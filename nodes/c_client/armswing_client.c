@@ -1696,8 +1696,10 @@ int armswing_main(int count, char **arguments, armswing_node *node) {
     stop.sa_handler = ask_to_stop; /* without SA_RESTART: poll returns */
     sigaction(SIGINT, &stop, NULL), sigaction(SIGTERM, &stop, NULL);
     if (times != NULL && times[0]) {
-        char file[512];
+        char file[512], *slash;
         snprintf(file, sizeof file, "%s/%s.ns", times, client.name);
+        for (slash = file + strlen(times) + 1; strlen(times) < sizeof file && *slash; slash++)
+            if (*slash == '/') *slash = '.';
         client.times = fopen(file, "w");
     }
     if (client.launched || client.robot[0]) resolve_topics(&client);

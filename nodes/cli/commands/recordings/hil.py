@@ -231,3 +231,80 @@ def _of_disk(folder: Path) -> Any:
     free_gb = 1e-9 * shutil.disk_usage(folder).free
     result = "go" if free_gb >= 1.0 else "note" if free_gb >= LEAST_FREE_GB else "no go"
     return CheckFinding("free disk", result, f"{free_gb:.3g} GB in {folder}; a minute of recording takes some 0.05 GB")
+
+
+@app.command(
+    epilog="Example: armswing hil processor hold_c.toml --node my_controller --program build/arm "
+    "--emulator qemu-aarch64 --duration 10"
+)
+def processor(
+    file: Annotated[Path, typer.Argument(help="A launch file (TOML) with the controller.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=VALUE]...", help="Values of the file's arguments.", show_default=False),
+    ] = None,
+    node: Annotated[str, typer.Option("--node", help="The controller, a program.")] = "my_controller",
+    program: Annotated[
+        Path, typer.Option("--program", help="Its build for the other processor.", show_default=False)
+    ] = Path("my_controller"),
+    emulator: Annotated[str, typer.Option("--emulator", help="Command that runs it, such as qemu-aarch64.")] = "",
+    duration: Annotated[float | None, typer.Option("--duration", help="Simulated seconds.", show_default=False)] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for page and recording.")] = Path("processor"),
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Processor in the loop: compare a controller's commands with those of its build for another processor.
+
+    Both take the same lockstep turns of one run; the simulation takes the commands of the launch file's node. Writes a
+    page with a histogram of the times per turn. Exit code 0 where the commands are equal byte for byte, 1 where they
+    differ, with the largest difference in units in the last place.
+    """
+    import contextlib
+
+    from nodes.hil.processor.comparison import compare_commands, read_times
+    from nodes.hil.processor.page import QUANTILES, rows_of, write_page
+    from nodes.hil.processor.plan import OTHER, plan_of_processors
+    from nodes.launching.launch import launch_plan
+    from nodes.plan.files.file import load_plan
+    from nodes.recording.reader import read_recording
+
+    if not program.is_file():
+        raise InputError(f"--program {str(program)!r}: no such file")
+    plan = load_plan(file, ["sim.mode=lockstep", *(set_ or [])], None, arguments or [])
+    plan.domain = plan.domain if domain is None else domain
+    plan.duration_s = duration or plan.duration_s
+    if plan.duration_s is None:
+        raise InputError(f"{file} has no duration_s; give --duration SECONDS")
+    output.mkdir(parents=True, exist_ok=True)
+    recording = output / "processor.mcap"
+    recording.unlink(missing_ok=True)
+    plan, other = plan_of_processors(plan, node, program, emulator, recording.resolve())
+    os.environ["ARMSWING_TURN_TIMES"] = str(output.resolve())
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        summary = launch_plan(plan)
+    if summary.exit_code != 0 or not recording.is_file():
+        raise UnavailableError(f"the run did not reach its end: {summary.ended or shown.getvalue().strip()}")
+    found = read_recording(recording)
+    robot = plan.robot_of(plan.node(node).namespace)
+    compared = compare_commands(found.get(f"{robot}/command"), found.get(f"{robot}/{OTHER}"))
+    times = {name: read_times(output / f"{name.replace('/', '.')}.ns") for name in (node, other)}
+    page = write_page(output, f"{node} on two processors", compared, times)
+    if as_json:
+        say_json(
+            {
+                "equal": compared.equal,
+                "text": compared.text,
+                "turns": compared.turns,
+                "differing": compared.differing,
+                "ulps": compared.ulps,
+                "turn_p99_s": {name: each.quantile_s(0.99) for name, each in times.items()},
+            }
+        )
+    else:
+        say_table(("node", "turns", *(name for name, _ in QUANTILES)), rows_of(times))
+        say(f"\n{compared.text}\nwrote {page}")
+    raise typer.Exit(0 if compared.equal else 1)
