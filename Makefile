@@ -7,8 +7,6 @@ DURATION ?= 20
 BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
-# stepping loop and stabilizer of most launch files: 7 s of compiling that the first launch is spared
-COMPILE = "from armswing import Simulation, assemble, build; Simulation(assemble(build('rotary_pendulum'))).warm_up()"
 
 .PHONY: demo picture docs test soak fresh check fuzz aarch64 bench install clean
 
@@ -60,7 +58,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[all,docs,dev]'
-	$(BIN)/python -c $(COMPILE)
+	$(BIN)/python -P -m nodes.launching.installation  # compiles the stepping loops, which the first launches then only load
 	@touch $@
 
 clean:                            # everything that make and the tools have made

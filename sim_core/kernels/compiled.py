@@ -1,7 +1,8 @@
 """numba compilation with a cache that detects every edit, and calls of kernels by address.
 
 numba's own cache watches only the file of the cached function. Here the cache folder is named by the hash of all
-sim_core sources, so that edited callees are detected too.
+sim_core sources, so that edited callees are detected too. An empty cache folder starts with the loops that were
+compiled with the installation, if there are any (see installed.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from sim_core.kernels.installed import copy_installed_loops
 from sim_core.kernels.native import cache_folder, source_hash
 
 
@@ -29,7 +31,9 @@ def _loops_folder() -> Path:
 @contextmanager
 def _own_cache() -> Any:
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_loops_folder())
+    folder = _loops_folder()
+    copy_installed_loops(folder)
+    numba.config.CACHE_DIR = str(folder)
     try:
         yield
     finally:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.launching.installation import rollout_types
 from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
 from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
 from nodes.planning.brachiation.planner_model import planner_model_of
-from nodes.planning.brachiation.rollout import Roller
+from nodes.planning.brachiation.rollout import Roller, _roll
 from nodes.planning.brachiation.supervisor import Gait, Hand, Measured, SwingSupervisor, elbow_of_robot, rigid
 from nodes.planning.brachiation.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
@@ -85,6 +86,13 @@ def test_a_plan_ends_as_far_above_the_line_as_it_was_asked_for(bars: Mechanism) 
     plan = plan_swing(roller, roller.q.copy(), roller.v.copy(), (elbow, 0.0, 0.0), guess, task)
     assert plan.arrival.gap == pytest.approx(0.015, abs=1e-4)
     assert plan.arrival.closing == pytest.approx(0.2, abs=0.01)
+
+
+def test_rollouts_call_their_loop_with_the_types_that_are_installed(bars: Mechanism) -> None:
+    roller = Roller(planner_model_of(bars), "a")
+    roller.coast(0.01, 0.005)
+    roller.roll(np.zeros(8), 0.5, 0.1, 0.005)
+    assert set(_roll.signatures) == {rollout_types()["_roll"][1]}
 
 
 def test_a_torque_limit_makes_a_plan_gentler_and_still_arrive() -> None:

@@ -142,7 +142,8 @@ def test_what_is_compiled_for_the_first_time_is_told_on_stderr_where_no_log_is_k
         "from robots import build; from sim_core import assemble;"
         "assemble(build('arm_2dof')).batch(lanes=2).rollout([[0.1, 0.2]], [[0, 0]], step_s=1e-3, steps=2)"
     )
-    command, environment = [sys.executable, "-P", "-c", program], os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", program]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "ARMSWING_INSTALLED_LOOPS": ""}
     cold, warm = (
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100) for _ in "12"
     )

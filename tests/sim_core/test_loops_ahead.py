@@ -35,6 +35,7 @@ def test_the_loop_is_compiled_in_another_process_and_only_loaded_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ARMSWING_INSTALLED_LOOPS", "")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
     loop = STEPPERS["semi_implicit"].loop()

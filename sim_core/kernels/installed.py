@@ -1,0 +1,47 @@
+"""Loops that were compiled with the installation, with which an empty cache folder starts.
+
+They are valid for the sources and the folder of sim_core with which they were compiled; numba compares the processor
+and the Python version.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from sim_core.kernels.native import short_hash, source_hash
+
+VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of installed loops; empty for none
+
+
+def installed_loops() -> Path | None:
+    """Folder of the loops of this installation and these sources, existing or not; None where there shall be none."""
+    root = os.environ.get(VARIABLE, str(Path(sys.prefix, "share", "armswing", "loops")))
+    place = str(Path(__file__).resolve().parents[1])
+    return Path(root, short_hash(source_hash(), place)[:16]) if root else None
+
+
+@cache
+def copy_installed_loops(folder: Path) -> None:
+    """Make `folder` a copy of the installation's loops, unless it exists.
+
+    Errors are ignored: the loops are then compiled when they are first called.
+    """
+    source = installed_loops()
+    if source is None or folder.exists() or not source.is_dir():
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        replace_folder(folder, source)
+    except OSError:  # another process was quicker, or the cache folder cannot be written
+        pass
+
+
+def replace_folder(folder: Path, source: Path) -> None:
+    """Make `folder`, which is absent or empty, a copy of `source` in one step; raises OSError if that fails."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}") as temporary:
+        os.replace(shutil.copytree(source, Path(temporary, "copy")), folder)
