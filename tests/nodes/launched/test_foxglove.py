@@ -133,7 +133,9 @@ def bridge(live: Any) -> Iterator[int]:
 
 @pytest.fixture
 def foxglove(bridge: int) -> Iterator[Foxglove]:
-    with connect(f"ws://127.0.0.1:{bridge}", subprotocols=[PROTOCOL], max_size=None) as socket:  # type: ignore[list-item]
+    # with a full queue the client reads no more, not even the answer to its closing frame, and leaves after 10 s
+    unbounded: Any = {"subprotocols": [PROTOCOL], "max_size": None, "max_queue": None}
+    with connect(f"ws://127.0.0.1:{bridge}", **unbounded) as socket:
         assert socket.subprotocol == PROTOCOL
         client = Foxglove(socket)
         client.until(lambda: client.services and len(client.messages.get(f"{ROBOT}/state", ())) > 20)
