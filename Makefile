@@ -28,8 +28,8 @@ docs: $(INSTALLED)                # the documentation as HTML: build/docs/index.
 # Where Qt's system libraries are missing, the plugin that drives Qt must stay out and the window's tests are skipped.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')
 
-test: $(INSTALLED)
-	$(BIN)/pytest $(WITHOUT_QT) -n 2 --dist loadfile -rfEs
+test: $(INSTALLED)                # every test, WORKERS=2 files at a time, long files first
+	$(BIN)/pytest $(WITHOUT_QT) -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder -rfEs
 
 soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
 	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -o faulthandler_timeout=4000 -rs

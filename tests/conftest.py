@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,40 @@ def _complete(report: Any) -> Any:
         path, line, reason = report.longrepr
         report.longrepr = (path, line, with_apt_line(reason))
     return report
+
+
+# Files in which tests take longest, begun first: the workers of `make test`, which take one file at a time, then end
+# together. Without its entry a file is only begun later. `--durations=0` shows what takes long.
+LONG_FILES = (
+    "test_launch_files.py",
+    "laws/test_systems.py",
+    "docs/test_blocks.py",
+    "network/test_robot_in_the_loop.py",
+    "nodes/launched/test_launch.py",
+    "nodes/launched/test_hil_robot_launched.py",
+    "sim_core/test_cache.py",
+    "network/test_faults.py",
+    "nodes/studies/test_studies.py",
+    "nodes/sweeps/test_sweep.py",
+    "robots/test_gibbon_planner.py",
+    "robots/test_equations.py",
+    "nodes/launched/test_cli_live.py",
+    "nodes/guard/test_guard.py",
+    "robots/test_export_native.py",
+    "docs/test_extending.py",
+    "test_benchmarks.py",
+    "nodes/launched/test_foxglove.py",
+    "sim_core/test_batch.py",
+    "nodes/hil/test_hil_report.py",
+    "nodes/test_gibbon.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of long files first."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.hookimpl(wrapper=True)
