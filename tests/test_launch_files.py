@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,33 @@ ATTEMPTS = 3
 DURATION_S = 7.0  # the pendulum is up after 3; a busy machine may need another swing
 
 
-@pytest.fixture
-def runtime_folder() -> Iterator[Path]:
-    """A domain of one's own; its path is short, because a socket's may be no longer than 107 characters."""
-    with tempfile.TemporaryDirectory(prefix="launch-", dir="/tmp") as folder:
-        yield Path(folder)
+@dataclass(frozen=True)
+class Ended:
+    """A launch that ended with exit code 0: its summary, its folder with its recording, and processes left behind."""
+
+    summary: dict[str, Any]
+    folder: Path
+    left_behind: list[str]
 
 
-def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Ended]:
+    """launched(file) runs a launch file; several tests of one file share its run.
+
+    Each run has a domain of its own, in a folder whose path is short: that of a socket has at most 107 characters.
+    """
+
+    @cache
+    def launch(file: Path) -> Ended:
+        folder = tmp_path_factory.mktemp(file.stem)
+        with tempfile.TemporaryDirectory(prefix="launch-", dir="/tmp") as runtime_folder:
+            summary = run(file, folder, Path(runtime_folder))
+            return Ended(summary, folder, left_behind(Path(runtime_folder)))
+
+    return launch
+
+
+def run(file: Path, folder: Path, runtime_folder: Path) -> dict[str, Any]:
     """The summary of a run of the launch file, started from `folder`; the test fails on another exit code than 0.
 
     A run in realtime that fails while the computer falls behind tells of the computer: it is repeated.
@@ -44,7 +65,7 @@ def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[s
     command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(file), "--json", "summary.json"]
     for _ in range(ATTEMPTS):
         done = subprocess.run(
-            [*command, "--duration", str(duration_s), *options],
+            [*command, "--duration", str(duration_s)],
             cwd=folder,
             env=os.environ | {"XDG_RUNTIME_DIR": str(runtime_folder)},
             capture_output=True,
@@ -74,9 +95,10 @@ def left_behind(runtime_folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
 def test_a_launch_file_reaches_its_milestones_and_leaves_no_process(
-    file: Path, tmp_path: Path, runtime_folder: Path
+    file: Path, launched: Callable[[Path], Ended]
 ) -> None:
-    summary = run(file, tmp_path, runtime_folder)
+    ended = launched(file)
+    summary = ended.summary
     assert set(summary["milestones"]) == {milestone.name for milestone in load_plan(file).milestones}
     assert None not in summary["milestones"].values()
     sim = load_plan(file).sim
@@ -84,12 +106,12 @@ def test_a_launch_file_reaches_its_milestones_and_leaves_no_process(
     assert set(summary["loads"]) == {actuator.name for actuator in robot.actuators if actuator.joint}  # no switches
     for load in summary["loads"].values():
         assert 0.0 <= load["rms"] <= load["peak"] <= (load["limit"] or math.inf)
-    assert not left_behind(runtime_folder)
+    assert not ended.left_behind
 
 
-def test_the_lockstep_run_records_every_message_and_follows_the_reference(tmp_path: Path, runtime_folder: Path) -> None:
-    run(ROOT / "launch/rotary_pendulum_lockstep.toml", tmp_path, runtime_folder)
-    recording = read_recording(tmp_path / "lockstep.mcap")
+def test_the_lockstep_run_records_every_message_and_follows_the_reference(launched: Callable[[Path], Ended]) -> None:
+    ended = launched(ROOT / "launch/rotary_pendulum_lockstep.toml")
+    recording = read_recording(ended.folder / "lockstep.mcap")
     state, command = recording["rotary_pendulum/state"], recording["rotary_pendulum/command"]
     reference = recording["rotary_pendulum/reference"]
     assert not recording.truncated
@@ -101,9 +123,9 @@ def test_the_lockstep_run_records_every_message_and_follows_the_reference(tmp_pa
     assert state["position"][late, 0] == pytest.approx(reference["position"][-1, 0], abs=0.05)
 
 
-def test_the_squeezers_recording_ends_at_its_published_angles(tmp_path: Path, runtime_folder: Path) -> None:
-    run(ROOT / "launch/examples/squeezer.toml", tmp_path, runtime_folder)
-    state = read_recording(tmp_path / "squeezer.mcap")["andrews_squeezer/state"]
+def test_the_squeezers_recording_ends_at_its_published_angles(launched: Callable[[Path], Ended]) -> None:
+    ended = launched(ROOT / "launch/examples/squeezer.toml")
+    state = read_recording(ended.folder / "squeezer.mcap")["andrews_squeezer/state"]
     assert state["timestamp"][-1] == pytest.approx(0.03)
     lines = (ROOT / "robots/benchmarks/SOURCES.md").read_text().splitlines()
     _, what, values, *_ = next(line for line in lines if line.startswith("| angles after 30 ms: ")).split("|")
@@ -113,9 +135,9 @@ def test_the_squeezers_recording_ends_at_its_published_angles(tmp_path: Path, ru
     assert {name: state[f"outputs.{name}"][-1] for name in names} == pytest.approx(published, rel=1e-9)
 
 
-def test_a_beam_is_recorded_as_it_is_deflected(tmp_path: Path, runtime_folder: Path) -> None:
-    run(ROOT / "launch/examples/lipinski.toml", tmp_path, runtime_folder)
-    recording = read_recording(tmp_path / "lipinski.mcap")
+def test_a_beam_is_recorded_as_it_is_deflected(launched: Callable[[Path], Ended]) -> None:
+    ended = launched(ROOT / "launch/examples/lipinski.toml")
+    recording = read_recording(ended.folder / "lipinski.mcap")
     state, lines = recording["lipinski_pendulum/state"], recording["lipinski_pendulum/lines"]
     assert state["timestamp"][-1] == pytest.approx(2.0)
     assert len(lines["timestamp"]) == len(recording["lipinski_pendulum/body_poses"]["timestamp"]) > 100
