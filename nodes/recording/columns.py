@@ -15,10 +15,10 @@ UNNAMED = ("frames", "twists")  # vectors whose entries are not those that the f
 
 
 class Columns(dict[str, NDArray[Any]]):
-    """{field: array}. An unknown field raises a KeyError that names the nearest field and lists all of them.
+    """{field: array}, one entry per message. An unknown field raises KeyError, which names the nearest and all fields.
 
-    present  of each field that some messages do not have, which messages have it, (n,) bool: its other entries are NaN.
-             Values that a node plots are such fields
+    present  {field: (n,) bool array, true for the messages that have the field}, for each field that some messages
+             lack, such as the values that a node plots; the field's array is NaN for these messages
     """
 
     def __init__(self, *given: Any, **fields: NDArray[Any]) -> None:
@@ -32,7 +32,8 @@ class Columns(dict[str, NDArray[Any]]):
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
     """Arrays by field name; a dictionary field "outputs" becomes columns "outputs.<key>".
 
-    log_time  one per row, s
+    log_time  log time of each message, s
+    rows      each message as a dictionary of plain data
     """
     found = Columns(log_time=log_time)
     for name in dict.fromkeys(chain.from_iterable(rows)):
@@ -55,7 +56,10 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
 
 
 def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yields every column of numbers, text or objects as (heading, (n,) array).
+    """(heading, (n,) array) of each column of numbers, text or objects.
+
+    A vector becomes one column per entry: "position[arm]" where the message names its entries and the names never
+    change, else "position[0]".
 
     Vectors become "position[arm]" where the message names its entries and the names never change, else "position[0]".
     """

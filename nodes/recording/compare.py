@@ -1,4 +1,4 @@
-"""Comparison of two recordings: whether their bytes are equal, differences of plans, and deviations of the joints."""
+"""Comparison of two recordings: equality of bytes, differences of the plans, and deviations of the joints."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _digest(path: Path) -> bytes:
 
 
 def _shared(first: Floats, second: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row indices, in either recording, of the instants that both have, to a microsecond."""
+    """(rows of the first recording, rows of the second) of the instants that both have, equal to a microsecond."""
     one, two = (np.round(times / SAME_INSTANT_S).astype(np.int64) for times in (first, second))
     _, here, there = np.intersect1d(one, two, return_indices=True)
     return here, there
@@ -99,13 +99,14 @@ def _deviations(
 
 
 def _joints_of_one(one: dict[str, NDArray[Any]], two: dict[str, NDArray[Any]]) -> list[str]:
-    """Names of joints in only one of the recordings."""
+    """Names of the joints that only one of the two recordings has."""
     first, second = ({str(name) for name in table["name"][0]} for table in (one, two))
     return sorted(first ^ second)
 
 
 def _plan_differences(one: Recording, two: Recording) -> Iterator[dict[str, Any]]:
-    """Yields every differing leaf of the two plans; nodes are matched by name."""
+    """(key, value in the first, value in the second) of each entry in which two plans differ. Nodes are matched by
+    name."""
     first, second = (dict(_leaves("", _plan(recording))) for recording in (one, two))
     for key in dict.fromkeys([*first, *second]):
         values = first.get(key, MISSING), second.get(key, MISSING)

@@ -40,7 +40,10 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
 
 
 def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
-    """Write one row per hole and topic; returns the path. Without holes, remove the file of an earlier export."""
+    """Write a file with one row per hole and topic, and return its path.
+
+    Without holes, the file of an earlier export is removed, and [] returned.
+    """
     if not holes:
         path.unlink(missing_ok=True)
         return []

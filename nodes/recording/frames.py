@@ -19,9 +19,9 @@ INDEX = "time_s"
 
 
 def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
-    """The data frame of one topic: a column per number, with the index `time_s`, simulation time in s.
+    """Data frame of one topic: one column per number, and the index `time_s`, simulation time in s.
 
-    attributes  for `DataFrame.attrs`
+    attributes  entries of the attribute `DataFrame.attrs`
 
     Raises ModuleNotFoundError, with the install command, where pandas is missing.
     """
@@ -37,7 +37,7 @@ def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
 
 
 def recording_html(recording: Recording) -> str:
-    """HTML of a recording: its span, runs and missing parts, and a row per topic."""
+    """HTML of a recording: its time span, its runs, its missing parts, and a table row per topic."""
     times = [(float(fields["log_time"][0]), float(fields["log_time"][-1])) for fields in recording.values()]
     runs = f"run {recording.run} of {len(recording.runs)}" if recording.run else counted(len(recording.runs), "run")
     facts = [

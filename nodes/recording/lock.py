@@ -47,7 +47,7 @@ def require_unlocked(path: Path) -> None:
 
 
 def _holder(descriptor: int) -> int:
-    """Id of the process that holds the file's lock; 0 for none."""
+    """Id of the process that holds the file's lock; 0 where no process does."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))

@@ -14,17 +14,19 @@ def sidecar_path(path: str | os.PathLike[str]) -> Path:
 
 
 def part_path(path: str | os.PathLike[str]) -> Path:
-    """Path at which a recording is written before it replaces the one at `path`."""
+    """Path at which a recording is written before it is renamed to `path`."""
     return Path(path).with_name(f".{Path(path).name}.part")
 
 
 def before_path(path: str | os.PathLike[str]) -> Path:
-    """Path that keeps the previous recording: run.before.mcap for run.mcap."""
+    """Path to which the previous recording is renamed: run.before.mcap for run.mcap."""
     return Path(path).with_name(f"{Path(path).stem}.before{Path(path).suffix}")
 
 
 def keep_before(target: Path, sidecar: Path) -> None:
-    """Rename the recording at `target` and its sidecar to the path of the previous recording; replaces that one."""
+    """Rename the recording at `target` and its sidecar to the path of the previous recording, whose file is
+    replaced.
+    """
     if target.is_file() and target.stat().st_size:
         before = before_path(target)
         sidecar_path(before).unlink(missing_ok=True)  # first: a kill in between must not leave another run's sidecar

@@ -85,7 +85,7 @@ class RecordingFile:
     metadata          the run's metadata as written; {} where they are damaged
     metadata_damaged  whether the metadata were damaged
     holes             missing messages, in file order
-    damage            other damage, by which no message is missing, in a few words each
+    damage            short descriptions of damage by which no message is missing
     cut_off           whether the file ends before its writer closed it
     truncated         whether messages are missing: the file was cut off, or has a hole
     """
@@ -109,9 +109,9 @@ class RecordingFile:
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not Scanner(file, size).is_recording:
-                raise RecordingError(f"{self.path} is no MCAP file; expected a recording (.mcap)")
+                raise RecordingError(f"{self.path} is not an MCAP file; expected a recording (.mcap)")
         if size <= len(MCAP0_MAGIC):
-            raise RecordingError(f"{self.path} has nothing in it; expected a recording (.mcap)")
+            raise RecordingError(f"{self.path} is empty; expected a recording (.mcap)")
 
     def __iter__(self) -> Iterator[Recorded]:
         with open(self.path, "rb") as file:
@@ -127,7 +127,7 @@ class RecordingFile:
         self.truncated = self.cut_off or bool(self.holes)
 
     def _take_metadata(self, scanner: Scanner) -> None:
-        """Take the run's metadata. RecordingError for a recording of another protocol version."""
+        """Read the run's metadata from the scanner. RecordingError for a recording of another protocol version."""
         if scanner.metadata is self._scanned and self._scanned is not None:
             return
         self._scanned, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
@@ -139,14 +139,14 @@ class RecordingFile:
             raise RecordingError(f"{line}; read it with the armswing that wrote it")
 
     def scan(self) -> RecordingFile:
-        """This recording, read to its end, so that all attributes are complete."""
+        """Read this recording to its end, so that all attributes are complete; returns the recording."""
         for _ in self:
             pass
         return self
 
     @property
     def warning(self) -> str:
-        """One line on what is missing or damaged; "" for an intact recording."""
+        """One line on missing messages and damage; "" for an intact recording."""
         return damage_text(self.path, self.holes, self.damage, self.metadata_damaged)
 
     def require_no_hole(self, purpose: str) -> None:
@@ -209,7 +209,7 @@ class Recording(Mapping[str, Columns]):
         return frame(self[topic], {"file": str(self.path), "topic": topic, "warning": self.warning})
 
     def _repr_html_(self) -> str:
-        """The recording at the end of a notebook cell."""
+        """The recording as HTML, which a notebook shows for the last expression of a cell."""
         return recording_html(self)
 
     def __getitem__(self, topic: str) -> Columns:
@@ -357,7 +357,7 @@ def _event_fields(event: Event) -> dict[str, Any]:
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:
-    """First and last time of each run over these topics, s."""
+    """(first, last) log time of each run, s, over these topics."""
     numbers = sorted({place or 0 for spans in topics for place in spans})
     found = []
     for number in numbers:

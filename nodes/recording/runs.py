@@ -14,10 +14,10 @@ SLACK_NS = 500_000_000  # longest time by which another node's message may be ah
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """One run of a recording: its states between two times in seconds.
+    """One run of a recording, with the simulation times of its first and last state, s.
 
     number  counts from 1 in the order of the file
-    began   why this run began: "" for the first, "reset", "restore", "server restarted" or "time went back"
+    began   event that began the run: "" for the first, "reset", "restore", "server restarted" or "time went back"
     """
 
     number: int
@@ -32,7 +32,7 @@ class Run(msgspec.Struct, kw_only=True):
         return self.end_s - self.start_s
 
     def text(self) -> str:
-        """The run in words, such as "run 2: 0.0 .. 3.0 s (reset)"."""
+        """The run as text, such as "run 2: 0.0 .. 3.0 s (reset)"."""
         why = f" ({self.began})" if self.began else ""
         return f"run {self.number}: {self.start_s:.1f} .. {self.end_s:.1f} s{why}"
 
@@ -54,7 +54,7 @@ class RunCutter:
         self._open = False  # whether the latest run began with an event and has no state yet
 
     def place(self, topic: str, time_ns: int, payload: bytes) -> int | None:
-        """Index of the message's run; None for latched messages, which belong to all runs."""
+        """Index of the run that a message belongs to; None for latched messages, which belong to all runs."""
         robot, _, leaf = topic.rpartition("/")
         row = lookup(topic)
         if row is not None and row.latched and robot:
@@ -93,8 +93,9 @@ class RunCutter:
 
 
 def picked(runs: Sequence[Run], number: int | None) -> int | None:
-    """Index of the run with this `number` (from 1; -1 is the last); None for all runs. ValueError lists the existing
-    runs.
+    """Index of the run with this `number` (from 1; -1 is the last); None, for all runs, where `number` is None.
+
+    ValueError, which lists the existing runs, for a number without a run.
     """
     if number is None:
         return None
@@ -108,7 +109,7 @@ def picked(runs: Sequence[Run], number: int | None) -> int | None:
 
 
 def _put_back(payload: bytes) -> str:
-    """Kind of an event that sets time back, "reset" or "restore"; "" for other events."""
+    """Kind of an event after which simulation time goes back, "reset" or "restore"; "" for other events."""
     try:
         kind = msgspec.json.decode(payload, type=_Kind).kind
     except msgspec.MsgspecError:

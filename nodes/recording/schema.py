@@ -103,7 +103,9 @@ def _with_nan(value: Any, kind: inspect.Type) -> Any:
 
 
 def _chosen(value: Any, union: inspect.UnionType) -> inspect.Type:
-    """The type of a union that a recorded value has; null is None where the union has it, else a number."""
+    """The member of a union type that matches a recorded value: None for null where the union has None, else a
+    number.
+    """
     wanted: tuple[type, ...] = (inspect.FloatType,)
     if isinstance(value, list | dict):
         wanted = (inspect.ListType,) if isinstance(value, list) else (inspect.StructType, inspect.DictType)

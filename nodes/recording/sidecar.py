@@ -39,7 +39,8 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def folders_of(path: str | os.PathLike[str]) -> list[Path]:
-    """Folders in which to search for the files of a recording's plan: the current one, the recording's, the run's."""
+    """Folders in which the files of a recording's plan are searched for: the working folder, the recording's and the
+    run's."""
     told = read_sidecar(path) or {}
     elsewhere = str(told.get("robot_file", "")).rpartition("/")[0]
     return [Path.cwd(), Path(path).parent, *(Path(each) for each in (told.get("plan_folder"), elsewhere) if each)]

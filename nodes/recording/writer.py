@@ -50,7 +50,7 @@ _COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd
 
 
 class BacklogFile:
-    """A file that keeps data which the disk does not accept, and writes them at the next flush.
+    """A file that queues data which the disk does not accept, and writes them at the next flush.
 
     A disk that is full for a while therefore costs no message and leaves no hole in the file.
     """
@@ -77,7 +77,7 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether the file at `path` is still this one: it was not deleted, moved, replaced or truncated."""
+        """Whether the open file is still at `path`: it was not deleted, moved, replaced or truncated."""
         try:
             there = os.stat(path)
         except OSError:
@@ -112,7 +112,10 @@ class BacklogFile:
         return memoryview(self._pending)[start - self.on_disk :]
 
     def hand_over(self) -> None:
-        """Write all queued bytes to the operating system. Raises OSError and keeps the rest where the disk refuses."""
+        """Write all queued bytes to the disk.
+
+        Raises OSError where the disk refuses; bytes that were not written stay queued.
+        """
         while self._pending:
             written = os.write(self._descriptor, self._pending)
             self.on_disk += written
@@ -211,7 +214,7 @@ class RecordingWriter:
 
     @property
     def is_aside(self) -> bool:
-        """Whether the recording still has its temporary name, and no other file has appeared at `path`."""
+        """Whether the recording still has its temporary name, because `take_place` was not called yet."""
         return self._part is not None
 
     @property
@@ -221,7 +224,7 @@ class RecordingWriter:
 
     @property
     def stands(self) -> bool:
-        """Whether the file is in its place: it was not deleted, moved, replaced or truncated by somebody else."""
+        """Whether the file is still at its path: no other program deleted, moved, replaced or truncated it."""
         return self._file is None or self._file.stands_at(self._part or self._target)
 
     @property
@@ -231,7 +234,7 @@ class RecordingWriter:
 
     @property
     def written(self) -> Missing:
-        """Number and time span of all messages written so far, also where the file was moved or deleted since."""
+        """Number and time span of all messages written so far, including a file that was since moved or deleted."""
         found = Missing()
         found.merge(self._all)
         found.merge(self._in_chunk())
@@ -250,7 +253,8 @@ class RecordingWriter:
 
     @property
     def missing(self) -> Missing:
-        """Messages that are not on the disk: still queued, or dropped because the backlog was full."""
+        """Number and time span of the messages that are not on the disk: still queued, or dropped because the backlog
+        was full."""
         if self._file is not None:
             while self._chunks and self._chunks[0][0] <= self._file.on_disk:
                 self._chunks.popleft()
@@ -365,7 +369,7 @@ class RecordingWriter:
         return self._file
 
     def _in_chunk(self) -> Missing:
-        """The messages of the chunk in progress."""
+        """Number and time span of the messages in the chunk in progress."""
         rows = [row for row in self._channels.values() if row.count]
         if not rows:
             return Missing()

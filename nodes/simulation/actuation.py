@@ -22,10 +22,10 @@ Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 
 
 class Actuation:
-    """The actuators of one simulation. Each is commanded by at most one node at a time.
+    """The actuators of one simulation. Each actuator is commanded by at most one node at a time.
 
     watchdog_s  longest silence of a commanding node, s; None for no watchdog
-    hold        whether the safe mode holds positions; otherwise efforts are zero
+    hold        whether the safe mode holds positions; otherwise the safe mode sets efforts to zero
     servos      servos with the latest commands
     changed     whether efforts may differ from those of the last step
     safe        names of actuators in their safe mode
@@ -64,13 +64,13 @@ class Actuation:
 
     @property
     def commanded_by(self) -> str | None:
-        """Names of the commanding nodes, None for none."""
+        """Names of the commanding nodes, separated by commas; None where no node commands."""
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
-        """Accept a command for the next step. Returns "", or the one-line reason why it is refused.
+        """Accept a command for the next step. Returns "", or the reason, one line, why the command is refused.
 
-        joints     returns positions and velocities of the joints
+        joints     function that returns positions and velocities of the joints
         now        time on the watchdogs' clock, s
         objection  reason of the caller to refuse the command, "" for none
         """
@@ -97,7 +97,7 @@ class Actuation:
         return ""
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
-        """Note the node's first command of a position beyond a joint's limits."""
+        """Record a node's first command of a position beyond a joint's limits in `cut`."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
             self._told_cut.add(source)
@@ -126,7 +126,9 @@ class Actuation:
         self._granted.clear()
 
     def watch(self, joints: Joints, now: float) -> list[str]:
-        """Put the actuators of nodes that were silent too long into their safe mode; returns these nodes' names."""
+        """Put the actuators of nodes that were silent too long into their safe mode. Returns the names of these
+        nodes.
+        """
         found: list[str] = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
@@ -167,7 +169,7 @@ class Actuation:
     def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
         """Reset commands, watchdogs and loads after a reset or restore of the simulation.
 
-        effort  efforts of the actuators at the new time
+        effort  efforts of the actuators in the new state, N m or N
         servos  state of the servos in a snapshot, None for none
         """
         if servos is None:
@@ -197,7 +199,7 @@ class Actuation:
         }
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Continue from the result of `to_plain`, after `moved`."""
+        """Set servos, owners, watchdogs and counts to a result of `to_plain`. Call `moved` before."""
         self._owners, self._gone, self.safe = dict(plain["owners"]), set(plain["gone"]), set(plain["safe"])
         if self._watchdog_s is not None:
             limit = self._watchdog_s
@@ -222,7 +224,7 @@ class Actuation:
 class Loads:
     """Peak and root mean square of each actuator's effort over the steps since the last reset or restore.
 
-    steps  number of these steps; the caller counts them
+    steps  number of these steps, which the caller counts up
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -234,12 +236,12 @@ class Loads:
         self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
-        """Start again with empty sums and this effort."""
+        """Begin anew with empty sums and the actuators' efforts `effort`."""
         self._effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
         self.steps = self._added = 0
 
     def change(self, effort: np.ndarray) -> None:
-        """Set the effort from the next step on."""
+        """Set the actuators' efforts from the next step on."""
         self._add_steps()
         self._effort[:] = effort
 

@@ -29,11 +29,12 @@ def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer | Sever
 
 
 class Composition:
-    """The server and the nodes of a plan, stepped together. `close`, or leaving the context manager, stops the nodes.
+    """The server and the nodes of a plan in this process, stepped together. `close`, or the end of a `with` block,
+    stops the nodes.
 
-    carry  called with every (topic, encoded message) of the run, in order
-    nodes  {name: class} of node classes that are in no file: they replace the plan's nodes of that name, or are added
-    begin  the point of a recorded run at which this one restarts, of `read_restart`; None: its start
+    carry  function called with every (topic, encoded message) of the run, in order
+    nodes  {name: class} of node classes that are in no file: they replace the plan's nodes of these names, or are added
+    begin  point of a recorded run from which this run continues, see `read_restart`; None for a run from its start
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Composition:
             pass
 
     def _repr_html_(self) -> str:
-        """The run at the end of a notebook cell: time, method and a row per node."""
+        """The run as HTML, which a notebook shows at the end of a cell: time, integration method and a row per node."""
         plan, facts = self.plan, []
         for part in self.server.parts:
             simulation = part.simulation
@@ -129,9 +130,12 @@ def compose(
     nodes: Mapping[str, type[Node]] | None = None,
     begin: Restart | None = None,
 ) -> Composition:
-    """The plan in this process, at tick 0 or at a restart, to be stepped or run; parameters as in `Composition`."""
+    """The server and the nodes of a plan in this process, at the start or at a point of a recorded run.
+
+    The parameters are those of `Composition`.
+    """
     return Composition(plan, carry, nodes, begin)
 
 
 def _silent(_topic: str, _payload: bytes) -> None:
-    """Placeholder for `out`, replaced by the port before the node publishes anything."""
+    """Discards a message: the `out` of a node before its port replaces it."""

@@ -107,7 +107,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
 
 
 def output_names(mechanism: Any) -> list[str]:
-    """Names of the mechanism's outputs, in their order."""
+    """Names of the mechanism's outputs, in the order of `RobotState.outputs`."""
     return list(_output_units(mechanism))
 
 
@@ -130,7 +130,7 @@ def _output_units(mechanism: Any) -> dict[str, str]:
 
 
 def _unit_of_reaction(mechanism: Any, name: str) -> str:
-    """ "N" for the reaction of a constraint on lengths, otherwise "N m"."""
+    """Unit of the reaction of a constraint: "N" for a constraint on lengths, otherwise "N m"."""
     constraint = next(each for each in mechanism.constraints if each.name == name)
     if isinstance(constraint, JointRelation):
         return "N" if all(mechanism.joint(joint).unit == "m" for joint, _ in constraint.terms) else "N m"
@@ -193,7 +193,7 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 
 
 def _number(value: Any) -> float:
-    """A number, or the value of a tunable parameter."""
+    """Value of a number or of a tunable parameter."""
     return float(getattr(value, "value", value))
 
 

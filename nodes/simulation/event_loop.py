@@ -53,9 +53,9 @@ FAST_BATCH = 32  # steps between two turns of a lossless participant in mode fas
 
 
 class SimHost:
-    """The simulation server with its sockets and loop. `run` returns after a shutdown request.
+    """The simulation server with its sockets and its loop. `run` returns after a shutdown request.
 
-    begin  point of a recorded run at which this one begins; None: its start
+    begin  point of a recorded run from which this run continues; None for a run from its start
     """
 
     def __init__(self, plan: Plan, server: Simulated, begin: Restart | None = None) -> None:
@@ -155,7 +155,7 @@ class SimHost:
                 break
 
     def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
-        """Continue from a snapshot, up to the first step that is published."""
+        """Continue from a snapshot, and take the steps up to the first step whose messages are published."""
         session = self._session
         for topic, payload in latched:
             self._carry(topic, payload)
@@ -192,13 +192,13 @@ class SimHost:
 
     @property
     def _has_more_to_do(self) -> bool:
-        """Whether `_between_steps` has work, or a stop is requested."""
+        """Whether `_between_steps` has work to do, or a stop is requested."""
         if self._calls or self._nodes_changed or self._server.state != self._session.status.state:
             return True
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
-        """Before the first step: publish the state and wait for the nodes' first commands; whether to wait on.
+        """Before the first step: publish the state, and return whether to wait longer for the nodes' first commands.
 
         A controller can reply to a state only after it is published: without this the first steps would have no
         efforts.
@@ -219,7 +219,7 @@ class SimHost:
         return False
 
     def _commanders(self) -> set[str]:
-        """Names of nodes that subscribe to the state and publish commands."""
+        """Names of the nodes that subscribe to the state and publish commands."""
         found = set()
         for part in self._server.parts:
             state, command = f"{part.robot}/state", f"{part.robot}/command"
@@ -266,7 +266,7 @@ class SimHost:
             self._commanded[received[1]].command(received[0], received[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
-        """Wait for a call, a subscription or the next status."""
+        """Wait for a service call, a subscription or the time of the next status."""
         session = self._session
         self._poller.poll(int(min(session.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
@@ -355,7 +355,7 @@ class SimHost:
             self._first.clear()
 
     def _carry_own(self, topic: str, payload: bytes) -> None:
-        """Publish the server's own messages; participants publish theirs."""
+        """Publish a message of the server itself; participants publish their own messages."""
         if topic in self._own_topics:
             self._carry(topic, payload)
 
@@ -403,12 +403,15 @@ class SimHost:
         return server.request(name, args)
 
     def _go_back(self, args: dict[str, Any]) -> None:
-        """Continue from a point of a recorded run. ValueError, one line, where it cannot be."""
+        """Continue from a point of a recorded run, for the service `restore`. ValueError, one line, where that is
+        impossible."""
         known_names(args, ["recording"], "restore")
         data = args["recording"]
         begin = Restart.decode(data if isinstance(data, bytes) else b"")
         if self._plan.sim.mode != "lockstep":
-            raise ValueError(f"restore: mode {self._plan.sim.mode!r} has no snapshots; lockstep has")
+            raise ValueError(
+                f"restore: mode {self._plan.sim.mode!r} has no snapshots; start the launch in mode 'lockstep'"
+            )
         require_robot(begin, self._server.code_hash)
         if self._server.state == "stopped":
             raise ValueError(

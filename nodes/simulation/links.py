@@ -1,4 +1,7 @@
-"""Links of a lockstep run: delay, jitter and loss of the messages between nodes, and compute times, by seeded draws."""
+"""Links of a lockstep run: delay, jitter and loss of the messages between nodes, and the nodes' compute times.
+
+Jitter and losses are drawn from seeded random generators.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ ALWAYS_ARRIVE = ("event",)  # last parts of topics without loss, beside the latc
 
 
 def takes_time(node: NodePlan) -> bool:
-    """Whether messages of the node or its turns take simulation time."""
+    """Whether messages of the node, or the node's own computation, take simulation time."""
     return node.link != LinkPlan() or node.compute_ms > 0.0
 
 
 class Links:
-    """Arrival times of the messages of a run. A message between two nodes with links passes both of them.
+    """Arrival times of the messages of a run. A message between two nodes that both have links passes both links.
 
     A lossless node without a link of its own, such as a recorder, receives every message when it is published.
 
-    The draws of a pair of nodes depend on the plan's seed, their names and the number of messages before, so that a run
-    in one process and one over sockets have the same.
+    The random draws for a pair of nodes depend on the plan's seed, the nodes' names and the number of earlier messages,
+    so that a run in one process has the same draws as a run over sockets.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -45,7 +48,7 @@ class Links:
         return node in self._links
 
     def compute_s(self, node: str) -> float:
-        """Time that a turn of the node takes, s."""
+        """Simulation time that the node needs to compute its messages in a step, s."""
         return self._compute_s.get(node, 0.0)
 
     def ticks_of_turn(self, node: str, decimation: int) -> int:
@@ -54,9 +57,10 @@ class Links:
         return max(math.ceil(steps / decimation), 1) * decimation
 
     def arrival(self, source: str, target: str, topic: str, now: float) -> float | None:
-        """Time at which a message that `source` publishes in its turn at `now` reaches `target`, s; None: it is lost.
+        """Simulation time at which a message from `source` reaches `target`, s; None for a message that is lost.
 
-        Messages of one pair of nodes arrive in the order in which they were published.
+        `now` is the time at which the message is published. Messages of one pair of nodes arrive in the order in which
+        they were published.
         """
         at = now + self.compute_s(source)
         pair = source, target
@@ -80,7 +84,7 @@ class Links:
         return random
 
     def forget(self) -> None:
-        """Forget the messages on their way, after a reset."""
+        """Discard the messages that have not arrived yet, after a reset."""
         self._latest.clear()
 
     def snapshot(self) -> dict[str, Any]:
@@ -103,5 +107,5 @@ def _always_arrives(topic: str) -> bool:
 
 
 def links_of(plan: Plan) -> Links | None:
-    """The links of a plan, None where messages and turns take no time."""
+    """The links of a plan; None where neither messages nor nodes take simulation time."""
     return Links(plan) if any(map(takes_time, plan.nodes)) else None

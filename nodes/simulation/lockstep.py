@@ -1,8 +1,8 @@
-"""The lockstep schedule: per step, each due participant has one turn in plan order, then the simulation advances.
+"""The lockstep schedule: in each step, the due participants run one after the other, then the simulation advances.
 
-A turn delivers every due message: the state, and the messages that earlier participants published in this step. The
-same scheduler runs nodes in this process (`LocalPort`) and in others (`RemotePort`). Both exchange encoded messages, so
-both give the same bytes.
+When a participant runs (its turn), it receives every due message: the state, and the messages that earlier participants
+published in this step. The participants run in the order of the plan. The same scheduler runs nodes in this process
+(`LocalPort`) and in others (`RemotePort`). Both exchange encoded messages, so both give the same bytes.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Port(Protocol):
         """Whether the participant subscribes to a topic."""
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """One turn at simulation time `now`, s; returns the messages that the participant published.
+        """Run the participant for a step at simulation time `now`, s. Returns the messages that it published.
 
-        kind  "quiet": observers do not receive its messages; "snapshot": `state` is its state after the turn
+        kind  "quiet": observers do not receive its messages; "snapshot": afterwards, `state` is the participant's state
         """
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Have the participant continue from a state, at simulation time `now`, s.
+        """Set the participant to a state, from which it continues at simulation time `now`, s.
 
-        latched  messages that it received before and that are not sent again
-        stamps   whether to number messages on from those of the state
+        latched  messages that the participant received before and that are not sent again
+        stamps   whether sequence numbers continue from those of the state
         """
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for a pending reply; returns its messages."""
+        """Wait for a pending reply, and return the messages in it."""
 
 
 class LocalPort:
@@ -79,7 +79,7 @@ class LocalPort:
         self._outgoing.append((topic, payload))
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the node's turn; returns the messages that it published in the turn or since the previous one."""
+        """Run the node for a step. Returns the messages that it published in this step or since the previous one."""
         if self._only_listens:
             late = self.settle()
             self._hosted.turn(now, incoming)
@@ -93,12 +93,12 @@ class LocalPort:
         return messages
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Have the node continue from a state."""
+        """Set the node to a state, from which it continues."""
         self._outgoing = []
         self._hosted.restore(state, latched, stamps)
 
     def settle(self) -> list[EncodedMessage]:
-        """Take the values that a node without topics plotted in its latest turn; no messages of other nodes."""
+        """The values that a node without topics plotted in its latest turn, as messages; [] for other nodes."""
         if not self._only_listens:
             return []
         messages, self._outgoing = self._outgoing, []
@@ -106,10 +106,10 @@ class LocalPort:
 
 
 class ScheduledParticipant:
-    """A participant with the messages waiting for its next turn.
+    """A participant with the messages that wait for its next turn.
 
-    on_the_way  (arrival time, number, topic, message) of those that its link delays; a heap
-    busy_until  simulation time before which it has no turn, s
+    on_the_way  heap of (arrival time, number, topic, message) for messages that a link delays
+    busy_until  simulation time before which the participant has no turn, s
     """
 
     def __init__(self, port: Port, decimation: int) -> None:
@@ -120,13 +120,13 @@ class ScheduledParticipant:
         self.busy_until = 0.0
 
     def receive_until(self, now: float) -> None:
-        """Add the messages that have arrived by `now`, s, to those waiting."""
+        """Move the messages that have arrived by `now`, s, from `on_the_way` to the waiting ones."""
         while self.on_the_way and self.on_the_way[0][0] <= now + ROUNDING_S:
             _, _, topic, payload = heapq.heappop(self.on_the_way)
             self.waiting.append((topic, payload))
 
     def due(self) -> list[EncodedMessage]:
-        """Take the messages for the turn that begins now."""
+        """Remove and return the messages for the turn that begins now."""
         incoming, self.waiting = self.needed, []
         return incoming
 
@@ -228,7 +228,7 @@ class Scheduler:
     # -- snapshots
 
     def _take_snapshot(self) -> None:
-        """Publish the state of the whole run, unless a participant had no turn since a reset."""
+        """Publish the state of the whole run. Does nothing where a participant had no turn since a reset."""
         speaking = [each for each in self._participants if each.port.publishes]
         if all(each.port.state for each in speaking):
             nodes = {each.port.name: each.port.state for each in speaking}
@@ -352,7 +352,7 @@ class Scheduler:
                 self._send(source, participant, topic, payload)
 
     def _command(self, source: str, topic: str, payload: bytes, timed: bool = True) -> bool:
-        """Pass a command to the simulation that it is for; returns whether it is a valid message."""
+        """Pass a command to the simulation of its robot. Returns whether the message is valid."""
         part = self._commanded[topic]
         try:
             command = decode(topic, payload, JointCommand)
@@ -363,7 +363,7 @@ class Scheduler:
         return True
 
     def _send(self, source: str, participant: ScheduledParticipant, topic: str, payload: bytes) -> None:
-        """Pass a message to a participant, by its link where it has one."""
+        """Pass a message to a participant, through the participant's link where it has one."""
         port = participant.port
         if self._links is None or (port.lossless and not self._links.has(port.name)):
             participant.waiting.append((topic, payload))

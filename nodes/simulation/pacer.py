@@ -58,7 +58,7 @@ class StepPacer:
         return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles of |time between two deadlines' steps - period|, s; None where nothing was measured."""
+        """Quantiles of |measured - planned time between two deadlines|, s; None where nothing was measured."""
         jitter = self.jitter
         return {
             "jitter_p50_s": jitter.quantile_s(0.50),

@@ -77,9 +77,9 @@ class Payload:
 class Payloads:
     """Encoded states and poses of a simulation.
 
-    look     kernel called for each state after the joint positions were read
+    look     kernel called for each state after the joint positions were read, or None
     topics   {"state": topic, "body_poses": topic}, full names
-    stamper  numbers the messages
+    stamper  gives each message its seq and sent_ns
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Payloads:
         self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
 
     def state(self) -> tuple[int, bytes]:
-        """The present state: its seq, and the payload."""
+        """(seq, payload) of the present state."""
         self._tell()
         stamp = self._stamp
         stamp.timestamp = self._simulation.time

@@ -20,12 +20,12 @@ class Part(Protocol):
 
     @property
     def publishes(self) -> Sequence[str]:
-        """Names of its topics, without the robot."""
+        """Names of the simulation's topics, without the robot."""
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command of the node `source`; it takes effect in the next step.
+        """Receive a command of the node `source`; the command takes effect in the next step.
 
-        timed  whether it arrived just now, so that its round trip can be measured
+        timed  whether the command arrived just now, so that its round trip can be measured
         """
 
     def refuse(self, topic: str, reason: str) -> None:
@@ -116,7 +116,7 @@ class Simulated(Stepped, Protocol):
         """Publish the present state and poses."""
 
     def forget(self, source: str) -> None:
-        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
+        """Record that a node left; other nodes may command its actuators. Callable from any thread."""
 
     def restart_pace(self) -> None:
         """Restart the measurement of the real-time factor."""
@@ -125,7 +125,7 @@ class Simulated(Stepped, Protocol):
         """Response to a service call about the simulation. ValueError, one line, to refuse."""
 
     def status(self) -> dict[str, Any]:
-        """Status of the simulation: SI units, plain data."""
+        """Status of the simulation as plain data, in SI units."""
 
     def timing(self) -> Mapping[str, float | None]:
         """Quantiles of step time and round-trip time, s; None where nothing was measured."""

@@ -146,7 +146,7 @@ class SimServer:
     def detail(self) -> str:
         """One line for the user on the reason of the present state."""
         if self.state == "safe" and self._emergency:
-            return f"{self._emergency}: {self.plan.sim.safe_mode}, until armswing estop --release"
+            return f"{self._emergency}: safe mode {self.plan.sim.safe_mode}, until 'armswing estop --release'"
         if self.state == "safe":
             return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
         return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
@@ -224,7 +224,7 @@ class SimServer:
         self._publish("snapshot", Snapshot(tick=self.tick, data=run.encode()))
 
     def run_state(self) -> dict[str, Any]:
-        """State of the server between the turns and the step, as plain data."""
+        """State of the server after the nodes have run and before the simulation advances, as plain data."""
         too_large = self.simulation.step_too_large
         return {
             "simulation": self.simulation.snapshot().to_plain(),
@@ -278,7 +278,7 @@ class SimServer:
         self._inbox.append((source.removeprefix(self._within), command))
 
     def forget(self, source: str) -> None:
-        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
+        """Record that a node left; other nodes may command its actuators. Callable from any thread."""
         source = source.removeprefix(self._within)
         self.actuation.forget(source)
         self._command_events.gone.append(source)
@@ -311,13 +311,14 @@ class SimServer:
         actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
-        """Present positions and velocities of the joints; computed once per tick."""
+        """(positions, velocities) of the joints at this tick, computed once per tick."""
         if self._measured is None:
             self._measured = self.simulation.readings.motion()
         return self._measured
 
     def _too_old(self, state_seq: int) -> str:
-        """Reason why a command in reply to this state is refused as too late, "" where it is not."""
+        """Reason to refuse a command that replies to the state `state_seq`, because that state is too old; "" to accept
+        it."""
         age_s = (self.round_trips.seq - state_seq) * self._state_every * self._step_s
         return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
 
@@ -416,7 +417,9 @@ class SimServer:
         self._moved("restore", servos=state.get("servos"))
 
     def _put(self, state: dict[str, Any]) -> None:
-        """Set simulation and servos to a snapshot's state. ValueError, with nothing changed, for an invalid one."""
+        """Set simulation and servos to the state of a snapshot. ValueError, with nothing changed, for an invalid
+        state.
+        """
         servos = self.actuation.servos
         before = servos.to_plain()
         try:
@@ -443,7 +446,7 @@ class SimServer:
         self.publish_state()
 
     def _clear(self, servos: dict[str, Any] | None) -> None:
-        """Reset commands, measurements and sums after the simulation was put to another state."""
+        """Reset commands, measurements and sums after the simulation was set to another state."""
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
@@ -459,7 +462,7 @@ class SimServer:
         self._energy_drift = 0.0
 
     def _parameter_limits(self) -> dict[str, dict[str, Any]]:
-        """Unit, and inclusive limits low and high (None: no limit), of each tunable."""
+        """{tunable parameter: its unit and its inclusive limits `low` and `high`, None for no limit}."""
         return {
             each.name: {
                 "unit": each.unit,
@@ -477,7 +480,7 @@ class SimServer:
     # -- published messages
 
     def status(self) -> dict[str, Any]:
-        """Status of the simulation: SI units, plain data."""
+        """Status of the simulation as plain data, in SI units."""
         phi, phidot = self.simulation.peak_violation()
         return {
             "time": self.time,
@@ -533,7 +536,7 @@ class SimServer:
         self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Publish these events."""
+        """Publish events with the present simulation time."""
         for event in events:
             self._publish("event", event)
 
@@ -556,4 +559,4 @@ class SimServer:
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Placeholder for `out` before the server has a host."""
+    """Discards a message: the `out` of a server that has no host yet."""

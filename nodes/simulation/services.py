@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 SERVICES = {
-    "pause": "stop simulation time; last = true: for the end of a launch, without an event",
-    "resume": "let simulation time run; first = true: unless a user paused it",
+    "pause": "stop simulation time; last = true: at the end of a launch, without an event",
+    "resume": "let simulation time run; first = true: only if no user paused it",
     "step": "n: advance a paused simulation by n steps",
-    "reset": "back to the start, at time zero",
+    "reset": "set the robot back to its start, and simulation time to zero",
     "speed": "x: simulated seconds per wall second",
-    "estop": "all actuators to their safe mode, until released: reason = text",
+    "estop": "put all actuators into their safe mode until `release`: reason = text",
     "release": "end an emergency stop",
     "snapshot": "the whole state as plain data",
-    "restore": "state: put a snapshot back; recording: go to a point of a recorded run, see `armswing sim restore`",
+    "restore": "state: continue from a snapshot; recording: from a point of a recorded run, see `armswing sim restore`",
     "set": "name = value: tune parameters of the mechanism",
     "get_parameters": "the tunable parameters of the mechanism",
-    "describe_parameters": "their units and limits: name = {unit, low, high}",
+    "describe_parameters": "units and limits of the tunable parameters: name = {unit, low, high}",
     "set_parameters": "the same as set",
     "describe": "the robot's description",
 }

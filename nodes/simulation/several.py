@@ -1,4 +1,4 @@
-"""Simulations of several robots with one clock: stepped together, in the order of the plan, as one simulation."""
+"""Several simulations with one clock: one for each robot, stepped together in the order of the plan."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class SeveralServers:
             part.publish_events(found)
 
     def forget(self, source: str) -> None:
-        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
+        """Record that a node left; other nodes may command its actuators. Callable from any thread."""
         for part in self.parts:
             part.forget(source)
 
@@ -156,7 +156,7 @@ class SeveralServers:
         return responses[0]
 
     def status(self) -> dict[str, Any]:
-        """Status of all simulations together, and of each under `simulations`: SI units, plain data."""
+        """Status of all simulations together, and under `simulations` of each one, as plain data in SI units."""
         each = {name: part.status() for name, part in self._parts.items()}
         statuses = list(each.values())
         merged = dict(statuses[0])
@@ -216,7 +216,10 @@ class SeveralServers:
 
 
 def _with_namespaces(tables: Mapping[str, Mapping[str, Any]], key: str | None = None) -> dict[str, Any]:
-    """The tables of all namespaces in one, their keys with the namespace; `key` selects a table inside of each."""
+    """One table with the entries of all namespaces, named with their namespace.
+
+    `key` selects a table inside of each namespace's table.
+    """
     return {
         joined(namespace, name): value
         for namespace, table in tables.items()

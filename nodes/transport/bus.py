@@ -72,7 +72,7 @@ class Publisher:
         self._latched: dict[bytes, bytes] = {}
 
     def publish(self, topic: str, message: Message) -> bytes:
-        """Stamp, encode and send a message; returns the payload as sent."""
+        """Stamp, encode and send a message. Returns the payload as sent."""
         self._stamper.stamp(topic, message)
         payload = encode(message, topic)
         self.send(topic, payload)
@@ -94,7 +94,7 @@ class Publisher:
             self.remote.notify()
 
     def notify(self) -> None:
-        """Have the messages published so far forwarded to other computers."""
+        """Forward the messages published so far to subscribers on other computers."""
         if self.remote is not None:
             self.remote.notify()
 
@@ -135,7 +135,7 @@ class PublisherConnection:
     """Connection of a subscriber to one publisher.
 
     topics  {topic: message type}, None for every topic of the table
-    ready   whether the publisher has these subscriptions: every message that it publishes from then on is received
+    ready   whether the publisher has received these subscriptions: every later message of the publisher is delivered
     ended   whether the publisher has closed and all that it sent was received
     """
 
@@ -245,7 +245,7 @@ class PublisherConnection:
 
 
 class Subscriber:
-    """Subscribes to the same topics at many publishers: `connect` to each, `receive` from all."""
+    """Subscribes to the same topics at many publishers: `connect` to each publisher, `receive` from all of them."""
 
     def __init__(
         self, context: Context, topics: Iterable[str] | Mapping[str, type[Message]] | None, owner: str
@@ -273,7 +273,7 @@ class Subscriber:
         return all(connection.ready for connection in self.connections.values())
 
     def connect(self, source: str, endpoint: str) -> PublisherConnection:
-        """Connect to a publisher. One that has moved to another endpoint is disconnected first."""
+        """Connect to a publisher. A publisher that has moved to another endpoint is disconnected first."""
         old = self.connections.get(source)
         if old is not None:
             if old.endpoint == endpoint:
@@ -285,7 +285,7 @@ class Subscriber:
         return connection
 
     def disconnect(self, source: str) -> None:
-        """Disconnect from a publisher; its lost messages stay counted."""
+        """Disconnect from a publisher; `lost` still counts the messages lost from it."""
         connection = self.connections.pop(source, None)
         if connection is not None:
             self._lost_before += connection.lost

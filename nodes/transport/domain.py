@@ -1,4 +1,7 @@
-"""Folder of a domain, with its sockets, lock files and plans. Launches in different domains do not see each other."""
+"""The folder of a domain, which contains its sockets, lock files and plans.
+
+Launches in different domains do not interact.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def domain_folder(domain: int) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         _require_own(folder, 0o077)
     except OSError as error:
-        raise DomainError(f"{root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR") from None
+        raise DomainError(f"{root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR to another folder") from None
     return folder
 
 
@@ -59,7 +62,7 @@ def _require_own(folder: Path, closed: int) -> None:
             )
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & closed:
-        raise DomainError(f"{folder} is open to other users (mode {mode:04o}): 'chmod 700 {folder}' closes it")
+        raise DomainError(f"{folder} is open to other users (mode {mode:04o}): close it by 'chmod 700 {folder}'")
 
 
 def ipc_endpoint(domain: int, leaf: str) -> str:

@@ -1,7 +1,7 @@
-"""Host configuration: which host of the launch's plan this computer is, and the endpoints of the registry.
+"""Host configuration: the name of this computer in the launch's plan, and the endpoints of the registry.
 
-A file in the domain's folder that `armswing launch` writes on each host. Without the file the launch has one host,
-and all sockets use ipc.
+`armswing launch` writes the configuration to a file in the domain's folder on each host. Without the file the launch
+has one host, and all sockets use ipc.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def bracketed(address: str) -> str:
-    """An IP address as written before a port: IPv6 addresses in brackets."""
+    """An IP address in the form that precedes a port: IPv6 addresses in brackets, others unchanged."""
     return f"[{address}]" if ":" in address else address
 
 
@@ -55,7 +55,7 @@ def remote_registry(domain: int, address: str) -> tuple[str, str]:
 
 
 def read_host_config(domain: int) -> HostConfig:
-    """The host configuration of this domain; that of a launch with one host where no file was written."""
+    """The host configuration of this domain; where no file was written, that of a launch with one host."""
     try:
         return msgspec.json.decode((domain_folder(domain) / HOST_FILE).read_bytes(), type=HostConfig)
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def read_host_config(domain: int) -> HostConfig:
 
 
 def write_host_config(domain: int, host_config: HostConfig) -> None:
-    """Write the host configuration; in a launch with one host, remove the file instead."""
+    """Write the host configuration of this domain. In a launch with one host, remove its file instead."""
     file = _file(domain)
     if host_config == HostConfig():
         file.unlink(missing_ok=True)

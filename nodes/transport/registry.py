@@ -1,7 +1,7 @@
-"""The registry: the running nodes and their endpoints. Its own endpoint is the only fixed one of a domain.
+"""The registry of a domain: its running nodes and their endpoints. Only the registry's own endpoint is fixed.
 
-It keeps entries, not connections: connections between nodes survive it, and nodes register again after a restart. An
-entry is removed when its node unregisters, its process has ended, or its lease has expired.
+The registry keeps entries, not connections: connections between nodes outlast it, and nodes register again after it was
+restarted. An entry is removed when its node unregisters, its process has ended, or its lease has expired.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
-        """The entry for nodes on `host`: on another host than its own, `endpoints` are those for other hosts."""
+        """The entry as nodes on `host` use it: on another host than the node's own, `endpoints` are those for other
+        hosts."""
         return self if self.host == host else msgspec.structs.replace(self, endpoints=self.remote_endpoints)
 
 
@@ -102,7 +103,7 @@ class News(msgspec.Struct, kw_only=True):
 
 
 class DomainLock:
-    """Lock of a domain: one process per host holds it. RegistryError, one line, where another process does."""
+    """Lock of a domain, which one process per host holds. RegistryError, one line, where another process holds it."""
 
     def __init__(self, domain: int) -> None:
         self._file = domain_folder(domain) / "registry-owner"
@@ -289,7 +290,8 @@ class Registry:
             self._server.refuse(request, line)
 
     def _register(self, entry: NodeEntry, peer: Peer) -> int:
-        """Take an entry, or renew its lease; returns its generation. ValueError for an entry with unusable values.
+        """Add an entry, or renew its lease. Returns the entry's generation. ValueError for an entry with invalid
+        values.
 
         PermissionRefused where the peer may not register such an entry, RegistryError where its name is taken.
         """
@@ -338,7 +340,7 @@ class Registry:
         return f"name {old.name!r} is taken by the live process {old.pid}{where}"
 
     def _require_owner(self, name: str, peer: Peer) -> None:
-        """Raise PermissionRefused where a registered name is not the peer's."""
+        """Raise PermissionRefused where a registered name belongs to another peer."""
         entry = self._entries.get(name)
         if entry is not None:
             check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.host_config.host)
@@ -362,7 +364,8 @@ class Registry:
                 self._unregister(name)
 
     def _lives(self, entry: NodeEntry) -> bool:
-        """Whether the entry's process runs. On another host: whether the key of its endpoints is still authorized."""
+        """Whether the process of an entry runs. For an entry of another host: whether the key of its endpoints is still
+        authorized."""
         if entry.host == self.host_config.host:
             return is_alive(entry.pid)
         return all(
@@ -371,7 +374,7 @@ class Registry:
 
 
 def _check(entry: NodeEntry) -> None:
-    """Raise ValueError with one line unless the generation and the endpoints of an entry are valid."""
+    """Raise ValueError, one line, for an entry with an invalid generation or endpoint."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
         raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
     for use, endpoint in (*entry.endpoints.items(), *entry.remote_endpoints.items()):
@@ -412,7 +415,7 @@ class RegistryClient:
         self._call("unregister", {"name": name})
 
     def nodes(self) -> list[NodeEntry]:
-        """Entries of all running nodes, with the endpoints to use from this host."""
+        """Entries of all running nodes, with the endpoints that this host uses."""
         plain = self._call("nodes", {})
         for entry in plain if isinstance(plain, list) else ():
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):

@@ -135,7 +135,7 @@ class RegistryLink:
                 )
             news = _news_decoder.decode(frames[1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self.refusals.refuse("(registry)", f"invalid news: {error}")
+            self.refusals.refuse("(registry)", f"invalid publication of the registry: {error}")
             return
         self._heard_at = time.monotonic()
         if news.instance != self.instance:
@@ -158,7 +158,7 @@ class RegistryLink:
 
     @property
     def dead(self) -> set[str]:
-        """Names of nodes on this host that are still registered although their process has ended."""
+        """Names of nodes on this host that are registered although their process has ended."""
         return {entry.name for entry in self.nodes if not self._lives(entry)}
 
     def _lives(self, entry: NodeEntry) -> bool:

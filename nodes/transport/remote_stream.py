@@ -47,9 +47,9 @@ class SubscriptionQuota:
         self._counts: dict[str, dict[Connection, list[int]]] = {}
 
     def excess(self, peer: str, connection: Connection, is_known: bool) -> str:
-        """Count one subscription. Returns a line that names the exceeded limit, "" where none is exceeded.
+        """Count one subscription. Returns a line that names the exceeded limit, "" where no limit is exceeded.
 
-        is_known  whether the topic is in the table or was published here
+        is_known  whether the topic is in the topic table or was published here
         """
         mine = self._counts.setdefault(peer, {})
         if connection not in mine and len(mine) >= self.connections:
@@ -88,7 +88,8 @@ class SubscriptionGuard:
         self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
-        """Count a subscription; whether its sender is within the quota. Processes of this computer have no quota."""
+        """Count a subscription, and return whether its sender is within the quota. Processes of this computer have no
+        quota."""
         peer = peer_of(frame, keyed=True)
         if not peer.key:  # also for the unsubscriptions that libzmq makes for an ended connection
             return True
@@ -110,7 +111,8 @@ class SubscriptionGuard:
 
 
 def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
-    """For later binds of an XPUB socket: limit the size of received frames, and lift the limit of the receive queue."""
+    """Limit the size of the frames that an XPUB socket receives on later binds, and lift the limit of its receive
+    queue."""
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_SUBSCRIPTION)
     socket.setsockopt(zmq.RCVHWM, NO_LIMIT)
 
@@ -156,7 +158,8 @@ class RemoteStream:
         return self._remote_socket
 
     def notify(self) -> None:
-        """Have the messages published so far forwarded; takes 0.5 us. Without remote subscribers it does nothing."""
+        """Wake the thread to forward the messages published so far; takes 0.5 us. Does nothing without remote
+        subscribers."""
         if self._asked:
             os.eventfd_write(self._wake, 1)
 
@@ -185,7 +188,7 @@ class RemoteStream:
             self._remote_socket.send_multipart([PROBE, END])
 
     def _forward(self) -> bool:
-        """Forward a batch of messages; whether more may be waiting."""
+        """Forward a batch of messages. Returns whether more may be waiting."""
         near, remote = self._near, self._remote_socket
         for _ in range(BATCH):
             try:
@@ -208,7 +211,7 @@ class RemoteStream:
         return True
 
     def _take_echo(self, payload: bytes) -> None:
-        """Handle the echo of the probe from the publisher: all its messages arrive from now on.
+        """Handle the publisher's echo of the probe: from now on, all messages of the publisher arrive here.
 
         Subscribers that wait for their own echo receive it now.
         """
@@ -219,7 +222,7 @@ class RemoteStream:
                 self._remote_socket.send_multipart([PROBE, b""])
 
     def _take_subscriptions(self) -> bool:
-        """Handle a batch of subscriptions; whether more may be waiting."""
+        """Handle a batch of subscriptions. Returns whether more may be waiting."""
         for _ in range(SUBSCRIPTIONS_BATCH):
             try:
                 frame = self._remote_socket.recv(NOBLOCK, False)
@@ -242,7 +245,8 @@ class RemoteStream:
         return True
 
     def _is_known(self, wanted: bytes) -> bool:
-        """Whether a subscription is to all topics, the connection probe, or a topic of the topic table or publisher."""
+        """Whether a subscription is to all topics, to the probe topic, or to a topic of the topic table or of this
+        publisher."""
         if wanted in (b"", PROBE):
             return True
         try:

@@ -30,15 +30,15 @@ LAST_REPLY_MS = 200  # a closing server still sends its last replies, such as th
 
 
 class ServiceError(RuntimeError):
-    """The service refused the call. The only argument is its one-line reason."""
+    """A service refused a call. The only argument is the reason, one line."""
 
 
 class ServiceTimeout(ServiceError):  # noqa: N818  it is what happened, as TimeoutError's cousins are named
-    """No reply arrived in time."""
+    """A service did not reply in time."""
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """A request: service name, arguments, and an id that the reply repeats."""
+    """A request: the name of the service, its arguments, and an id that the reply repeats."""
 
     id: int
     call: str
@@ -100,7 +100,7 @@ class ServiceServer:
         self._keyed = bool(self.remote_endpoint) and not self.endpoint.startswith("tcp://")
 
     def receive(self) -> Request | None:
-        """The next call that has arrived, None for none. Invalid frames are counted and dropped."""
+        """The next call that has arrived; None where none has. Invalid frames are counted and dropped."""
         while True:
             try:
                 parts = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -127,7 +127,7 @@ class ServiceServer:
                     return request
 
     def _may(self, request: Request) -> bool:
-        """Whether the guards permit a call. A call that is not permitted is refused here."""
+        """Whether the guards permit a call. A call that is not permitted gets its refusal as reply here."""
         guard = self.guards.get(request.call.call)
         line = guard(request.peer) if guard is not None else ""
         if line:
@@ -150,7 +150,7 @@ class ServiceServer:
         self._send(request, payload)
 
     def refuse(self, request: Request, line: str) -> None:
-        """Send a refusal with a one-line reason."""
+        """Reply to a request with a refusal and its reason, one line."""
         self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
 
     def _send(self, request: Request, payload: bytes) -> None:
@@ -186,7 +186,8 @@ class ServiceClient:
         return socket
 
     def call(self, name: str, args: dict[str, Any] | None = None, timeout_s: float = 2.0) -> Any:
-        """The service's result. ServiceError where it refuses, ServiceTimeout where no reply arrives in time."""
+        """Result of a service call. ServiceError where the service refuses, ServiceTimeout where no reply arrives in
+        time."""
         with self._guard:
             self._id += 1
             payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))

@@ -71,7 +71,7 @@ def check_address(endpoint: str) -> None:
 
 
 def _is_number(host: str) -> bool:
-    """Whether this is a numeric IP address. Host names are not permitted: their lookup cannot be trusted."""
+    """Whether `host` is a numeric IP address. Host names are not permitted, as their lookup cannot be trusted."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -101,7 +101,7 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
 
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:
-    """Whether a receive would return at once."""
+    """Whether a message has arrived, so that a receive would return at once."""
     return bool(zmq_poll([(socket, POLLIN)], 0))  # the option EVENTS costs more: pyzmq makes it a Python enum
 
 
@@ -155,7 +155,10 @@ class BoundEndpoint:
             raise
 
     def _bind_remote(self, address: str, owner: str) -> str:
-        """Bind the socket for other computers too. Options apply to later binds only."""
+        """Bind the socket also to an address for other computers. Returns the bound address.
+
+        Options of the socket apply to later binds only.
+        """
         try:
             key = keys.be_server(self._socket)
         except keys.KeysError as error:

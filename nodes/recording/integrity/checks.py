@@ -1,4 +1,4 @@
-"""Check records: contents of a recording up to a position, by which readers find damage and count missing messages.
+"""Check records: message counts up to a position of a recording, by which readers find damage and missing messages.
 
 A check record follows the file's metadata and each chunk. It is an MCAP record with an opcode that the format reserves
 for applications, so other readers skip it. Its content:
@@ -50,12 +50,12 @@ class ChannelCheck(msgspec.Struct, array_like=True):
 
 
 class Check(msgspec.Struct, omit_defaults=True):
-    """Content of a check record: message counts of all channels before its position in the file.
+    """Content of a check record: message counts of all channels before the record's position in the file.
 
-    offset     position of the chunk before it; 0 for the check record at the file's beginning
-    length     bytes from there to this record
+    offset     position of the chunk before the record; 0 for the check record at the file's beginning
+    length     number of bytes from `offset` to this record
     frame_crc  CRC-32 of the chunk record without its messages, and of the records between it and this one
-    channels   all channels so far
+    channels   counts of each channel so far
     run_crc    CRC-32 of the run's metadata, see `metadata_crc`
     metadata   second copy of the run's metadata, in the check record at the file's beginning
     """
@@ -80,7 +80,7 @@ def encode_check(check: Check) -> bytes:
 
 
 def decode_check(data: bytes, start: int = 0) -> tuple[Check, int] | None:
-    """The check record whose magic is at `start`, and its end; None where it is damaged or incomplete."""
+    """(check record whose magic is at `start`, its end); None where the record is damaged or incomplete."""
     if len(data) - start < _FRAME.size:
         return None
     magic, crc, length = _FRAME.unpack_from(data, start)

@@ -37,7 +37,10 @@ class Hole(msgspec.Struct, kw_only=True):
 
     @property
     def length_s(self) -> float | None:
-        """Seconds from the message before to the message after; None where one is missing or time was set back."""
+        """Duration from the message before the hole to the message after it, s.
+
+        None where one of the two is missing, or where time was set back in the hole.
+        """
         if self.start_s is None or self.end_s is None or self.end_s < self.start_s:
             return None
         return self.end_s - self.start_s
@@ -46,7 +49,7 @@ class Hole(msgspec.Struct, kw_only=True):
         """A line such as "t = 1.000 .. 1.500 s (damaged): 550 messages are missing, arm/state 500, arm/command 50"."""
         if not self.counted:
             if self.cause == CUT_OFF:
-                return f"{self.span} (cut off): its writer did not close it, so what came after is not known"
+                return f"{self.span} (cut off): the file was not closed, the number of later messages is unknown"
             what = "an unknown number of messages is missing"
             return f"{self.span} ({self.cause}): {what}"
         return f"{self.span} ({self.cause}): {missing_text(self.messages)}"
@@ -84,5 +87,5 @@ def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], meta
 
 
 def inner(holes: Iterable[Hole]) -> list[Hole]:
-    """The holes that are not due to a truncated end."""
+    """The holes with messages missing inside the recording, without a truncated end."""
     return [hole for hole in holes if hole.cause != CUT_OFF]

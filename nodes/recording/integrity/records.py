@@ -11,12 +11,12 @@ from nodes.recording.integrity.checks import COUNTED
 
 @dataclass(slots=True)
 class Channel:
-    """A topic of the file, with the numbers of its messages read and missing so far.
+    """A topic of the file, with the numbers of its messages that were read and that are missing so far.
 
-    counted   whether `sequence` counts its messages
-    expected  sequence of its next message
-    read      messages read
-    damaged   messages missing in damaged parts
+    counted   whether the field `sequence` of a message counts the channel's messages
+    expected  `sequence` expected of the next message
+    read      number of messages read
+    damaged   number of messages missing in damaged parts
     seen_at   number of messages read from the file when this channel was last known to be complete
     """
 
@@ -30,13 +30,13 @@ class Channel:
 
 
 def schema_of(content: bytes) -> tuple[int, str]:
-    """Number and name of a schema record. ValueError for invalid content."""
+    """(number, name) of a schema record. ValueError for invalid content."""
     (number,) = struct.unpack_from("<H", content)
     return number, text_at(content, 2)[0]
 
 
 def text_at(content: bytes, start: int) -> tuple[str, int]:
-    """Length-prefixed text at `start`, and the position after it. ValueError where it exceeds the record."""
+    """(length-prefixed text at `start`, position after it). ValueError where the text exceeds the record."""
     (length,) = struct.unpack_from("<I", content, start)
     end = start + 4 + length
     if end > len(content):
@@ -45,7 +45,7 @@ def text_at(content: bytes, start: int) -> tuple[str, int]:
 
 
 def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
-    """Dictionary of texts at `start`, and the position after it."""
+    """(dictionary of texts at `start`, position after it)."""
     (length,) = struct.unpack_from("<I", content, start)
     position, end = start + 4, start + 4 + length
     found = {}
@@ -56,7 +56,7 @@ def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
 
 
 def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
-    """Name and content of a metadata record. ValueError where they do not fill the record."""
+    """(name, content) of a metadata record. ValueError where they do not fill the record exactly."""
     name, position = text_at(content, 0)
     found, end = texts_at(content, position)
     if end != len(content):
@@ -70,7 +70,7 @@ def has_schema(content: bytes) -> bool:
 
 
 def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel]:
-    """Number of a channel record, and the channel. ValueError for invalid content.
+    """(number, channel) of a channel record. ValueError for invalid content.
 
     schemas  {schema number: name}
     """

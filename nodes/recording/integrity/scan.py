@@ -57,13 +57,13 @@ class _FoundHole:
 
 
 class Scanner:
-    """One pass over a file: iterate `messages`. The attributes are complete after the iteration.
+    """One pass over a file: iterate over `messages`. The attributes are complete after the iteration.
 
     holes             missing messages, in file order
-    damage            other damage, by which no message is missing, in a few words each
+    damage            short descriptions of damage by which no message is missing
     cut_off           whether the file ends before its writer closed it
     metadata          the run's metadata, {} where no copy is intact
-    metadata_damaged  whether there were metadata and all copies are damaged
+    metadata_damaged  whether the file had metadata of which no copy is intact
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -113,20 +113,22 @@ class Scanner:
 
     @property
     def is_recording(self) -> bool:
-        """Whether the file is MCAP. Where its first bytes are damaged, check records or the summary identify it."""
+        """Whether the file is MCAP. A file whose first bytes are damaged is recognized by its check records or its
+        summary."""
         if self._bytes(0, len(MCAP0_MAGIC)) == MCAP0_MAGIC[: self._size]:
             return True
         return checks.MAGIC in self._bytes(0, BEGINNING_BYTES) or self._summary() is not None
 
     def _begin(self) -> int:
-        """Position of the first record."""
+        """Position of the first record, after the magic bytes."""
         if self._bytes(0, len(MCAP0_MAGIC)) != MCAP0_MAGIC:
             self._note_damage("its first bytes")
         self._verified = len(MCAP0_MAGIC)
         return self._verified
 
     def _step(self, position: int, chunk: list[RawMessage]) -> int | None:
-        """End of the record at `position`; None where the record is damaged. Appends a chunk's messages to `chunk`."""
+        """End of the record at `position`; None where the record is damaged. The messages of a chunk are appended to
+        `chunk`."""
         head = self._bytes(position, HEAD.size)
         if len(head) < HEAD.size:
             return None
@@ -163,7 +165,7 @@ class Scanner:
         return end
 
     def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
-        """Whether a record without a checksum has consistent inner lengths. Takes its contents."""
+        """Whether the inner lengths of a record without a checksum are consistent. If so, the content is processed."""
         try:
             if opcode == Opcode.MESSAGE_INDEX:
                 return len(content) >= 6 and struct.unpack_from("<I", content, 2)[0] == len(content) - 6
@@ -228,7 +230,7 @@ class Scanner:
         return content[_CHUNK.size : checks.chunk_head_bytes(content) - 8] in (b"lz4", b"zstd")
 
     def _records(self, data: bytes) -> Iterator[RawMessage]:
-        """Messages of a decompressed chunk. Takes its schemas and channels."""
+        """Messages of a decompressed chunk. The schemas and channels in the chunk are added to the scanner's."""
         position, size = 0, len(data)
         while position < size:
             opcode, length = HEAD.unpack_from(data, position)
@@ -265,7 +267,8 @@ class Scanner:
         self._has_checks = self._has_checks or channel.counted
 
     def _known_channel(self, number: int) -> Channel:
-        """The channel of this number; where its record is damaged, from the summary or the next check record."""
+        """The channel with this number. Where its record is damaged, the channel is taken from the summary or the next
+        check record."""
         channel = self._channels.get(number)
         if channel is not None:
             return channel
@@ -273,7 +276,7 @@ class Scanner:
         return channel
 
     def _channel_elsewhere(self, number: int) -> Channel | None:
-        """A channel as the summary has it, else as the next check record has it; None where neither does."""
+        """The channel with this number from the summary, else from the next check record; None where neither has it."""
         summary = self._summary()
         if summary is not None and number in summary.channels:
             there = summary.channels[number]
@@ -287,7 +290,7 @@ class Scanner:
     # -- counting
 
     def _count(self, message: RawMessage) -> Channel | None:
-        """Channel of a message, after counting the message; None for an unknown channel, which makes it unreadable."""
+        """Count a message and return its channel. None for a message of an unknown channel, which cannot be read."""
         number, sequence, log_time, _ = message
         channel = self._channels.get(number) or self._known_channel(number)
         if channel.counted:
@@ -309,8 +312,9 @@ class Scanner:
         return channel
 
     def _count_missing(self, channel: Channel, count: int) -> None:
-        """Count messages of a channel as missing, in the latest hole, or in a new one if the channel was complete after
-        that.
+        """Count `count` missing messages of a channel.
+
+        They belong to the latest hole, or to a new one if the channel was complete after the latest.
         """
         place = self._found_holes[-1] if self._found_holes else None
         if place is None or place.opened_at < channel.seen_at:
@@ -327,7 +331,7 @@ class Scanner:
         return place
 
     def _take_check(self, check: checks.Check) -> None:
-        """Compare the numbers of messages read with a check record."""
+        """Compare the numbers of messages read with the numbers in a check record."""
         self._has_checks = True
         self._run_crc = check.run_crc
         if check.metadata is not None:
@@ -414,7 +418,7 @@ class Scanner:
         return None if check is None else (check[1], check)
 
     def _next_check(self, start: int) -> tuple[checks.Check, int] | None:
-        """The next intact check record from `start` on, and its end; None for none."""
+        """(next intact check record from position `start` on, its end); None where there is none."""
         if self._no_check_from is not None and start >= self._no_check_from:
             return None
         searched = start
@@ -433,7 +437,7 @@ class Scanner:
         return None
 
     def _next_chunk(self, start: int, until: int) -> int | None:
-        """Position of the next intact chunk between `start` and `until`; None for none."""
+        """Position of the next intact chunk between `start` and `until`; None where there is none."""
         while start < until:
             window = self._bytes(start, WINDOW_BYTES + _LONGEST_CHUNK_HEAD)
             place = 0
@@ -470,7 +474,7 @@ class Scanner:
         return self._summary_found
 
     def _is_end(self, end: int) -> bool:
-        """Whether the messages end at the position `end`; false where DATA_END is itself a damaged record."""
+        """Whether the messages end at the position `end`. False where the record DATA_END itself is damaged."""
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
             return True
@@ -534,7 +538,7 @@ class Scanner:
             place.hole.messages, place.settled = missing, True
 
     def _settle_metadata(self) -> None:
-        """Choose the copy of the metadata that the checksum confirms, in a file that has one."""
+        """Choose the copy of the metadata that agrees with the checksum, in a file that has a checksum."""
         if self._run_crc is not None:
             everywhere = [self.metadata, *self._candidates, {}]
             fitting = [each for each in everywhere if checks.metadata_crc(each) == self._run_crc]

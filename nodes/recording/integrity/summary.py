@@ -22,9 +22,9 @@ Read = Callable[[int, int], bytes]  # (start, length) -> that part of the file, 
 class Summary:
     """The summary section of a file.
 
-    start     its position in the file
+    start     position of the section in the file
     channels  {channel number: channel}
-    counts    {channel number: messages}; None where the section has no statistics
+    counts    {channel number: number of messages}; None where the section has no statistics
     """
 
     start: int

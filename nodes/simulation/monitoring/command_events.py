@@ -37,7 +37,7 @@ class CommandEvents:
         self._logged: dict[str, float] = {}
 
     def accepted(self, source: str) -> None:
-        """Note that a command of this node was accepted."""
+        """Record that a command of a node was accepted."""
         self._commanders.add(source)
         self._left.discard(source)
         self._refused_at.pop(source, None)
@@ -92,7 +92,7 @@ class CommandEvents:
         self._refused_at = dict(plain["refused_at"])
 
     def clear(self) -> None:
-        """Forget the commanding nodes, after a reset or restore."""
+        """Discard what is known of the commanding nodes, after a reset or restore."""
         self.safe_since = None
         self._commanders.clear()
         self._refused_at.clear()

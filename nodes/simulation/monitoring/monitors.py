@@ -26,21 +26,21 @@ class RoundTrips:
         self._sent: list[tuple[int, int]] = [(0, 0)] * REMEMBERED
 
     def sent(self, seq: int) -> None:
-        """Note that a state is published now."""
+        """Record that the state with this seq is published now."""
         self.seq = seq
         self._sent[seq % REMEMBERED] = (seq, time.perf_counter_ns())
 
     def answered(self, seq: int) -> None:
-        """Note that the command in reply to this state has arrived; unknown seq are ignored."""
+        """Record that the command in reply to the state with this seq has arrived. An unknown seq is ignored."""
         known, sent_ns = self._sent[seq % REMEMBERED]
         if known == seq:
             self.times.add(time.perf_counter_ns() - sent_ns)
 
 
 class MilestoneWatch:
-    """Detects milestones, a joint held near a target angle for a time, and keeps when each was reached.
+    """Detects milestones: a joint stays near a target angle for some time.
 
-    reached  {milestone: simulation time, s, or None}
+    reached  {milestone: simulation time at which it was reached, s, or None}
     """
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
@@ -56,18 +56,21 @@ class MilestoneWatch:
         self.pending = list(self._milestones)
 
     def to_plain(self) -> dict[str, Any]:
-        """Milestones reached, and since when joints are near their targets, as plain data for a snapshot."""
+        """Reached milestones, and the times since which joints are near their targets, as plain data for a snapshot."""
         return {"reached": dict(self.reached), "since": dict(self._since)}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Restore the result of `to_plain`; milestones that are missing in it are not reached."""
+        """Continue from a result of `to_plain`. Milestones that are missing in it count as not reached."""
         self.clear()
         self.reached |= {name: time for name, time in plain["reached"].items() if name in self.reached}
         self._since = {name: time for name, time in plain["since"].items() if name in self.reached}
         self.pending = [entry for entry in self.pending if self.reached[entry[0]] is None]
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
-        """Check the milestones at simulation time `now`, s; `position` gives a joint's position, rad, by its index."""
+        """Check the milestones at simulation time `now`, s.
+
+        position  function that returns the position of a joint, rad, by the joint's index
+        """
         for entry in self.pending[:]:
             name, after, joint, target_deg, tolerance_deg, hold_s = entry
             if after and self.reached[after] is None:
@@ -83,7 +86,7 @@ class MilestoneWatch:
 
 
 class RealTimeFactor:
-    """Simulated seconds, and processor seconds, per wall second over the time in which the simulation ran."""
+    """Simulated seconds, and processor seconds, per wall-clock second, over the time in which the simulation ran."""
 
     def __init__(self) -> None:
         self.clear()
@@ -103,13 +106,16 @@ class RealTimeFactor:
         self._ran, self._began = self._until(simulated), None
 
     def factor(self, simulated: float) -> float:
-        """Simulated per wall second; 0 before anything ran. `simulated` is the simulation time, s."""
+        """Simulated seconds per wall-clock second; 0 before the simulation ran. `simulated` is the simulation time,
+        s.
+        """
         ran, wall, _ = self._until(simulated)
         return ran / wall if wall > 0.0 else 0.0
 
     @property
     def processor_share(self) -> float:
-        """Processor time of all threads of this process per wall time while the simulation ran; 1 is one core."""
+        """Processor time of all threads of this process per wall-clock time while the simulation ran; 1 is one full
+        core."""
         _, wall, processor = self._until(0.0)
         return processor / wall if wall > 0.0 else 0.0
 

@@ -16,24 +16,26 @@ class Watchdog:
         self.heard_at = now
 
     def trips(self, now: float) -> bool:
-        """Whether the silence exceeds the limit at the time `now`."""
+        """Whether the node's silence exceeds the limit at the time `now`, s."""
         return now - self.heard_at > self._limit_s
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason to refuse a command that replies to a state of this age; "" where it is accepted.
+    """Reason to refuse a command that replies to a state of this age; "" where the command is accepted.
 
-    Such a node was held up and is working off old states.
+    A node that replies to an old state was held up and is processing a backlog.
 
     age_s    age of the state, simulation time, s
     limit_s  limit of the watchdog, s
-    speed    simulated seconds per wall second
+    speed    simulated seconds per wall-clock second
     """
     if age_s <= limit_s * max(speed, 1.0):  # the limit is a wall time
         return ""
-    return f"replies to a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} permits no such age"
+    return f"replies to a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} is the largest age"
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Number of latest states, published every `every_s`, whose replies are never too old."""
+    """Number of latest states whose replies are never refused as too old, for states published every `every_s`
+    seconds.
+    """
     return math.inf if limit_s is None else int(limit_s / every_s) - 1

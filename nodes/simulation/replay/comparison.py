@@ -17,7 +17,7 @@ NOT_COMPARED = frozenset({"seq", "sent_ns"})  # set by the publisher, not by the
 
 @dataclass(frozen=True)
 class Line:
-    """One recorded message: topic, decoded message, and time in s."""
+    """One recorded message: topic, decoded message, and simulation time in s."""
 
     topic: str
     message: Message
@@ -25,9 +25,9 @@ class Line:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A field that differs, or, with field "", a message that only one of recording and replay has.
+    """A field whose values differ, or, with field "", a message that is only in the recording or only in the replay.
 
-    time, seq  of the recorded message, or of the replayed one where none was recorded
+    time, seq  of the recorded message, or of the replayed message where none was recorded
     """
 
     topic: str
@@ -39,22 +39,22 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """One line for the user."""
+        """The difference as one line for the user."""
         where = f"{self.topic} at t = {self.time:.6g} s (seq {self.seq})"
         if not self.field:
             return f"{where}: published {'in the recording' if self.replayed is None else 'in the replay'} only"
-        return f"{where}: {self.field} was {self.recorded!r}, is {self.replayed!r}"
+        return f"{where}: {self.field} was {self.recorded!r} in the recording, is {self.replayed!r} in the replay"
 
 
 class Outcome(msgspec.Struct, kw_only=True):
     """Result of a replay.
 
-    compared     pairs of messages compared
-    differing    pairs that differ, and messages that only one of recording and replay has
-    first        differences of the first of them
+    compared     number of pairs of messages compared
+    differing    number of pairs that differ, and of messages that are only in the recording or only in the replay
+    first        differences in the first of these
     worst        {field: largest difference of a number in it, in the field's unit}
-    unanswered   messages in the replay of a real-time run that were not recorded; no difference, as the node may have
-                 missed messages
+    unanswered   number of messages in the replay of a real-time run that were not recorded; they are no differences, as
+                 the node may have missed messages
     crossed      times at which the node must have received messages in another order than the recorder
     refused      invalid messages that the node published or received
     """
@@ -93,9 +93,9 @@ class Tolerances:
 def compare(
     recorded: Sequence[Line], replayed_lines: Sequence[Line], outcome: Outcome, tolerances: Tolerances, strict: bool
 ) -> None:
-    """Pair and compare all messages; the differences go into `outcome`.
+    """Pair and compare all messages, and add the differences to `outcome`.
 
-    strict  whether a message in the replay alone is a difference; false where the node may have missed messages
+    strict  whether a message that is only in the replay is a difference; false where the node may have missed messages
     """
     waiting: dict[Any, list[Line]] = {}
     for line in replayed_lines:
@@ -130,7 +130,8 @@ def _differ(outcome: Outcome, differences: list[Difference]) -> None:
 
 
 def _key(line: Line) -> Any:
-    """Key that pairs two messages: for a command the state that it replies to, otherwise topic and time."""
+    """Key by which a recorded and a replayed message are paired: the state that a command replies to, otherwise topic
+    and time."""
     state_seq = getattr(line.message, "state_seq", None)
     return (
         (line.topic, "state_seq", state_seq)

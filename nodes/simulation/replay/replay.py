@@ -39,7 +39,7 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 
 
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
-    """All messages of known types in the recording, in the file's order, and its metadata.
+    """(messages of known types in file order, metadata) of a recording.
 
     RecordingError where messages are missing: each would count as a difference. Of a truncated recording the last
     instants are left out, since messages at those instants may be missing.
@@ -58,9 +58,9 @@ def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
 
 
 def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
-    """The plan with which the recording was made. PlanError where it has none."""
+    """The plan with which the recording was made. PlanError for a recording without a plan."""
     if "plan" not in metadata:
-        raise PlanError(f"{path} holds no plan, so how its nodes ran is not known; recordings of a launch hold one")
+        raise PlanError(f"{path} holds no plan, which a replay needs; recordings made in a launch hold their plan")
     try:
         plain = msgspec.json.decode(metadata["plan"], type=dict[str, Any])
         plain["sim"] = sim = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
@@ -73,9 +73,10 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
 
 
 def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
-    """The recorded node that `run` replaces: the one called `name`, else the one with the same class name.
+    """The recorded node that the node class `run` replaces: the node called `name`, else the node with the same class
+    name.
 
-    Its recorded parameters hold, overridden by `params`.
+    The recorded parameters apply, except those given in `params`.
     """
     there = [node.name for node in plan.nodes]
     if name is not None:
@@ -98,9 +99,9 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """Point of a lockstep recording at which a replay begins, in its last run.
+    """Point of a lockstep recording at which a replay begins, in the recording's last run.
 
-    tick     first tick at which the node has a turn
+    tick       first tick at which the node runs
     compare_s  time of the first messages that are compared, s
     state    state of the node before, see `HostedNode.snapshot`; b"" for a node that starts fresh
     waiting  messages for its first turn
@@ -121,7 +122,7 @@ def replay(
     tolerances: Tolerances,
     start: ReplayStart | None = None,
 ) -> Outcome:
-    """Feed the recorded run to the node and compare. PlanError where it cannot be replayed.
+    """Feed the recorded run to a node and compare its messages. PlanError where the run cannot be replayed.
 
     start  point of a lockstep recording at which to begin; None for the beginning
     """
@@ -190,14 +191,14 @@ def _replayed(
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Placeholder for `out`, replaced before the node publishes anything."""
+    """Discards a message: the `out` of a node before it is replaced."""
 
 
 @dataclass
 class _Tick:
     """Messages of one tick: from the server before all turns, and from other nodes by the port that returns them.
 
-    turns  whether the nodes had their turns; false where the run ended or was reset first
+    turns  whether the nodes ran at this tick; false where the run ended or was reset first
     jump   whether the simulation was reset or restored, which drops queued messages
     """
 
@@ -209,7 +210,9 @@ class _Tick:
 
 
 class _Recorded:
-    """Stands in for the simulation server: its step publishes the recorded messages."""
+    """Takes the place of the simulation server in the scheduler: each step publishes the recorded messages of a
+    tick.
+    """
 
     def __init__(self, robot: str, step_s: float) -> None:
         self.robot = robot
@@ -228,7 +231,7 @@ class _Recorded:
         """Does nothing: `step` publishes all messages."""
 
     def next_snapshot(self, tick: int) -> int:
-        """Never: a replay takes no snapshots."""
+        """A tick that is never reached, as a replay takes no snapshots."""
         return NEVER
 
     def publish_snapshot(
@@ -269,7 +272,7 @@ class _Others:
         self.next: list[EncodedMessage] = []
 
     def wants(self, topic: str) -> bool:
-        """False: it subscribes to nothing."""
+        """Always false: the recorded nodes receive no messages."""
         return False
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = "") -> list[EncodedMessage]:
@@ -285,7 +288,7 @@ class _Others:
 
 
 def _from(lines: Sequence[Line], first: int, plan: Plan) -> list[Line]:
-    """The lines of the last run from a tick on, after the descriptions."""
+    """The recorded lines of the last run from a tick on, with the robot descriptions before them."""
     latched = [line for line in lines if isinstance(line.message, Description)]
     found: list[Line] = []
     now = 0
@@ -414,7 +417,8 @@ def _ticks(
 
 
 def _later(lines: Sequence[Line], own: set[Source], robot: str) -> set[Source]:
-    """(topic, actuators) of messages from nodes whose turn comes after this node's, by their order within a tick."""
+    """(topic, actuators) of the messages of nodes that run after this node in a tick, found from the order within the
+    ticks."""
     later: set[Source] = set()
     we_spoke = False
     for line in lines:

@@ -21,11 +21,11 @@ CROSSING_S = 0.05  # messages closer than this in simulation time may have cross
 
 
 class Stream:
-    """Passes recorded messages to a node; `published` collects the messages that it publishes.
+    """Passes recorded messages to a node; `published` collects the messages that the node publishes.
 
-    answers  {seq of a state: the recorded command in reply to it}
-    agree    whether a recorded and a replayed line agree
-    crossed  number of states at which the order differs from the file's
+    answers  {seq of a state: the recorded command in reply to that state}
+    agree    function of a recorded and a replayed line: whether they agree
+    crossed  number of states at which the order of messages differs from the file's
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:
@@ -54,9 +54,8 @@ class Stream:
         self._pass(rest[passed:])
 
     def _choices(self, rest: Sequence[Line], state: Line, passed: int, in_file: int) -> list[int]:
-        """Counts of other messages that the node may have received before this state; the count by file order comes
-        first.
-        """
+        """Numbers of other messages that the node may have received before this state, with the number by file order
+        first."""
         first, last = in_file, in_file
         while first > passed and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
@@ -65,8 +64,9 @@ class Stream:
         return sorted(range(first, last + 1), key=lambda n: abs(n - in_file))
 
     def _try(self, state: Line, rest: Sequence[Line], passed: int, choices: Sequence[int]) -> int:
-        """Pass the state after as many other messages as are needed to reproduce the recorded reply; returns their
-        number.
+        """Pass the state to the node, after as many other messages as are needed to reproduce the recorded reply.
+
+        Returns the number of these messages.
         """
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:
@@ -94,6 +94,6 @@ class Stream:
 
 
 def _copied(node: Node, hosted: HostedNode) -> Node:
-    """A copy of the node with a state of its own; the plan in its context is shared."""
+    """A copy of the node with its own copy of the state; only the plan in the context is shared."""
     plan = hosted.context.plan
     return copy.deepcopy(node, {id(plan): plan})

@@ -34,7 +34,7 @@ class _Tick(msgspec.Struct):
 
 
 class _Run:
-    """Data for a restart from one run: the latest snapshot before a tick, and the nodes' messages after it."""
+    """Data of one run for a restart: the latest snapshot before a tick, and the nodes' messages after that snapshot."""
 
     def __init__(self) -> None:
         self.first_s: float | None = None  # time of the first snapshot
@@ -43,7 +43,7 @@ class _Run:
         self.after: list[tuple[int, Recorded]] = []
 
     def state(self, path: Path) -> RunState:
-        """The decoded snapshot. RecordingError, one line, where it cannot be read."""
+        """The state in the snapshot. RecordingError, one line, where the snapshot cannot be read."""
         message = None if self.snapshot is None else self.snapshot.message()
         try:
             return RunState.decode(message.data if isinstance(message, Snapshot) else b"")
@@ -81,7 +81,7 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
 def read_replay_start(
     path: str | os.PathLike[str], at_s: float, plan: Plan, node_plan: NodePlan
 ) -> tuple[ReplayStart, str]:
-    """The point of a lockstep recording at which the replay of a node begins, and why the node starts fresh, or "".
+    """(point of a lockstep recording at which the replay of a node begins, reason why the node starts anew or "").
 
     at_s       simulation time of the first messages that are compared, s
     plan       the recorded plan
@@ -108,9 +108,10 @@ def read_replay_start(
 def _point(
     file: RecordingFile, at_s: float, step_s: float, run: int | None, check: Callable[[], None]
 ) -> tuple[_Run, str]:
-    """What a restart at a time needs, and the code hash of the description. RecordingError where there is nothing.
+    """(data for a restart at the time `at_s`, code hash of the description). RecordingError where no restart is
+    possible.
 
-    check  called once the file is read, before its runs are looked at
+    check  called once the file is read, before its runs are examined
     """
     tick = round(at_s / step_s) if abs(at_s) < 1e12 else -1
     runs, found, code_hash = _read(file, tick, step_s)
@@ -130,14 +131,14 @@ def _point(
 
 
 def notes(begin: Restart, path: str | os.PathLike[str]) -> list[str]:
-    """Lines for the user: where the run continues, and every node that starts fresh with the reason."""
+    """Lines for the user: the time from which the run continues, and each node that starts anew with the reason."""
     at_s, snapshot_s = (tick * begin.step_s for tick in (begin.tick, begin.run.tick))
     lines = [f"continues {os.fspath(path)} at t = {at_s:.6g} s, from its snapshot of t = {snapshot_s:.6g} s"]
     return lines + [f"node {name!r} starts fresh: {reason}" for name, reason in begin.fresh.items()]
 
 
 def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dict[int, _Run], str]:
-    """The runs of a recording, the data for a restart by run index, and the code hash of the description."""
+    """(runs of a recording, {index of the run: data for its restart}, code hash of the description)."""
     cutter, runs, code_hash = RunCutter(), dict[int, _Run](), ""
     now = 0
     for recorded in file:
@@ -206,7 +207,7 @@ def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
 
 
 def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[tuple[str, str]]:
-    """(node, reason) of every node that the run depends on and that does not continue from its recorded state."""
+    """(node, reason) of each node that the run depends on and that does not continue from its recorded state."""
     before = {node.name: node for node in recorded.nodes}
     for node in plan.nodes:
         cls = load_class(node.run, plan.folder)
@@ -214,7 +215,7 @@ def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[
             continue  # a recorder: the run does not depend on it
         saved = state.nodes.get(node.name)
         if saved is None or node.name not in before:
-            yield node.name, "it is not in the recording"
+            yield node.name, "the recording does not have this node"
         elif reason := _change(before[node.name], node, cls, saved):
             yield node.name, reason
         elif read_node_state(saved).node is None and not cls.stateless:
@@ -225,11 +226,11 @@ def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[
 
 
 def _change(before: NodePlan, after: NodePlan, cls: type[Node], saved: bytes) -> str:
-    """What differs between a recorded node and that of the plan; "" for nothing."""
+    """Difference between a recorded node and the node of the plan, as text; "" where they are equal."""
     if read_node_state(saved).code != code_of(cls):
         return "its code changed"
     if before.remap != after.remap:
-        return "its topics are remapped otherwise"
+        return "its remapping of topics changed"
     if before.decimation != after.decimation:
         return f"its decimation changed from {before.decimation} to {after.decimation}"
     for key in {**before.params, **after.params}:
@@ -244,9 +245,11 @@ def _text(value: Any) -> str:
 
 
 def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> dict[str, list[tuple[int, str, bytes]]]:
-    """{node: (tick, topic, message) that it published after the snapshot}, of the nodes that do not run until then.
+    """{node: (tick, topic, message) that it published after the snapshot}, of the nodes that do not run until
+    `begin.tick`.
 
-    These are the nodes that start fresh, and those that the plan lacks; "" stands for one whose name is not known.
+    These are the nodes that start anew, and the nodes that the plan lacks; "" stands for a node whose name is not
+    known.
     """
     robot = plan.sim.robot_name
     classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}

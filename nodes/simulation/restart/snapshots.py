@@ -1,7 +1,8 @@
-"""Snapshots of a run, and the point at which it is restarted.
+"""Snapshots of a run, and the point of a recorded run from which a new run continues.
 
-A snapshot is taken after the turns of a step and before the step, when every reply is in: the server holds the commands
-of this step, and each participant has the messages that wait for its next turn. What follows depends on nothing else.
+A snapshot is taken in a step after all nodes have run and replied, before the simulation advances: the server holds the
+commands of this step, and each participant the messages that wait for its next turn. The rest of the run depends on
+nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class LinksState(msgspec.Struct, kw_only=True):
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """State of a run at a tick, after the turns.
+    """State of a run at a tick, after the nodes have run.
 
     server   state of the simulation server, see `SimServer.run_state`
     nodes    {name: state of the node, see `HostedNode.snapshot`}, of the nodes that publish
@@ -72,14 +73,14 @@ _decoder = msgspec.msgpack.Decoder(RunState)
 
 
 class Restart(msgspec.Struct, kw_only=True):
-    """Point of a recorded run at which it is restarted.
+    """Point of a recorded run from which a new run continues.
 
-    step_s  step of the run, s
-    tick    first step whose messages are published, at least one after that of the snapshot
-    run     the latest snapshot before
-    code_hash  that of the recorded description: of the robot's kernels
-    fresh   {node: reason} of the nodes that start anew instead of from the snapshot
-    played  {node: messages recorded from it between snapshot and `tick`, with their ticks}, of those nodes
+    step_s     step of the run, s
+    tick       first step whose messages are published, at least one after that of the snapshot
+    run        the latest snapshot before `tick`
+    code_hash  hash of the kernels in the recorded robot description
+    fresh      {node: reason} of the nodes that start anew instead of from the snapshot
+    played     {node: messages recorded from it between snapshot and `tick`, with their ticks}, of those nodes
     """
 
     step_s: float
@@ -90,12 +91,12 @@ class Restart(msgspec.Struct, kw_only=True):
     played: dict[str, list[tuple[int, str, bytes]]] = {}
 
     def encode(self) -> bytes:
-        """The point as bytes, for the process of the simulation server."""
+        """The point as bytes, which are passed to the process of the simulation server."""
         return _encoder.encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Restart:
-        """The point that `encode` wrote. ValueError, one line, for other bytes."""
+        """The point that `encode` returned as bytes. ValueError, one line, for other bytes."""
         try:
             return _restart_decoder.decode(data)
         except msgspec.MsgspecError as error:
@@ -106,7 +107,7 @@ _restart_decoder = msgspec.msgpack.Decoder(Restart)
 
 
 class Played:
-    """A port that returns the recorded messages of a node; the node itself does not run."""
+    """A port that returns the recorded messages of a node in place of the node, which does not run."""
 
     lossless, state, publishes = False, b"", True
 
@@ -154,5 +155,5 @@ def next_snapshot(tick: int, snapshot_s: float, step_s: float) -> int:
 
 
 def waiting_plain(waiting: Mapping[str, Sequence[EncodedMessage]]) -> dict[str, list[EncodedMessage]]:
-    """The waiting messages of the participants that have any."""
+    """The waiting messages by participant, {name: messages}, without participants that have none."""
     return {name: list(messages) for name, messages in waiting.items() if messages}

@@ -158,7 +158,7 @@ class CurveAuthenticator:
         os.eventfd_write(self._wake, 1)
 
     def unwatch(self, socket: zmq.Socket[bytes]) -> bool:
-        """Stop watching a socket; whether it was the last."""
+        """Stop watching a socket. Returns whether it was the last one watched."""
         self._watched.pop(socket).listener.close()
         with contextlib.suppress(zmq.ZMQError):  # already closed, with its monitor
             socket.monitor(None, 0)
@@ -169,7 +169,7 @@ class CurveAuthenticator:
         return key in self._allowed
 
     def block_key(self, key: str) -> None:
-        """Reject connections with this key for a while. Callable from any thread."""
+        """Reject connections with this key for some time. Callable from any thread."""
         now = time.monotonic()
         until, before = self._blocked_keys.get(key, (0.0, 0.0))
         if now < until:
@@ -179,7 +179,7 @@ class CurveAuthenticator:
         log.warning("%s: key %s exceeds its limits: blocked for %g s", self.refusals.owner, key, pause_s)
 
     def _is_blocked(self, key: str) -> bool:
-        """Count a handshake; whether the key is blocked, or is blocked from now on for too many handshakes."""
+        """Count a handshake. Returns whether the key is blocked, which too many handshakes cause."""
         now = time.monotonic()
         if now < self._blocked_keys.get(key, (0.0, 0.0))[0]:
             return True
@@ -264,7 +264,7 @@ class CurveAuthenticator:
         self._zap.send_multipart([version, number, b"200", b"", key.encode(), b""])
 
     def _follow(self, watched: Watched) -> bool:
-        """Process all events of a socket's monitor; False when the socket is closed."""
+        """Process all events of a socket's monitor. Returns false when the socket is closed."""
         while True:
             try:
                 event, endpoint = watched.monitor.recv_multipart(zmq.NOBLOCK)
@@ -289,7 +289,10 @@ class CurveAuthenticator:
                 watched.failed.append(REASONS.get(value, (NO_ZMTP, "no handshake")))
 
     def _disconnected(self, watched: Watched, descriptor: int) -> None:
-        """Handle the end of a connection: without a handshake it counts as rejected, unless it was closed here."""
+        """Handle the end of a connection.
+
+        A connection without a completed handshake counts as rejected, unless the authenticator closed it.
+        """
         peer = watched.peers.pop(descriptor, None)
         is_fresh = descriptor in watched.fresh
         if is_fresh:

@@ -22,7 +22,7 @@ MOST_ANCESTORS = 64
 
 @dataclass(frozen=True)
 class Peer:
-    """A process of this computer (uid, pid), the holder of a key (key, address), or an unidentified peer (neither)."""
+    """The sender of a frame: a process of this computer (uid, pid), the holder of a key (key, address), or unknown."""
 
     uid: int = -1
     pid: int = 0
@@ -36,16 +36,16 @@ class Peer:
 
     @property
     def text(self) -> str:
-        """The peer in words, such as "process 4711" or "key 'robot' at 10.77.0.2"."""
+        """The peer as text, such as "process 4711" or "key 'robot' at 10.77.0.2"."""
         if self.key:
             return f"key {name_of(self.key)!r} at {self.address}"
         return f"process {self.pid}" + ("" if self.is_local else f" of user {self.uid}") if self.pid else "nobody known"
 
 
 def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
-    """The sender of a frame.
+    """The peer that sent a frame.
 
-    keyed  whether all tcp connections of its socket use CURVE; without it a peer could claim any identity
+    keyed  whether all tcp connections of the frame's socket use CURVE; without CURVE a peer could claim any identity
     """
     try:
         address = str(frame.get("Peer-Address"))
@@ -63,7 +63,7 @@ def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
 
 
 def name_of(key: str) -> str:
-    """Name of a key on the allow-list; its first digits where it has none."""
+    """Name of a key on the allow-list; for a key that is not on it, the key's first digits."""
     with suppress(keys.KeysError):
         for name, known in keys.allowed().items():
             if known == key:

@@ -82,11 +82,11 @@ def turn_refusal(peer: Peer, registry: str) -> str:
 
     registry  the registry's endpoint with its key; "" where the registry runs on this computer
     """
-    return "" if _is_of_launch(peer, registry) else f"{peer.text} is not the host of the simulation"
+    return "" if _is_of_launch(peer, registry) else f"only the host of the simulation may request this, not {peer.text}"
 
 
 def _is_of_launch(peer: Peer, registry: str) -> bool:
-    """Whether a peer is on this computer or on the one with the launch's server and registry."""
+    """Whether a peer is on this computer or on the computer with the launch's server and registry."""
     return peer.is_local or (bool(peer.key) and peer.key in {registry.partition("#")[2], _own_public()})
 
 
@@ -100,7 +100,7 @@ def is_alive(pid: int) -> bool:
 
 def _check_host(host: str, peer: Peer, registry_host: str) -> None:
     if not peer.key:
-        raise PermissionRefused(f"{peer.text} has no key")
+        raise PermissionRefused(f"{peer.text} has no key, which a registration for other hosts needs")
     try:
         known = keys.allowed()
     except keys.KeysError as error:

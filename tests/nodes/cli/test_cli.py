@@ -278,7 +278,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "notes.txt").write_text("no\n")
     for command in ("info notes.txt", "play notes.txt", "export notes.txt --csv out"):
         assert run(command.split()) == 2
-        assert capsys.readouterr().err == "armswing: notes.txt is no MCAP file; expected a recording (.mcap)\n"
+        assert capsys.readouterr().err == "armswing: notes.txt is not an MCAP file; expected a recording (.mcap)\n"
 
 
 def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
@@ -290,7 +290,7 @@ def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
     assert "0.000 s (t = 0.000 .. 0.000 s), 0 messages" in captured.out
     assert captured.err.splitlines() == [
         "there is nothing in it: it was cut off before its first message",
-        "hole: the beginning .. the end (cut off): its writer did not close it, so what came after is not known",
+        "hole: the beginning .. the end (cut off): the file was not closed, the number of later messages is unknown",
     ]
 
 

@@ -18,11 +18,11 @@ STATE = "arm/state"
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"hello\n", "is no MCAP file"),
-        (b"\x89MCAP1\r\n", "is no MCAP file"),
-        (b"", "has nothing in it"),
-        (b"\x89MCA", "has nothing in it"),
-        (b"\x89MCAP0\r\n", "has nothing in it"),
+        (b"hello\n", "is not an MCAP file"),
+        (b"\x89MCAP1\r\n", "is not an MCAP file"),
+        (b"", "is empty"),
+        (b"\x89MCA", "is empty"),
+        (b"\x89MCAP0\r\n", "is empty"),
     ],
 )
 def test_a_file_shorter_than_any_recording_is_not_called_cut_off(tmp_path: Path, content: bytes, words: str) -> None:

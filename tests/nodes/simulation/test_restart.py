@@ -263,7 +263,7 @@ def damaged(data: bytes) -> bytes:
     [
         (damaged, "it cannot be restarted"),
         (lambda data: data[:3000], "has no snapshots"),
-        (lambda data: b"", "has nothing in it"),
+        (lambda data: b"", "is empty"),
         (lambda data: data.replace(b'"data":"eJ', b'"data":"eK'), "cannot be"),
     ],
     ids=["damaged", "cut", "empty", "damaged snapshots"],

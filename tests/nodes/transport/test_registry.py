@@ -86,7 +86,7 @@ def test_a_runtime_folder_that_others_may_write_to_is_refused_and_one_that_they_
 ) -> None:
     runtime = Path(os.environ["XDG_RUNTIME_DIR"])
     runtime.chmod(0o777)
-    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\): 'chmod 700"):
+    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\): close it by 'chmod 700"):
         domain_folder(domain)
     runtime.chmod(0o755)
     assert domain_folder(domain).stat().st_mode & 0o777 == 0o700
