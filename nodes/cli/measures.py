@@ -30,7 +30,8 @@ class Rate:
         self._arrivals.append(time.perf_counter())
 
     def figures(self) -> dict[str, float | int | None]:
-        """Number of messages, rate_hz, and the smallest, largest and standard deviation of the periods, s."""
+        """{figure: value}: number of messages, rate_hz, and the smallest, largest and standard deviation of the
+        periods, s."""
         periods = np.diff(np.array(self._arrivals))
         if not len(periods):
             return {"messages": len(self._arrivals), "rate_hz": None}
@@ -43,7 +44,7 @@ class Rate:
         }
 
     def text(self) -> str:
-        """The figures as one line."""
+        """The rate and the periods as one line."""
         found = self.figures()
         if found["rate_hz"] is None:
             return f"{found['messages']} message, no rate yet"
@@ -63,7 +64,7 @@ class Bandwidth:
         self._sizes.append((time.perf_counter(), len(encode(message))))
 
     def figures(self) -> dict[str, float | int | None]:
-        """Number of messages, bytes_per_s and their mean size, bytes."""
+        """{figure: value}: number of messages, bytes_per_s, and the mean size of a message in bytes."""
         sizes = [size for _, size in self._sizes]
         elapsed = self._sizes[-1][0] - self._sizes[0][0] if sizes else 0.0
         return {
@@ -74,7 +75,7 @@ class Bandwidth:
         }
 
     def text(self) -> str:
-        """The figures as one line."""
+        """The bandwidth and the mean size of a message as one line."""
         found = self.figures()
         if found["bytes_per_s"] is None:
             return f"{found['messages']} message, no bandwidth yet"
@@ -92,7 +93,7 @@ class RemoteClock:
         self._track = ClockTrack()
 
     def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
-        """Make one more round trip by calling `ask`; a failed call is ignored."""
+        """Make one more round trip by calling `ask`. A failed call is ignored."""
         asked = time.time_ns()
         try:
             there = ask()
@@ -118,13 +119,13 @@ class RemoteClock:
         return self._track.latest_uncertainty
 
     def figures(self) -> dict[str, Any]:
-        """host, offset_s and uncertainty_s; the last two are None while unknown."""
+        """{figure: value}: host, offset_s and uncertainty_s; the last two are None while unknown."""
         known = math.isfinite(self.offset_s)
         offset_s, uncertainty_s = (self.offset_s, self.uncertainty_s) if known else (None, None)
         return {"host": self.host, "offset_s": offset_s, "uncertainty_s": uncertainty_s}
 
     def text(self) -> str:
-        """Sentence that states the clock's offset and whether the delays are corrected for it."""
+        """One line with the clock's offset, and whether the delays are corrected for it."""
         if not math.isfinite(self.offset_s):
             return f"the clock of host {self.host!r} is not known, so that these figures include its offset"
         ahead, known = seconds_text(abs(self.offset_s)), seconds_text(self.uncertainty_s)
@@ -152,7 +153,8 @@ class Delay:
             self._unstamped += 1
 
     def figures(self) -> dict[str, Any]:
-        """Median, 99th percentile and largest delay, s, and the clock offset, s, of a sender on another host."""
+        """{figure: value}: median, 99th percentile and largest delay, s, and the clock offset, s, of a sender on
+        another host."""
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
         ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]
@@ -167,7 +169,7 @@ class Delay:
         }
 
     def text(self) -> str:
-        """The figures as one line."""
+        """The delays as one line."""
         found = self.figures()
         if found["p50_s"] is None:
             return f"{found['unstamped']} messages carry no wall-clock stamp (lockstep has none)"

@@ -35,9 +35,10 @@ TAKEN_S = 1.0
 def publish(
     topic: str, text: str, *, rate_hz: float, count: int, domain: int | None, greet: Callable[[str], None]
 ) -> int:
-    """Publish the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); returns how often it was published.
+    """Publish the JSON message `text` on `topic` repeatedly. Returns the number of messages published.
 
     rate_hz  messages per second
+    count    number of messages; 0: until Ctrl-C
     greet    function called before the first message, with a line that names the message, its rate and the subscribers
 
     Raises UnavailableError when the launch ends meanwhile, and when the simulation rejects the message.
@@ -52,7 +53,7 @@ def publish(
         how_long = f"{count} times" if count else "until Ctrl-C"
         who = f"{', '.join(listeners)} {'subscribes' if len(listeners) == 1 else 'subscribe'}"
         greet(
-            f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'nobody subscribes'}"
+            f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'no node subscribes'}"
         )
         return _publish(client, topic, message, rate_hz, count)
 
@@ -134,8 +135,8 @@ class Ear:
 
 
 def _check_commandable(client: Client, topic: str) -> None:
-    """Refuse a command topic that no simulation of the domain subscribes to, and any command to a lockstep
-    simulation."""
+    """Raise InputError for a command topic to which no simulation of the domain subscribes, or whose simulation is in
+    lockstep."""
     subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
     if topic not in subscribes:
         raise InputError(f"no simulation subscribes to {topic!r}{did_you_mean(topic, subscribes)}")
@@ -144,7 +145,7 @@ def _check_commandable(client: Client, topic: str) -> None:
 
 
 def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
-    """Wait until the simulation has accepted or rejected all commands; raise UnavailableError with the reason of a
+    """Wait until the simulation has accepted or rejected all commands. UnavailableError, with the reason, for a
     rejection."""
     deadline = time.monotonic() + TAKEN_S
     while True:
@@ -161,8 +162,7 @@ def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) ->
 
 
 def _refuse(topic: str, domain: int | None) -> NoReturn:
-    """Raise InputError that lists the topics and suggests the nearest name, from the live topics where a launch is
-    live."""
+    """Raise InputError that lists the topics and suggests the nearest name; the live topics, where a launch is live."""
     known = list(known_topics())
     robot, slash, leaf = topic.rpartition("/")
     hint = did_you_mean(leaf, ROBOT_TOPICS, show=lambda name: f"{robot}/{name}") if slash else ""
@@ -212,7 +212,8 @@ def example(kind: type[Message]) -> str:
 
 
 def _sample(kind: Any, usual: Any) -> Any:
-    """Example value of a field, a list as long as its default; None for a type too large for an example."""
+    """Example value of a field: a list has as many entries as the field's default. None for a type too large for an
+    example."""
     if words := choices(kind):
         return words[0]
     is_list = get_origin(kind) is list
@@ -221,7 +222,7 @@ def _sample(kind: Any, usual: Any) -> Any:
 
 
 def _in_words(message: Message) -> str:
-    """Message type and fields that differ from the defaults, such as 'Twist {"linear": [0.0, 0.2, 0.0]}'."""
+    """The message type and the fields that differ from their defaults, as text: 'Twist {"linear": [0.0, 0.2, 0.0]}'."""
     usual = type(message)()
     said = {
         name: getattr(message, name)

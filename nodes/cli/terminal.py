@@ -14,12 +14,12 @@ from sim_core.support.suggestion import did_you_mean
 
 
 class InputError(Exception):
-    """The request cannot be carried out as given: one clear line, exit code 2."""
+    """The request is invalid. The message is one line for the user; the exit code is 2."""
 
 
 class UnavailableError(Exception):
-    """The request was valid but cannot be met now, for example because no launch is live: one clear line, exit code
-    1."""
+    """A valid request cannot be met now, for example because no launch is live. The message is one line; the exit code
+    is 1."""
 
 
 Domain = Annotated[
@@ -49,8 +49,10 @@ def warn(text: str) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Context that shows a line on a terminal while something takes a while, and removes it; elsewhere it shows
-    nothing."""
+    """Context manager that shows a line on a terminal while its body runs, and removes the line afterwards.
+
+    Nothing is shown where the output is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield
         return
@@ -79,7 +81,7 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:
-    """{"key": value} of ["key=value", ...]; values as in TOML, an unquoted word as a string."""
+    """{key: value} of texts "key=value". Values are written as in TOML; an unquoted word is a string."""
     assignments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -90,7 +92,7 @@ def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.
 
 
 def parse_value(text: str) -> Any:
-    """Value written as in TOML ("2.5", "true", "[1, 2]"); an unquoted word is a string."""
+    """The value of a text as in TOML ("2.5", "true", "[1, 2]"); an unquoted word is a string."""
     import tomllib
 
     try:

@@ -72,7 +72,7 @@ def test_frames_are_equally_far_apart_and_reach_the_end() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--speed", "2"], "--speed belongs to a film; name its file with --mp4 or --gif"),
+        (["--speed", "2"], "--speed is an option of a film; name the film's file with --mp4 or --gif"),
         (["--mp4", "a.gif"], "name a file that ends in .mp4, 'a.mp4'"),
         (["--mp4", "a.mp4", "--gif", "a.gif"], "name one of them"),
         (["--mp4", "nowhere/a.mp4"], "there is no folder"),
@@ -95,4 +95,4 @@ def test_a_film_that_cannot_be_is_refused_in_one_line(
 
 def test_a_film_of_a_live_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["view", "--mp4", "a.mp4"]) == 2
-    assert "--mp4 makes a film of a recording; name its file" in capsys.readouterr().err
+    assert "--mp4 makes a film of a recording; name the recording's file" in capsys.readouterr().err

@@ -289,7 +289,7 @@ def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
     captured = capsys.readouterr()
     assert "0.000 s (t = 0.000 .. 0.000 s), 0 messages" in captured.out
     assert captured.err.splitlines() == [
-        "there is nothing in it: it was cut off before its first message",
+        "the file has no messages: it was cut off before the first one",
         "hole: the beginning .. the end (cut off): the file was not closed, the number of later messages is unknown",
     ]
 
@@ -424,4 +424,4 @@ def test_a_recording_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "run.mcap"
     file.write_bytes(b"\x89MCAP0\r\n")
     assert run(["sim", "restore", str(file)]) == 2
-    assert "is a recording: give a time of it with --at" in capsys.readouterr().err
+    assert "is a recording: give a time in it with --at" in capsys.readouterr().err

@@ -152,9 +152,9 @@ def test_a_mistyped_topic_is_named_with_the_nearest_and_those_there_are(
     assert run(["topic", "hz", "rotary_pendulm/state", "--timeout", "0.3"]) == 1
     err = capsys.readouterr().err
     assert err.startswith(
-        "nobody publishes 'rotary_pendulm/state'; the live robot publishes 'rotary_pendulum/state'; waiting 0.3 s\n"
+        "no node publishes 'rotary_pendulm/state'; the live robot publishes 'rotary_pendulum/state'; waiting 0.3 s\n"
     )
-    assert "nobody publishes it; did you mean 'rotary_pendulum/state'?" in err
+    assert "no node publishes it; did you mean 'rotary_pendulum/state'?" in err
 
 
 def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def server(ground: Any) -> Iterator[Any]:
 def test_it_says_what_it_says_and_ends_in_one_line_with_the_launch(ground: Any, server: Any) -> None:
     speaker = ground.start("topic", "pub", "rotary_pendulum/cmd_vel", '{"linear": [0.0, 0.2, 0.0]}', "--rate", "20")
     assert speaker.stdout.readline() == (
-        'rotary_pendulum/cmd_vel: Twist {"linear":[0.0,0.2,0.0]} at 20 Hz until Ctrl-C; nobody subscribes\n'
+        'rotary_pendulum/cmd_vel: Twist {"linear":[0.0,0.2,0.0]} at 20 Hz until Ctrl-C; no node subscribes\n'
     )
     server.send_signal(signal.SIGINT)
     out, err = speaker.communicate(timeout=20.0)

@@ -1,4 +1,7 @@
-"""`armswing robot map`: maps how far a robot's motion gets from its start, over two components of the initial state."""
+"""`armswing robot map`: draws the largest distance that a motion reaches from an equilibrium, over a grid of starts.
+
+The grid covers two components of the initial state.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,9 @@ def map_robot(
     except ValueError as error:
         raise InputError(str(error)) from error
     share = float(found.goes_over.mean())
-    say(f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: {share:.4f} go over")
+    say(f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over")
     if how["unstable"]:
-        warn("warning: this equilibrium is unstable; --near COORDINATE=VALUE leads to another")
+        warn("warning: this equilibrium is unstable; --near COORDINATE=VALUE selects another")
     if found.diverged:
         warn(f"warning: {found.diverged} motions diverged; a smaller --step-ms may help")
     if found.violation > LOOSE * mechanism.characteristic_length:
@@ -95,7 +98,7 @@ def map_robot(
 
 
 def _axes(text: str) -> dict[str, Any]:
-    """{row: values} of the two axes."""
+    """{row: values} of the two axes in the text of `--over`. InputError for an invalid axis."""
     import numpy as np
 
     found: dict[str, Any] = {}
@@ -192,7 +195,10 @@ def _computed(
 
 
 def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
-    """Write the picture and the numbers, each as a whole file; the path of the numbers."""
+    """Write the picture and the file with its numbers, and return the path of the latter.
+
+    Each file is replaced as a whole.
+    """
     import numpy as np
 
     from nodes.pages.state_map import draw_state_map
@@ -215,7 +221,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
 
 
 def _unit(norm: Any, row: str) -> str:
-    """Unit of a row of the state."""
+    """Unit of a component of the state, given by its name."""
     import numpy as np
 
     from sim_core.solve import coordinate_scales

@@ -49,7 +49,7 @@ def list_robots(as_json: AsJson = False) -> None:
 
 
 def _row(name: str) -> tuple[str, str, str, str, str]:
-    """Row of one robot in the list; for a robot that cannot be built, with the error instead of the description."""
+    """Table row of one robot. For a robot that cannot be built, the row has the error in place of the description."""
     from robots.registry import build, builder
 
     try:
@@ -98,7 +98,7 @@ def show_robot(
 
 @dataclasses.dataclass(frozen=True)
 class _Start:
-    """Result of checking a start state: warnings, reason of a refusal, and a q and v that satisfy the constraints."""
+    """Result of the check of a start: warnings, the reason of a refusal, and a consistent start near it (q and v)."""
 
     warnings: list[str] = dataclasses.field(default_factory=list)
     refused: str = ""
@@ -106,7 +106,7 @@ class _Start:
 
 
 def _examined(mechanism: Any) -> _Start:
-    """Check how a simulation treats a start state that violates constraints."""
+    """Check a mechanism's start as a simulation does, and find a start near it that satisfies the constraints."""
     import warnings
 
     import numpy as np
@@ -258,7 +258,10 @@ def print_equations(
 
 
 def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
-    """The robot's mechanism, and {parameter of its builder: value or default}. With `as_tree`, in joint coordinates."""
+    """(mechanism of the robot, {parameter of its builder: value or default}).
+
+    With `as_tree`, the mechanism is in joint coordinates.
+    """
     from nodes.launching.process import say_warnings_plainly
     from robots.files import is_reference
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
@@ -398,7 +401,7 @@ def _print(robot: dict[str, Any]) -> None:
 
 
 def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Row of one builder parameter; a default of None or "" is explained in words."""
+    """Table row of one parameter of a robot's builder. A default of None or "" is explained in words."""
     default = takes["default"]
     stands_for = takes["none"] if default in (None, "") else str(default)
     one_of = f"{', '.join(map(str, takes['choices']))}: " if takes["choices"] else ""
@@ -406,7 +409,7 @@ def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _bare(value: Any) -> Any:
-    """Value of a tunable, or the value itself if it is no tunable."""
+    """Value of a tunable parameter; any other value unchanged."""
     return getattr(value, "value", value)
 
 
@@ -436,7 +439,7 @@ def _print_beams(robot: dict[str, Any]) -> None:
 
 
 def _number(value: Any) -> float:
-    """Number of a description; of a tunable, its value."""
+    """Number in a description: that of a tunable parameter is its value."""
     return float(getattr(value, "value", value))
 
 

@@ -67,7 +67,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Context that yields a function which raises Interrupted once SIGINT or SIGTERM has been received.
+    """Context manager that yields a function which raises Interrupted once SIGINT or SIGTERM has been received.
+
+    The signal handler itself raises nothing: an exception while a lock is being acquired would leave it locked, and one
+    in a finalizer would be lost. Later signals do not change how the command ends.
 
     The signal handler itself raises nothing: an exception while a lock is being acquired would leave it locked, and one
     in a finalizer would be lost. Later signals do not change how the command ends.
@@ -123,7 +126,9 @@ def _carry_out(
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """Context for an output folder: creates it, checks that it is writable, and removes it if it stays empty."""
+    """Context manager for an output folder: creates it, checks that it is writable, and removes it if it stays
+    empty.
+    """
     there = os.path.isdir(folder)
     try:
         folder.mkdir(exist_ok=True)
@@ -174,7 +179,8 @@ COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and l
 
 
 class Bar:
-    """Progress display: a bar on a terminal; elsewhere a line per new kind of work and one every SAID_EVERY_S."""
+    """Progress display: a bar on a terminal; elsewhere one line for each new kind of work, and one every SAID_EVERY_S
+    seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console

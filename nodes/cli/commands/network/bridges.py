@@ -1,4 +1,4 @@
-"""`armswing bridge`: live topics for other programs."""
+"""`armswing bridge`: makes live topics available to other programs, such as PlotJuggler and Foxglove."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 f
 
 @app.command(epilog="Example: armswing bridge plotjuggler --port 9872")
 def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> None:
-    """All topics on one address for PlotJuggler's ZMQ Subscriber, until Ctrl-C."""
+    """Publish all topics at one address for PlotJuggler's ZMQ Subscriber, until Ctrl-C."""
     from nodes.bridges.plotjuggler import STEPS, PlotJugglerBridge
 
     with _until_stopped() as stop:
@@ -35,7 +35,7 @@ def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> Non
 
 @app.command(epilog="Example: armswing bridge foxglove --port 8765")
 def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
-    """All topics, the scene, services and parameters for Foxglove, until Ctrl-C."""
+    """Serve all topics, the scene, services and parameters to Foxglove, until Ctrl-C."""
     from nodes.bridges.foxglove_server import FoxgloveBridge
 
     with _until_stopped() as stop:
@@ -50,7 +50,7 @@ def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
-    """Context that yields an event, set at Ctrl-C and at SIGTERM."""
+    """Context manager that yields an event, which Ctrl-C and SIGTERM set."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

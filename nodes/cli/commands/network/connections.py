@@ -1,4 +1,4 @@
-"""`armswing graph`: who publishes what to whom, of a launch file or of the live launch."""
+"""`armswing graph`: prints the topics with their publishers and subscribers, of a launch file or of the live launch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def graph(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Draw the live launch instead of a file.")] = False,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Write a picture to this file, too.", show_default=False)
+        Path | None, typer.Option("--svg", help="Write the graph as a picture to this file, too.", show_default=False)
     ] = None,
     domain: Domain = None,
 ) -> None:
-    """Print who publishes what to whom, a line per topic."""
+    """Print the topics with their publishers and subscribers, one line per topic."""
     if live == (file is not None):
         raise InputError("name a launch file, or give --live for the live launch")
     if svg is not None and not svg.absolute().parent.is_dir():

@@ -71,7 +71,7 @@ def node_info(
 
 
 def _told(rows: dict[str, Any]) -> dict[str, Any]:
-    """The rows with a value; zero is a value, an empty text, list or table is not."""
+    """The rows that have a value. Zero is a value; None and an empty text, list or table are not."""
     return {key: value for key, value in rows.items() if value not in (None, "", [], {})}
 
 
@@ -82,7 +82,7 @@ def _text(value: Any) -> str:
 
 
 def _describe(client: Any, entry: Any) -> dict[str, Any]:
-    """Registry entry of a node, with state and losses from the node itself where it replies."""
+    """Description of a node: its registry entry and, where the node replies, its state and number of lost messages."""
     import contextlib
 
     from nodes.client import lost_messages

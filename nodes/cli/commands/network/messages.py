@@ -14,7 +14,7 @@ app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing 
 
 
 def _messages() -> dict[str, Any]:
-    """{name: type} of every message type that the topics carry, and of the structs inside them."""
+    """{name: type} of all message types in the topic table, and of the structs that they contain."""
     from nodes.messages import structs as messages
     from nodes.messages.topics import known_topics
 

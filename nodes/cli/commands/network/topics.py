@@ -29,7 +29,7 @@ ROUND_TRIP_EVERY_S = 0.5
 
 @app.command("list", epilog="Example: armswing topic list --json")
 def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Every topic with its message type, publishers and subscribers."""
+    """List all topics with message type, publishers and subscribers."""
     from nodes.client import Client
 
     with Client(domain) as client:
@@ -75,7 +75,7 @@ def hz(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rate of a topic, and the spread of its periods."""
+    """Print the rate of a topic, and the spread of its periods."""
     from nodes.cli.measures import Rate
 
     _measure(Rate(), topic, duration, timeout, domain, as_json)
@@ -89,7 +89,7 @@ def bw(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bytes per second of a topic."""
+    """Print the bandwidth of a topic, bytes per second."""
     from nodes.cli.measures import Bandwidth
 
     _measure(Bandwidth(), topic, duration, timeout, domain, as_json)
@@ -103,7 +103,7 @@ def delay(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time from the publisher's stamp to reception.
+    """Print the time from the publisher's stamp to reception.
 
     The clock of a publisher on another host is measured first, then twice a second, and delays are corrected for it.
     """
@@ -130,7 +130,8 @@ def pub(
 
 @contextlib.contextmanager
 def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
-    """Context that yields the clock of the topic's publisher on another host, measured meanwhile; None on this host."""
+    """Context manager that yields the clock of the topic's publisher, measured meanwhile; None for a publisher on this
+    host."""
     from nodes.cli.measures import RemoteClock
     from nodes.client import Client
     from nodes.transport.host_config import read_host_config
@@ -175,7 +176,7 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
             yield message
         if not heard:
             spoken = [entry.name for entry in client.topics() if entry.publishes]
-            hint = "" if topic in spoken else f"; nobody publishes it{did_you_mean(topic, spoken)}"
+            hint = "" if topic in spoken else f"; no node publishes it{did_you_mean(topic, spoken)}"
             raise UnavailableError(f"no message on {topic!r} within {timeout_s:g} s{hint}")
 
 
@@ -187,16 +188,16 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
-    """Warn at once when nobody publishes the topic but another robot's topic of the same name is published."""
+    """Warn at once when no node publishes the topic, but a topic of another robot with the same name is published."""
     leaf = topic.rpartition("/")[2]
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
     if topic not in spoken and others:
         wait = f"waiting {timeout_s:g} s" if timeout_s else "waiting"
-        warn(f"nobody publishes {topic!r}; the live robot publishes {' and '.join(map(repr, others))}; {wait}")
+        warn(f"no node publishes {topic!r}; the live robot publishes {' and '.join(map(repr, others))}; {wait}")
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:
-    """Feed messages to a measure and print it each second; as JSON, once at the end."""
+    """Pass messages to a measure, and print its result each second; as JSON, print it once at the end."""
     begin: float | None = None
     shown = time.monotonic()
     try:

@@ -24,7 +24,7 @@ def compare(
     second: Second,
     run: Annotated[
         int | None,
-        typer.Option("--run", min=1, help="Which run of each; without it, the last.", show_default=False),
+        typer.Option("--run", min=1, help="Number of the run in both; by default the last.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +71,7 @@ def _print(found: dict[str, Any]) -> None:
     for file in found["cut_off"]:
         say(f"{file} was cut off: instants that it lacks are no difference of the runs")
     if found["joints_of_one"]:
-        say(f"only one of them has {', '.join(found['joints_of_one'])}")
+        say(f"only one of the recordings has the joints {', '.join(found['joints_of_one'])}")
 
 
 def _deviation(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -82,8 +82,8 @@ def record(
 
 def play(
     file: File,
-    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast as recorded.")] = 1.0,
-    loop: Annotated[bool, typer.Option("--loop", help="Begin again at the end.")] = False,
+    speed: Annotated[float, typer.Option("--speed", help="Recorded seconds per second.")] = 1.0,
+    loop: Annotated[bool, typer.Option("--loop", help="Repeat the recording until Ctrl-C.")] = False,
     domain: Domain = None,
 ) -> None:
     """Publish a recording again, in its own timing or faster or slower."""
@@ -108,7 +108,7 @@ def play(
 
 
 def info(file: File, as_json: AsJson = False) -> None:
-    """Runs, topics, message counts, rates, duration and parameters of a recording."""
+    """Show runs, topics, message counts, rates, duration and parameters of a recording."""
     from nodes.recording.reader import describe
 
     require_recording(file)
@@ -198,7 +198,7 @@ def _require_new_file(option: str, target: Path | None, source: Path) -> None:
 
 
 def _robot_of(file: Path) -> str:
-    """Name of the robot in a recording, from its first robot topic."""
+    """Name of the robot in a recording, from the name of its first topic of a robot."""
     from nodes.recording.reader import RecordingFile
 
     for recorded in RecordingFile(file):
@@ -248,15 +248,15 @@ def _print(found: dict[str, Any]) -> None:
     say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
     holes = convert(found["holes"], list[Hole])
     if not found["messages"]:
-        warn("there is nothing in it" + (": it was cut off before its first message" if found["cut_off"] else ""))
+        warn("the file has no messages" + (": it was cut off before the first one" if found["cut_off"] else ""))
     elif found["cut_off"]:
-        warn("it was cut off; everything before the cut is readable")
+        warn("the file was cut off; everything before the cut is readable")
     if inner(holes):
-        warn("it is damaged or incomplete; everything else is readable")
+        warn("the file is damaged or incomplete; all other messages are readable")
     for hole in holes:
         warn(f"hole: {hole.text()}")
     if found["metadata_damaged"]:
-        warn("its plan and parameters are damaged and left out")
+        warn("the recorded plan and parameters are damaged and left out")
     if found["damage"]:
         warn(f"damaged without a message missing: {', '.join(found['damage'])}")
     for run in runs if len(runs) > 1 else []:
@@ -280,8 +280,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _plan_lines(text: str) -> list[str]:
-    """Summary of a recorded plan: a line for the simulation and one per node with its parameters; --json prints all
-    of it."""
+    """Lines that summarize a recorded plan: one for the simulation and one for each node, with its parameters."""
     try:
         plan = json.loads(text)
         sim = plan["sim"]
@@ -295,7 +294,7 @@ def _plan_lines(text: str) -> list[str]:
 
 
 def _print_events(events: list[dict[str, Any]], several: bool) -> None:
-    """Print a line per event, at most MOST_EVENTS of each kind, then the number of the rest."""
+    """Print a line per event, for at most MOST_EVENTS of each kind, and the number of further events."""
     shown: dict[str, int] = {}
     for event in events:
         kind = event["kind"]

@@ -53,7 +53,9 @@ def report(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", help="name=value, above which a figure fails. Repeatable.", show_default=False),
+        typer.Option(
+            "--limit", help="name=value: largest permitted value of a figure. Repeatable.", show_default=False
+        ),
     ] = None,
     measured: Annotated[
         str | None, typer.Option("--measured", help="Topic of the measurement.", show_default="<robot>/measured_state")
@@ -89,7 +91,7 @@ def report(
         with working(f"reading {recording.name}, and predicting with its commands"):
             case = reading.read_case(recording, second, measured, predicted)
         limits = _limits(verdicts, case, limit or [])
-        with working("comparing, and looking for causes"):
+        with working("comparing, and searching for causes"):
             compared = verdicts.Compared(case, limits)
     except streams.StreamError as error:
         raise InputError(str(error)) from None
@@ -223,7 +225,7 @@ def check(
 
 
 def _of_disk(folder: Path) -> Any:
-    """Finding on the free space of the disk that recordings are written to."""
+    """Finding about the free space of the disk on which recordings are written."""
     import shutil
 
     from nodes.hil_check import CheckFinding

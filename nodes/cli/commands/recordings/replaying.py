@@ -71,7 +71,7 @@ def replay(
         from nodes.simulation.restart.finding import read_replay_start
 
         if plan.sim.mode != "lockstep":
-            raise InputError(f"--from: mode {plan.sim.mode!r} has no snapshots; lockstep has")
+            raise InputError(f"--from: mode {plan.sim.mode!r} has no snapshots; record a launch in mode 'lockstep'")
         start, why = read_replay_start(recording, from_, plan, node_plan)
         if why:
             warn(f"node {node_plan.name!r} starts fresh: {why}")
@@ -103,7 +103,7 @@ def _tolerances(texts: list[str]) -> Any:
 
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
-    """Raise InputError for a tolerance that names a field which none of the node's messages has."""
+    """Raise InputError for a tolerance that names a field which no message of the node has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
     said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
@@ -126,7 +126,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
 def _print(outcome: Any) -> None:
     say(f"{outcome.node} ({outcome.run}), {outcome.mode}: received {outcome.heard} messages")
     if outcome.compared == 0:
-        say("nothing could be compared: it published none of the recorded messages")
+        say("nothing could be compared: the node published none of the recorded messages")
     elif outcome.same:
         say(f"{outcome.compared} messages compared, none differs")
     if outcome.differing:
@@ -134,13 +134,13 @@ def _print(outcome: Any) -> None:
         for difference in outcome.first[:SHOWN]:
             say(f"  {difference.text}")
         if len(outcome.first) > SHOWN:
-            say(f"  and {len(outcome.first) - SHOWN} more fields of it")
+            say(f"  and {len(outcome.first) - SHOWN} more fields of this message")
     apart = {name: value for name, value in outcome.worst.items() if value > 0.0}
     if apart:
         say("largest differences: " + ", ".join(f"{name} {value:.3g}" for name, value in sorted(apart.items())))
     if outcome.unanswered:
         say(f"{outcome.unanswered} messages were published in the replay only: in real time a node may lose messages")
     if outcome.crossed:
-        say(f"{outcome.crossed} times it must have received messages in another order than the recorder")
+        say(f"{outcome.crossed} times the node must have received messages in another order than the recorder")
     if outcome.refused:
-        say(f"{outcome.refused} messages were refused, being none")
+        say(f"{outcome.refused} messages were refused as invalid")

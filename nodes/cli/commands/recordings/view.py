@@ -61,16 +61,16 @@ def view(
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
-    """Show plots and a picture of the bodies."""
+    """Show plots and a picture of the bodies, live or of recordings; or write a picture or a film."""
     film = _film(mp4, gif, files or [], png, dict(zip(FILMING, (start, end, speed, fps, size), strict=True)))
     file, others = (files[0], files[1:]) if files else (None, [])
     for each in files or ():
         require_recording(each)
     if others and (png is not None or run is not None):
-        option = "--png draws" if png is not None else "--run picks a run of"
+        option = "--png draws" if png is not None else "--run selects a run of"
         raise InputError(f"{option} one recording, and {len(others) + 1} are named; a window overlays several")
     if run is not None and file is None:
-        raise InputError("--run picks a run of a recording; name its file")
+        raise InputError("--run selects a run of a recording; name the file of the recording")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
     if png is not None and png.suffix.lower() != ".png":
@@ -111,11 +111,13 @@ def view(
 def _film(
     mp4: Path | None, gif: Path | None, files: list[Path], png: Path | None, options: dict[str, Any]
 ) -> Film | None:
-    """The film that the options ask for; None where they ask for none. Raises InputError."""
+    """Settings of the film that the options request; None where no film is requested. InputError for invalid
+    options.
+    """
     asked = [(option, path) for option, path in (("--mp4", mp4), ("--gif", gif)) if path is not None]
     if not asked:
         if given := [name for name, value in options.items() if value is not None]:
-            raise InputError(f"{given[0]} belongs to a film; name its file with --mp4 or --gif")
+            raise InputError(f"{given[0]} is an option of a film; name the film's file with --mp4 or --gif")
         return None
     if len(asked) > 1 or png is not None:
         raise InputError("--png, --mp4 and --gif write one file each; name one of them")
@@ -126,7 +128,7 @@ def _film(
             f"{option} {str(path)!r}: name a file that ends in {suffix}, {str(path.with_suffix(suffix))!r}"
         )
     if not files:
-        raise InputError(f"{option} makes a film of a recording; name its file")
+        raise InputError(f"{option} makes a film of a recording; name the recording's file")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
     from viewer.film import Film, parse_size

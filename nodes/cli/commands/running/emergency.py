@@ -20,10 +20,10 @@ def estop(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the actuators of all robots of the launch, on whichever of its computers this is.
+    """Stop the actuators of all robots of the launch, from any of the launch's computers.
 
     The simulation puts them into its safe mode, a guard stops its robot along the braking distance, and a driver
-    without a guard gets no more commands. All refuse commands until --release. Exit code 1 where one does not answer.
+    without a guard gets no more commands. Commands are refused until --release. Exit code 1 where one does not answer.
     """
     from nodes.client import Client
 
@@ -38,4 +38,6 @@ def estop(
     missing = [each.node for each in answers if each.error]
     if missing or not answers:
         what = ", ".join(missing) or "any node"
-        raise UnavailableError(f"{what} did not {'release' if release else 'stop'}; press the robot's own switch")
+        raise UnavailableError(
+            f"{what} did not {'release' if release else 'stop'}; press the emergency switch of the robot"
+        )

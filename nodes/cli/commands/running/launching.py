@@ -146,7 +146,7 @@ def launch(
 
 
 def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes, list[str]]:
-    """The point of a recording at which a plan continues, encoded, and the lines to show."""
+    """(point of a recording from which a plan continues, encoded; lines to show). (b"", []) without a recording."""
     from nodes.simulation.restart.finding import notes, read_restart
 
     if recording is None or at is None:
@@ -159,7 +159,7 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
-    """Start the nodes of one further host of a plan; ends the program with their exit code."""
+    """Start the nodes of one further host of a plan, and end the program with the exit code of this host's launch."""
     from nodes.launching.host_launch import launch_host
 
     if view or json_file is not None:

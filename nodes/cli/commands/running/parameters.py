@@ -15,7 +15,8 @@ app = typer.Typer(
 
 
 def _apart(context: typer.Context, node: str, value: str = "") -> None:
-    """Refuse a node written as NODE.KEY, which is the form of `launch --set`, and show the form with a space."""
+    """Raise InputError for a node written as NODE.KEY, the form of `launch --set`; the message shows the form with a
+    space."""
     name, dot, key = node.partition(".")
     if dot:
         line = f"param {context.info_name} {name} {key} {value}".rstrip()
@@ -63,7 +64,7 @@ def list_parameters(
     if as_json:
         say_json(parameters)
     elif not parameters:
-        what = "tunables: no number of this robot changes while it runs" if node == "sim" else "parameters"
+        what = "tunable parameters of the robot" if node == "sim" else "parameters"
         say(f"node {node!r} has no {what}")
     else:
         for key, value in parameters.items():

@@ -34,7 +34,7 @@ def _report(domain: int | None, as_json: bool) -> None:
 
 @app.command(epilog="Example: armswing sim status --json")
 def status(domain: Domain = None, as_json: AsJson = False) -> None:
-    """State of the simulation: time, pace, overruns, constraint violation, energy."""
+    """Show the state of the simulation: time, real-time factor, overruns, constraint violation, energy."""
     found = _call(domain, "status")
     if as_json:
         say_json(found)
@@ -99,7 +99,7 @@ def speed(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run slower or faster than the wall clock."""
+    """Change the speed of the simulation, in simulated seconds per second of the wall clock."""
     from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
 
     if not SPEED_MIN <= factor <= SPEED_MAX:
@@ -155,7 +155,7 @@ def restore(
     with file.open("rb") as opened:
         is_recording = opened.read(5) == b"\x89MCAP"
     if is_recording != (at is not None):
-        what = "a recording: give a time of it with --at" if is_recording else "no recording, so it takes no --at"
+        what = "a recording: give a time in it with --at" if is_recording else "not a recording: leave out --at"
         raise InputError(f"{str(file)!r} is {what}")
     if at is not None:
         _go_back(file, at, domain)
@@ -188,7 +188,7 @@ def _go_back(file: Path, at: float, domain: int | None) -> None:
 
 
 def _await_tick(client: Any, target: int) -> None:
-    """Wait until the simulation has reached a step; the server replies at once and steps at its own pace."""
+    """Wait until the simulation has reached a step: the server replies to a request before it has taken the steps."""
     import time
 
     tick, progress_at = -1, time.monotonic()
@@ -202,7 +202,7 @@ def _await_tick(client: Any, target: int) -> None:
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """A status value as text, one line per actuator, refused node and the like."""
+    """Text of a status value as lines: one per actuator, refused node or similar entry."""
     from nodes.launching.summary import Load, seconds_text
 
     if key == "loads":

@@ -36,10 +36,10 @@ class {class_name}(Node):
 
     @classmethod
     def commands(cls, params, plan):
-        return [params.joint]  # its actuators; without this method all, and no other node may command
+        return [params.joint]  # actuators that it commands; without this method, all
 
     def on_start(self, context):
-        self.context = context  # its params change with `armswing param set`
+        self.context = context  # context.params changes with `armswing param set`
 
     def on_message(self, name, state):
         params = self.context.params

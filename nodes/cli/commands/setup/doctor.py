@@ -35,8 +35,9 @@ LONGEST_FOLDER = 80  # a Unix socket path holds 107 characters, file name includ
 
 
 class Finding(NamedTuple):
-    """One result of a check. level: "ok", "note" (works, could be better) or "fault" (has to be repaired).
+    """One result of a check.
 
+    level    "ok", "note" (works, could be better) or "fault" (has to be repaired)
     figures  measured values, for scripts
     """
 
@@ -81,7 +82,8 @@ def _show(finding: Finding) -> None:
 
 
 def _bar(as_json: bool) -> Callable[[float], None] | None:
-    """Function that shows the progress of the measurement on a terminal; None without one."""
+    """Function that shows the progress of the measurement on a terminal, called with the share done; None without a
+    terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -103,7 +105,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
 
 def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
-    """Rates that a loop can hold as programs usually run, and with SCHED_FIFO."""
+    """Findings about the loop rates that this computer sustains, with the usual scheduling and with SCHED_FIFO."""
     from nodes.hosting.timing.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:
@@ -135,7 +137,7 @@ def _jitter_finding(subject: str, jitter: Any) -> Finding:
     if jitter.stolen is not None and jitter.stolen > STOLEN:
         stolen = f"; the host of this virtual machine took {100 * jitter.stolen:.0f} % of the time"
     fit = holds is not None and holds >= jitter.rate_hz
-    hint = "" if fit else "; expect overruns at 1 kHz: end other programs, or see the notes"
+    hint = "" if fit else "; expect overruns at 1 kHz: end other programs, or follow the notes"
     figures = {**msgspec.to_builtins(jitter), "holds_hz": holds}
     return Finding("ok" if fit else "note", subject, f"{verdict}: {jitter.text}{stolen}{hint}", figures)
 

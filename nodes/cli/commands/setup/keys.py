@@ -35,13 +35,13 @@ def new(
     if as_json:
         say_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
         return
-    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; allow it on another computer with")
+    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; this command allows it on another computer:")
     say(f"  armswing keys allow {made.name} {made.public}")
 
 
 @app.command("list", epilog="Example: armswing keys list --json")
 def list_keys(as_json: AsJson = False) -> None:
-    """This user's public key, and the keys that are allowed."""
+    """List this user's public key, and the keys that are allowed to connect."""
     from nodes.transport.security import keys
 
     allowed = keys.allowed()
