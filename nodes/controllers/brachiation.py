@@ -1,4 +1,4 @@
-"""Controller of a gibbon's hands and elbow: follows swing plans, closes the swinging hand in time, releases the other.
+"""Controller of a gibbon's hands and elbow: follows swing plans, and closes and opens the grippers in time.
 
 The elbow follows the plan by feedforward torque and a proportional-derivative law about the planned path. A plan that
 arrives after its start is counted and discarded; the previous plan stays active. A trunk with a motor is kept hanging
@@ -82,7 +82,7 @@ class Brachiation(Node):
         return self._begin(time)
 
     def snapshot(self) -> Any:
-        """The attributes of the state. Of the plans the hand's path is left out, as it is not used."""
+        """The controller's state. Of the plans, the path of the hand is left out, as the controller does not use it."""
         state = super().snapshot()
         waiting = [msgspec.structs.replace(plan, path=[]) for plan in self._waiting]
         current = None if self._current is None else msgspec.structs.replace(self._current, path=[])
@@ -108,7 +108,7 @@ class Brachiation(Node):
         return self._answer(message) if isinstance(message, RobotState) else None
 
     def _take(self, plan: SwingPlan) -> Outgoing:
-        """Queue a plan until its start; discard one that arrives after its start."""
+        """Queue a plan until its start. A plan that arrives after its start is counted and discarded."""
         if self._now > plan.start + SAME_INSTANT:
             progress = self._progress
             self._progress = msgspec.structs.replace(progress, refused=plan.number, late=progress.late + 1)
@@ -141,7 +141,9 @@ class Brachiation(Node):
         return said
 
     def _faded(self, state: RobotState, torque: float) -> float:
-        """Elbow torque, N m, faded from the present one after a start in the middle of a run."""
+        """Elbow torque, N m. After a start in the middle of a run, the torque fades from the present one to
+        `torque`.
+        """
         self._take_over.see(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
@@ -153,7 +155,7 @@ class Brachiation(Node):
             self._misses += 1
 
     def _end_swing(self, state: RobotState) -> None:
-        """End the swing. It counts as a hand-over where the hand that swung is now in front."""
+        """End the swing. The swing counts as successful where the hand that swung has gripped and is now in front."""
         plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
         progress, self._flying, self._current, self._waiting = self._progress, False, None, []
@@ -170,7 +172,7 @@ class Brachiation(Node):
         return True
 
     def _act(self, state: RobotState) -> tuple[float, dict[str, bool]]:
-        """Torque of the elbow, N m, and {hand: whether its gripper is closed}."""
+        """(torque of the elbow, N m; {hand: whether its gripper is closed}) in reply to a state."""
         plan, params = self._current, self._params
         closed = dict.fromkeys(HANDS, True)
         if plan is None:
@@ -226,13 +228,15 @@ class Brachiation(Node):
 
 
 def actuators(given: Mapping[str, float | str]) -> list[str]:
-    """Names of the commanded actuators of a gibbon with these parameters, with the trunk where it has a motor."""
+    """Names of the actuators that the controller commands, for a gibbon with these parameters; a trunk with a motor is
+    one."""
     has_motor = given.get("links") == 3 and given.get("trunk") == "actuated"
     return [*ACTUATORS, "trunk"] if has_motor else ACTUATORS
 
 
 def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
-    """Angle and rate of the elbow, rad and rad/s, `elapsed` s after the plan's start; at rest after its end."""
+    """Planned angle and rate of the elbow, rad and rad/s, `elapsed` s after the plan's start; at rest after the plan's
+    end."""
     s = min(max(elapsed / plan.duration, 0.0), 1.0)
     angle = rate = 0.0
     for power in reversed(plan.elbow):
@@ -242,7 +246,10 @@ def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
 
 
 def torque_at(plan: SwingPlan, elapsed: float) -> float:
-    """Planned elbow torque, N m, `elapsed` s after the start: linear between samples, the last one after the end."""
+    """Planned elbow torque, N m, `elapsed` s after the plan's start.
+
+    Linear between the samples of the plan, and the last sample after the plan's end.
+    """
     if not plan.torque:
         return 0.0
     place = min(max(elapsed / plan.duration, 0.0), 1.0) * (len(plan.torque) - 1)

@@ -18,9 +18,10 @@ class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
 
 
 class ComputedTorque(ModelController):
-    """Efforts = inverse dynamics at q, v of the accelerations a* + 2 zeta w (v* - v) + w^2 (q* - q).
+    """Computed-torque control: tau = ID(q, v, a* + 2 zeta w (v* - v) + w^2 (q* - q)), with inverse dynamics ID.
 
-    Joints without an actuator of this controller are assumed to have the acceleration of their reference, or zero.
+    q*, v* and a* are the reference, w is the bandwidth and zeta the damping ratio. Joints that this controller does not
+    drive are assumed to have the acceleration of their reference, or zero.
     """
 
     Params = ComputedTorqueParams

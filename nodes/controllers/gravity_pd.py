@@ -15,7 +15,8 @@ class GravityPDParams(ModelParams, frozen=True, kw_only=True):
 
 
 class GravityPD(ModelController):
-    """Efforts = g(q) + stiffness (q* - q) + damping (v* - v), where g(q) holds the robot at rest at q."""
+    """Efforts g(q) + stiffness (q* - q) + damping (v* - v), where q*, v* are the reference and g(q) are the efforts
+    that hold the robot at rest at q."""
 
     Params = GravityPDParams
 

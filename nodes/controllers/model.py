@@ -1,4 +1,4 @@
-"""Base of controllers with a model of the robot: a System of their own, built from the robot's name and parameters."""
+"""Base of controllers that contain a model of the robot: a System built from the robot's name and parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float = 0.0) -> Vector:
-    """Array of n values, from n or from one for all. ValueError, one line, for another number or a value too small."""
+    """Array (n,) of `values`, which are n numbers or one number for all.
+
+    ValueError, one line, for another number of values, or a value below `least`.
+    """
     array = np.array(list(values) * n if len(values) == 1 else list(values), dtype=float)
     if array.shape != (n,) or not np.all(array >= least) or not np.all(np.isfinite(array)):
         takes = f"one number of at least {least:g} {unit} for all, or {n} such numbers, one per joint"
@@ -47,10 +50,10 @@ def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float
 
 
 class ModelOfRobot:
-    """A mechanism in joint coordinates, and the joints of it that a controller drives."""
+    """A mechanism in joint coordinates, and the joints in it that a controller drives."""
 
     def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
-        """The model of a robot, unless `params` names another model.
+        """Build the model of a robot: of the plan's robot, unless `params` names another.
 
         given  parameters that the plan gives its robot; those of `params` override them
         robot  the plan's robot: its name, or its file and function
@@ -127,7 +130,8 @@ class ModelController(Node, ABC):
         self._begin()
 
     def _warm_up(self) -> None:
-        """Compute an unpublished reply to the initial state, so that the first real one takes no longer than others."""
+        """Compute a reply to the initial state without publishing it, so that the first real reply is not slower than
+        later ones."""
         names = self._model.names
         start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
         self._answer(start, range(len(names)))
@@ -155,7 +159,7 @@ class ModelController(Node, ABC):
         return None
 
     def _begin(self) -> None:
-        """Drop the reference; hold the position of the next state."""
+        """Discard the reference, so that the joints hold the position of the next state."""
         model = self._model
         self._targets = Targets(model.names)
         self._error = TrackingError(model.joints, [model.mechanism.joint(joint).unit for joint in model.joints])

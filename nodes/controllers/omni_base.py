@@ -121,11 +121,15 @@ class OmniBase(Node):
             yield "encoders", self._encoders()
 
     def _period(self, rate_hz: float) -> int:
-        """Number of whole periods until now. Half a step is added because timestamps are rounded."""
+        """Number of whole periods of `rate_hz` that have passed.
+
+        Half a step is added because timestamps are rounded.
+        """
         return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 
     def _wanted(self, place: np.ndarray) -> np.ndarray:
-        """Desired twist: from cmd_vel, else from the reference, else zero."""
+        """Desired twist (x m/s, y m/s, yaw rad/s): from cmd_vel, else from the reference, else zero. `place`: present
+        pose of the base."""
         position, velocity, _ = self._targets.at(self._time)
         followed = self._targets.heard
         self._error.see(np.where(followed, position - place, 0.0), followed)
@@ -135,7 +139,8 @@ class OmniBase(Node):
         return base.to_base(float(place[2]), rates)
 
     def _warn_limited(self) -> None:
-        """Warn once that the wheels cannot follow the commanded twist, and state the twist that they can."""
+        """Warn, once, that the wheels cannot follow the commanded twist; the warning contains the twist that they can
+        follow."""
         if self._warned_limited or (can := base.within_limits(self._wheels, self._cmd_vel)) is self._cmd_vel:
             return
         self._warned_limited = True
@@ -144,7 +149,8 @@ class OmniBase(Node):
         self._context.warn(f"cmd_vel asks for {asked}; {most}, so it drives at {left}")
 
     def _accelerated(self, twist: np.ndarray, dt: float) -> np.ndarray:
-        """Twist reached in dt seconds from the present one toward `twist`, within the wheels' acceleration limit."""
+        """Twist that is reached within dt seconds on the way from the present twist to `twist`, at the wheels' largest
+        acceleration."""
         change = twist - self._twist
         fastest = float(np.abs(base.wheel_rates(self._wheels, change)).max())
         most = self._speed_up * max(dt, 0.0)

@@ -98,7 +98,7 @@ class JointPosition(Node):
         return None
 
     def _servos_target(self, state: RobotState) -> Vector:
-        """Positions x* at which the servos give the present efforts u: u = k (x* - x) - d v."""
+        """Positions x* at which the servos give the present efforts u = k (x* - x) - d v; rad or m."""
         servos = {each.joint: (each.stiffness, each.damping) for each in self._description.actuators}
         found = []
         for joint, i in zip(self._joints, self._expected.indices, strict=True):

@@ -174,7 +174,7 @@ class SwingUp(Node):
         return None
 
     def _hear(self, message: JointReference) -> None:
-        """Take the arm's reference, with the time of the latest state."""
+        """Set the arm's reference, valid from the time of the latest state on."""
         if "arm" in message.name:
             i = message.name.index("arm")
             rows = (message.position, message.velocity, message.acceleration)
@@ -210,7 +210,7 @@ class SwingUp(Node):
         return model.arm_torque(alpha, theta_dot, alpha_dot, _clip(pump + centre, most))
 
     def _balance(self, theta: float, delta: float, theta_dot: float, delta_dot: float, dt: float) -> float:
-        """Torque (N m) that regulates about the set point, which follows the reference."""
+        """Torque (N m) that balances the pendulum and moves the arm to the set point, which follows the reference."""
         position, velocity, acceleration = self._reference
         if self._time - self._reference_time > REFERENCE_LIFE_S:
             velocity = acceleration = 0.0
@@ -224,5 +224,5 @@ class SwingUp(Node):
 
 
 def _clip(value: float, limit: float) -> float:
-    """`value` clipped to -limit .. limit."""
+    """`value`, limited to the range -limit .. limit."""
     return max(-limit, min(limit, value))

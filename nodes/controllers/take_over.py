@@ -1,4 +1,5 @@
-"""Bumpless transfer: a controller that starts in the middle of a run begins with the present efforts and fades over."""
+"""Bumpless transfer: a controller that starts in the middle of a run begins with the actuators' present efforts and
+fades to its own."""
 
 from __future__ import annotations
 
@@ -40,17 +41,20 @@ class TakeOver:
         self._heard_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
 
     def hear(self, event: Event) -> None:
-        """Note the start of the actuators' safe mode."""
+        """Process an event: record the time at which the actuators went to their safe mode."""
         if event.kind == "safe" and event.node == self._name:
             self._due, self._safe_from = True, event.timestamp
 
     def learn(self, new: bool = False) -> None:
-        """Note a reference. The first one after a take-over, or a `new` one, starts a fade, as it may jump."""
+        """Record that a reference arrived.
+
+        The first reference after a take-over, or a `new` one, starts a fade, as the target may jump.
+        """
         self._due |= self._since > -np.inf and (new or not self._learnt)
         self._learnt = True
 
     def see(self, state: RobotState) -> bool:
-        """Note a state; whether the reply to it starts a fade."""
+        """Record a state. Returns whether the reply to this state starts a fade."""
         now, before = state.timestamp, self._heard_at
         if before is None:
             self._due |= now > BEGINNING_S
@@ -60,11 +64,12 @@ class TakeOver:
         return self._due
 
     def done(self) -> None:
-        """Cancel the pending fade, for a controller that makes its own."""
+        """Cancel the pending fade, for a controller that makes a smooth transition of its own."""
         self._due = False
 
     def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:
-        """Command to send at simulation time `now`, s, faded from `given`, the present command, to `wanted`."""
+        """Command to send at simulation time `now`, s: faded from `given`, the present command, to `wanted`, the
+        computed one."""
         if self._due:
             if now - self._since > self._fade_s:
                 self._learnt = False

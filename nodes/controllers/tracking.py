@@ -15,7 +15,7 @@ REFERENCE_LIFE_S = 0.2  # an older reference is held at constant position, no lo
 
 
 class ExpectedJoints:
-    """The joints that a controller requires in each state."""
+    """The joints that a controller requires in each state, and the check that a state has them."""
 
     def __init__(self, context: Context, joints: Sequence[str]) -> None:
         self._context, self._joints = context, tuple(joints)
@@ -26,7 +26,7 @@ class ExpectedJoints:
     def are_in(self, state: RobotState) -> bool:
         """Whether a state has all required joints.
 
-        A first state without them is an error of the plan: ValueError. Later ones cause a warning.
+        A first state without them is an error of the plan: ValueError. Later states without them cause a warning.
         """
         if self._met and state.name == self._names:
             return True
@@ -43,7 +43,8 @@ class ExpectedJoints:
 
 
 class Targets:
-    """Targets of the joints: the latest reference, extrapolated by its rates; without one, the position to hold."""
+    """Target of each joint: its latest reference, extrapolated by the reference's rates; without a reference, the
+    position to hold."""
 
     def __init__(self, joints: Sequence[str]) -> None:
         self._place = {joint: k for k, joint in enumerate(joints)}
@@ -59,7 +60,7 @@ class Targets:
         self._position[~self.heard] = position[~self.heard]
 
     def hear(self, reference: JointReference) -> bool:
-        """Take a reference, valid from its timestamp on. Whether a joint in it had no reference before."""
+        """Store a reference, valid from its timestamp on. Returns whether a joint in it had no reference before."""
         if reference.name != self._last:
             self._last = list(reference.name)
             pairs = ((i, self._place.get(name)) for i, name in enumerate(reference.name))
@@ -74,7 +75,7 @@ class Targets:
         return new
 
     def at(self, now: float) -> tuple[Vector, Vector, Vector]:
-        """Target position, velocity and acceleration of each joint at simulation time `now`, s."""
+        """(position, velocity, acceleration) targets of the joints at simulation time `now`, s; (n,) each, rad or m."""
         age = np.where(self.heard, now - self._since, 0.0)
         fresh = age <= REFERENCE_LIFE_S
         age = np.minimum(np.maximum(age, 0.0), REFERENCE_LIFE_S)
@@ -98,7 +99,7 @@ class TrackingError:
 
     @property
     def figures(self) -> dict[str, float]:
-        """Largest peak and largest rms error over the joints, separately for those in rad and those in m."""
+        """Largest peak error and largest rms error over the joints, separately for joints in rad and in m."""
         found = {}
         for unit in ("rad", "m"):
             mine = self._units == unit
@@ -108,7 +109,7 @@ class TrackingError:
         return found
 
     def of_each(self) -> Mapping[str, Mapping[str, float | str]]:
-        """{joint: {peak, rms, unit}} of all joints."""
+        """{joint: {"peak": peak error, "rms": rms error, "unit": their unit}} of all joints."""
         rows = zip(self._joints, self._peak.tolist(), self._rms().tolist(), self._units.tolist(), strict=True)
         return {joint: {"peak": peak, "rms": rms, "unit": unit} for joint, peak, rms, unit in rows}
 

@@ -147,7 +147,7 @@ def _rms(values: Floats) -> float:
 
 
 def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
-    """(delay, standard deviation) of each joint, s; None for a joint that is dead or at rest."""
+    """(delay, standard deviation) of each joint, s; None for a joint that is at rest or has a dead encoder."""
     every = max(1, pairing.instants // MOST_PAIRS)
     found: list[tuple[float, float] | None] = []
     for index, alive in enumerate(live):
@@ -156,9 +156,9 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
 
 
 def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
-    """Delay of largest correlation and its standard deviation, s; None for a joint at rest, or nearly.
+    """(delay of largest correlation, its standard deviation) of one joint, s; None for a joint that hardly moves.
 
-    Three rounds of lags, each narrower around the best lag of the previous one; then the maximum of the parabola
+    Three rounds of lags, each narrower around the best lag of the previous round; then the maximum of the parabola
     through the best three.
     """
     centre, reach = 0.0, max_delay_s
@@ -181,7 +181,8 @@ def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -
 
 
 def _correlation(pairs: Pairs, joint: int) -> float:
-    """Correlation coefficient of one joint's pairs; NaN where the measured or the predicted position is at rest."""
+    """Correlation coefficient of one joint's measured and predicted positions; NaN where one of the two does not
+    change."""
     if len(pairs.time) < FEWEST_PAIRS:
         return float("nan")
     m, p = pairs.measured[:, joint], pairs.predicted[:, joint]
@@ -192,7 +193,7 @@ def _correlation(pairs: Pairs, joint: int) -> float:
 
 
 def _top(scores: Floats, best: int) -> float:
-    """Maximum of the parabola through the best score and its neighbours, in lags from the best."""
+    """Position of the maximum of the parabola through the best score and its neighbours, in lags from `best`."""
     if not 0 < best < len(scores) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
         return 0.0
     left, top, right = scores[best - 1 : best + 2]
@@ -220,7 +221,7 @@ def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[flo
 
 
 def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
-    """Times in which one joint's measured position is constant though the predicted one moves clearly."""
+    """Times in which one joint's measured position is constant although the predicted position moves clearly."""
     m, p, t = pairs.measured[:, joint], pairs.predicted[:, joint], pairs.time
     changes = np.abs(np.diff(m))
     resolution = float(changes[changes > 0.0].min()) if (changes > 0.0).any() else 0.0

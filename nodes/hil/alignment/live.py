@@ -34,7 +34,8 @@ class LivePairs:
         self._latest = -math.inf  # instant of the latest measurement that was compared, s
 
     def predict(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Take a predicted state; yields the (residual, predicted velocities) that become available."""
+        """Add a predicted state. Yields the (residual, predicted velocities) of each measured state that can be paired
+        now."""
         if self._times and state.timestamp <= self._times[-1]:
             if state.timestamp == self._times[-1]:
                 return
@@ -47,7 +48,8 @@ class LivePairs:
         yield from self._pair()
 
     def measure(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Take a measured state; yields its (residual, predicted velocities) if its instant is predicted already."""
+        """Add a measured state. Yields its (residual, predicted velocities) if the prediction for its instant is known
+        already."""
         self._waiting.append(state)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
@@ -55,7 +57,7 @@ class LivePairs:
         yield from self._pair()
 
     def snapshot(self) -> dict[str, Any]:
-        """Counts, waiting states, and the predicted states that a measurement still to come may need.
+        """Counts, waiting states, and the predicted states that a later measurement may need.
 
         Measurements come in order of their instants, so earlier predictions are left out.
         """
@@ -99,7 +101,7 @@ class LivePairs:
             yield _residual(measured, names, *found)
 
     def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
-        """Predicted states before and after an instant, and the interpolation weight 0 .. 1; None without a
+        """(predicted state before an instant, predicted state after it, interpolation weight 0 .. 1); None without a
         prediction."""
         after = bisect_left(self._times, time)
         if self._times[after] == time:
@@ -135,9 +137,9 @@ def _residual(
 
 
 class JointSums:
-    """Running sums over the differences r (rad or m) of one joint and its predicted velocities v.
+    """Running sums over the differences r (rad or m) of one joint and its predicted velocities v (rad/s or m/s).
 
-    doubts  uncertainty of each figure from the uncertainty of the stamps' time: two standard deviations
+    doubts  uncertainty of each measure that follows from the uncertainty of the stamps' time: two standard deviations
     """
 
     def __init__(self) -> None:
@@ -147,7 +149,7 @@ class JointSums:
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
-        """Add one pair with difference `r` and velocity `v`; `sigma_s` is the standard deviation of its time."""
+        """Add one pair with difference `r` and velocity `v`. `sigma_s`: standard deviation of the pair's time, s."""
         doubt = 2.0 * sigma_s * abs(v)
         self.largest_certain = max(self.largest_certain, abs(r) - doubt)
         self._doubt += doubt
@@ -168,7 +170,7 @@ class JointSums:
 
     @property
     def doubts(self) -> dict[str, float]:
-        """Uncertainty by figure: "bias", "rms" and "max" in rad or m, "delay" in s."""
+        """Uncertainty of each measure: "bias", "rms" and "max" in rad or m, "delay" in s."""
         delay = 2.0 * math.sqrt(self._sigmas / self.n)
         far = self.largest - self.largest_certain
         return {"bias": self._doubt / self.n, "rms": math.sqrt(self._doubts / self.n), "max": far, "delay": delay}
@@ -180,7 +182,7 @@ class JointSums:
 
     @property
     def delay_s(self) -> float | None:
-        """Delay, s, that explains at least half of the variance by r = -delay v; None without one."""
+        """Delay, s, by which r = -delay v explains at least half of the variance of r; None where no delay does."""
         n = self.n
         var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2
         cov = self._rv / n - self.bias * self._v / n

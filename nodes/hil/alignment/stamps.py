@@ -32,7 +32,9 @@ Stamped = RobotState | JointCommand  # measured states, and commands applied by 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A message without simulation time yet, and the server's clock at its stamp where known, s."""
+    """A message whose simulation time is not known yet, with the server's clock at the message's stamp where known,
+    s.
+    """
 
     said: Stamped
     sent: float | None
@@ -45,8 +47,10 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Doubt:
-    """A jump of `excess` s in the stamps, to be explained by a round trip that reaches their clock after its time
-    `until`."""
+    """A jump of `excess` s in a clock's stamps that may be a step of the clock.
+
+    A round trip that reaches the clock later than `until`, by that clock, decides.
+    """
 
     excess: float
     until: float
@@ -93,7 +97,7 @@ class LiveAlignment:
         self._stamps: dict[str, _Stamps] = {}  # by clock
 
     def predict(self, state: RobotState) -> Iterator[Stamped]:
-        """Take a state of the server; yields the waiting messages whose simulation time is known now."""
+        """Add a state of the server. Yields the waiting messages whose simulation time is known now."""
         sent = 1e-9 * state.sent_ns
         if state.sent_ns and (not self._sent or sent > self._sent[-1]):
             self._sent.append(sent)
@@ -105,7 +109,7 @@ class LiveAlignment:
             yield from self._placed()
 
     def measure(self, state: Stamped) -> Iterator[Stamped]:
-        """Take a message stamped by another clock; yields all messages whose simulation time is known now."""
+        """Add a message stamped by another clock. Yields all messages whose simulation time is known now."""
         stamps = self._stamps.setdefault(state.clock, _Stamps())
         if isinstance(state, RobotState):
             self._look_for_a_jump(stamps, state.timestamp)
@@ -117,7 +121,7 @@ class LiveAlignment:
         yield from self._placed()
 
     def _look_for_a_jump(self, stamps: _Stamps, stamp: float) -> None:
-        """Mark the clock as doubtful from this stamp on if the spacing is unusual."""
+        """Mark the clock as doubtful from this stamp on if the stamp's spacing from the previous one is unusual."""
         before, stamps.last = stamps.last, stamp
         if before is not None:
             distance, recent = stamp - before, stamps.recent
@@ -133,7 +137,8 @@ class LiveAlignment:
             stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """Evaluate a round trip added to `tracks`: whether an earlier jump of the stamps was a step of the clock."""
+        """Evaluate a round trip that was added to `tracks`: it shows whether an earlier jump of the stamps was a step
+        of the clock."""
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
             return
@@ -160,7 +165,9 @@ class LiveAlignment:
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
-        """Whether all messages stamped before the step have arrived: a later one has, or none arrives any more."""
+        """Whether all messages stamped before the step have arrived: a later message has, or the wait for them is
+        over.
+        """
         if stamps.last is None or stamps.doubt is None:
             return True
         local = [each for each in (track.to_local(stamps.last), track.to_local_before(stamps.last)) if each is not None]
@@ -171,7 +178,7 @@ class LiveAlignment:
         return stamps.doubt.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
-        """Assign times to the messages that wait before and after a step of their clock."""
+        """Assign simulation times to the messages that wait before and after a step of their clock."""
         mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
         states = [each.said.timestamp for each in mine if each.counts]
         known = [each for each in self._stamps[clock].recent if each not in states]
@@ -206,7 +213,8 @@ class LiveAlignment:
                 self._give_up(each)
 
     def _give_up(self, each: _Waiting) -> None:
-        """Drop a state whose time will never be known. A command is kept, with the time of the command before it."""
+        """Drop a state whose simulation time cannot be determined. A command is kept, with the time of the command
+        before it."""
         self.lost += each.counts
         if each.counts:
             self._waiting.remove(each)
@@ -214,7 +222,7 @@ class LiveAlignment:
             each.sent = -inf
 
     def uncertainty(self, clock: str) -> float | None:
-        """Standard deviation, s, of simulation times computed from the stamps of `clock`; None if unknown.
+        """Standard deviation, s, of the simulation times computed from the stamps of `clock`; None while unknown.
 
         It is estimated from the round trips to that clock and to the server's.
         """
@@ -247,7 +255,7 @@ class LiveAlignment:
         return None if servers is None else servers.to_peer(local)
 
     def _servers_time(self, state: Stamped) -> float | None:
-        """Server's clock at the instant of a stamp, s; None while unknown."""
+        """Time of the server's clock at the instant of a state's stamp, s; None while unknown."""
         peer, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
         if peer is None or (stamps is not None and stamps.doubt is not None):
             return None

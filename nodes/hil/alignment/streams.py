@@ -22,7 +22,7 @@ class StreamError(ValueError):
 
 @dataclass(frozen=True)
 class Gap:
-    """A pause of a stream from `start_s` to `end_s` of its stamps, s, in which nothing is known."""
+    """A pause of a stream, between the stamps `start_s` and `end_s`, s, in which no samples exist."""
 
     start_s: float
     end_s: float
@@ -30,10 +30,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Stream:
-    """Samples of a state topic.
+    """Samples of a state topic: n samples of k joints.
 
     time      stamps (n,), s, strictly increasing
-    names     the k joints
+    names     names of the k joints
     position  (n, k) rad or m
     velocity  (n, k) rad/s or m/s; None if not published
     effort    (n, k) N m or N; None if not published
@@ -57,13 +57,13 @@ class Stream:
         return self.names.index(name)
 
     def only(self, names: Sequence[str]) -> Stream:
-        """The stream of these joints alone, in this order."""
+        """The stream with these joints only, in this order."""
         columns = [self.names.index(name) for name in names]
         velocity, effort = (None if each is None else each[:, columns] for each in (self.velocity, self.effort))
         return Stream(self.time, tuple(names), self.position[:, columns], velocity, effort, self.notes)
 
     def since(self, start_s: float) -> Stream:
-        """The stream from a stamp on, s; StreamError where fewer than two samples are left."""
+        """The samples with stamps of at least `start_s`, s. StreamError where fewer than two samples are left."""
         if start_s <= self.time[0]:
             return self
         first = int(np.searchsorted(self.time, start_s))
@@ -110,14 +110,14 @@ def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
 
 
 def gaps(time: Floats, factor: float = GAP_FACTOR) -> list[Gap]:
-    """Pauses of more than `factor` usual periods."""
+    """Gaps of a stream: pauses between two stamps that are longer than `factor` median periods."""
     steps = np.diff(time)
     found = np.flatnonzero(steps > factor * np.median(steps))
     return [Gap(float(time[i]), float(time[i + 1])) for i in found]
 
 
 def segments(time: Floats, factor: float = GAP_FACTOR) -> list[slice]:
-    """Sections without a gap, in order."""
+    """Slices of the sections without a gap, in order."""
     steps = np.diff(time)
     cuts = np.flatnonzero(steps > factor * np.median(steps)) + 1
     edges = [0, *cuts.tolist(), len(time)]
@@ -140,7 +140,7 @@ class Resampled:
                 self._pieces.append((t[0], t[-1], _Lines(t, y)))
 
     def __call__(self, at: Floats) -> Floats:
-        """Values (len(at), k) at the times `at`, s."""
+        """Values (len(at), k) at the times `at` (s); NaN where the stream has no samples."""
         found = np.full((len(at), self._width), np.nan)
         for first, last, curve in self._pieces:
             inside = (at >= first) & (at <= last)
@@ -150,7 +150,10 @@ class Resampled:
 
 
 def at_times(at: Floats, time: Floats, values: Floats) -> Floats:
-    """Values (n, k) at other times by linear interpolation, constant beyond the ends."""
+    """Values (len(at), k) at the times `at`, by linear interpolation of `values` (n, k) at `time` (n,).
+
+    Constant before the first and after the last time.
+    """
     return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
 
 
@@ -195,7 +198,10 @@ class Pairing:
             raise StreamError(f"the streams share no time: measured has stamps {spans[0]}, predicted {spans[1]}")
 
     def __call__(self, delay_s: float, every: int = 1) -> Pairs:
-        """Pairs for this delay, s, at each `every`-th instant; instants at which one stream is unknown are left out."""
+        """Aligned positions for a delay of the measurement, s, at every `every`-th instant.
+
+        Instants at which one of the streams is unknown are left out.
+        """
         if self._at_measured:
             time, measured = self._measured.time[::every], self._measured.position[::every]
             predicted = self._fast(time - delay_s)

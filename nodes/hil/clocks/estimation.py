@@ -25,7 +25,8 @@ MAX_DRIFT = 5e-4  # s per s, largest drift of a working clock
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One round trip, s: sent and received locally (t1, t4), received and sent remotely (t2, t3)."""
+    """Times of one round trip, s: request sent (t1) and reply received (t4) by the local clock; request received (t2)
+    and reply sent (t3) by the remote clock."""
 
     t1: float
     t2: float
@@ -39,7 +40,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def way(self) -> float:
-        """Travel time there and back, s; the offset is wrong by at most half of it."""
+        """Travel time of request and reply together, s. The offset is wrong by at most half of it."""
         return (self.t4 - self.t1) - (self.t3 - self.t2)
 
     @property
@@ -128,7 +129,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
 
 
 def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchange]:
-    """Exchange with the shortest travel time of each complete `window`, in order."""
+    """The exchange with the shortest travel time of each complete `window` of exchanges, in order."""
     if window < 1:
         raise ValueError(f"window is {window}; it must be at least 1")
     whole = range(0, len(exchanges) - window + 1, window)
@@ -168,7 +169,8 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
 
 
 def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float]:
-    """Least and largest slope of a line above all `low` and below all `high`, within the usual range of drifts."""
+    """(least, largest) slope of a line above all `low` and below all `high` at times `t`, within the usual range of
+    drifts."""
     apart = t[None, :] - t[:, None]
     later = apart > 0.0
     most = (high[None, :] - low[:, None])[later] / apart[later]
@@ -217,9 +219,9 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
 
 
 def stepped(clock: Clock, step: ClockStep) -> Clock:
-    """Model of a clock on the other side of a step, for a side with too few round trips of its own.
+    """Model of a clock on the other side of a step, for a side with too few round trips for an estimate.
 
-    From the later to the earlier side the step has the opposite size.
+    From the later to the earlier side of the step, pass the step with the opposite size.
     """
     sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
     bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s

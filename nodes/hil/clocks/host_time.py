@@ -12,7 +12,7 @@ SLEW = 5e-4  # largest rate of change of the offset, s per s
 
 
 class HostTime:
-    """Relation of this computer's clock to simulation time, s.
+    """Relation of this computer's clock to simulation time, s, estimated from the states that the computer receives.
 
     Each state has the server's clock at its sending. The quickest of many states determines how far this computer's
     clock is ahead of the server's, including the travel time.
@@ -29,7 +29,7 @@ class HostTime:
         self._ahead, self._ahead_at = math.nan, 0.0  # offset in use, and the simulation time since which it is
 
     def hear(self, sent_s: float, at: float, seq: int) -> None:
-        """Take the server's state number `seq` of simulation time `at`, sent at `sent_s` by the server's clock."""
+        """Add the server's state number `seq` for simulation time `at`, s, sent at `sent_s` by the server's clock."""
         passed, took = at - self._sent_at, sent_s - self._sent_s
         near = passed > 0.0 and 0.0 < took < SHORT_S
         self.knows = not self._seq or (near and seq == self._seq + 1)
@@ -37,7 +37,7 @@ class HostTime:
         self._sent_s, self._sent_at, self._seq, self._is_new = sent_s, at, seq, True
 
     def see(self, host_s: float) -> None:
-        """Take this computer's clock, s, read after the latest state arrived."""
+        """Add a reading of this computer's clock, s, taken when the latest state had arrived."""
         if not self._is_new:
             return
         self._is_new = False

@@ -23,11 +23,11 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The clock that stamped a stream, from all round trips of the recording; s.
+    """The clock that stamped a stream, estimated from all round trips of the recording; times in s.
 
     of             node with the clock
     offset_s       offset from the clock of the node that made the round trips, in the middle of the exchanges used
-    drift          s per s, and its standard deviation `drift_sigma`
+    drift          rate of change of the offset, s per s, with its standard deviation `drift_sigma`
     uncertainty_s  standard deviation of the simulation times assigned to stamps, median over the samples
     bound_s        largest error of the offset for any asymmetry of the directions
     unplaced       number of samples without a known simulation time, left out
@@ -47,8 +47,8 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The note as one line."""
-        unsure = f" ({self.unsure} of them at an instant that its stamps do not tell)" if self.unsure else ""
+        """The clock and its estimate as one line."""
+        unsure = f" ({self.unsure} of them at an instant that its stamps do not show)" if self.unsure else ""
         way = "ahead" if self.offset_s >= 0.0 else "behind"
         steps = f", stepped {len(self.steps)} times" if len(self.steps) > 1 else ", stepped once" if self.steps else ""
         return (
@@ -85,8 +85,10 @@ class RecordedClock:
             )
 
     def near(self, local: Floats) -> tuple[Floats, Floats]:
-        """Remote times at local times, and their standard deviations, by the section between two steps that each is
-        in."""
+        """(remote times, their standard deviations) at local times, (n,) each, s.
+
+        Each time is converted by the model of its section between two steps.
+        """
         index = np.searchsorted(self._starts[1:], local, side="right")
         peer, sigma = np.empty_like(local), np.empty_like(local)
         for number, clock in enumerate(self.clocks):
@@ -97,7 +99,10 @@ class RecordedClock:
 
 
 def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
-    """Clock models between steps; a section with too few round trips gets that of a neighbour shifted by the step."""
+    """Clock models of the sections between steps.
+
+    A section with too few round trips gets the model of a neighbour, shifted by the step between them.
+    """
     clocks = list(found)
     for index, step in enumerate(steps):
         before = clocks[index]
@@ -177,9 +182,9 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 @dataclass(frozen=True)
 class _StepPlace:
-    """Interval of local time, s, in which the stamps place a clock step.
+    """Interval of local time, s, in which a clock step lies according to the stamps.
 
-    is_certain  whether the step can lie between one pair of messages only
+    is_certain  whether only one pair of messages can have the step between them
     """
 
     start_s: float
@@ -190,7 +195,7 @@ class _StepPlace:
 def _sides(
     stamps: Floats, clock: RecordedClock, known: Sequence[_StepPlace] | None
 ) -> tuple[NDArray[np.int_], list[_StepPlace]]:
-    """Number of steps before each stamp (n,), -1 where unknown, and the positions of the steps.
+    """(number of steps before each stamp (n,), -1 where unknown; positions of the steps).
 
     stamps  stamps in the order of publication, s
     known   positions of the steps from other stamps of this clock; None without any
@@ -231,7 +236,7 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
-    """Stamps of the measured states that this clock stamped on the same robot; None where there are none."""
+    """Stamps of the states that this clock stamped on the same robot, s; None where there are none."""
     beside = f"{topic.rpartition('/')[0]}/measured_state"
     if beside == topic or beside not in recording or "clock" not in recording[beside]:
         return None
@@ -252,7 +257,10 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
 
 
 def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Columns:
-    """Rows of topic `clock` from the node that measured both clocks; of several such nodes, the one with most rows."""
+    """Rows of the topic `clock` from the node that measured both clocks.
+
+    Of several such nodes, the node with the most rows is used.
+    """
     rows: Columns = recording[CLOCK_TOPIC] if CLOCK_TOPIC in recording else {"asker": np.array([])}
     best: NDArray[Any] = np.array([], dtype=bool)
     for asker in sorted(set(rows["asker"].tolist())):
@@ -268,9 +276,9 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
 
 
 def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Simulation times when the server's clock showed `at`, and whether each is known.
+    """(simulation times at which the server's clock showed `at`, whether each is known), (n,) each.
 
-    They are unknown outside the states, in gaps, and where simulation time was reset.
+    The times are unknown outside the states, in gaps, and where simulation time was reset.
     """
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0]
     sent, time = sent[order], time[order]
@@ -282,7 +290,9 @@ def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np
 
 
 def _leave_out_overlaps(time: Floats) -> None:
-    """Set times that decrease by less than OVERLAP_S to NaN; a larger decrease begins another run."""
+    """Set times that decrease by less than OVERLAP_S to NaN, in place. A larger decrease is the begin of another
+    run.
+    """
     latest = -np.inf
     for index, each in enumerate(time):
         if not np.isfinite(each):

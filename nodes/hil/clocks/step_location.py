@@ -22,9 +22,9 @@ NEAR = 16  # stamps on either side from which the usual spacing is computed
 
 @dataclass(frozen=True)
 class StepLocation:
-    """Position of a clock step: before message number `first`, or before one of those after it up to `last`.
+    """Position of a clock step in a sequence of messages: before message number `first`, or up to before `last`.
 
-    is_certain  whether one position remains; else messages from `first` to `last` (exclusive) may be on either side
+    is_certain  whether `first` equals `last`; else messages from `first` to `last` (exclusive) may be on either side
     """
 
     first: int
@@ -32,7 +32,7 @@ class StepLocation:
 
     @property
     def is_certain(self) -> bool:
-        """Whether one position remains."""
+        """Whether only one position is possible."""
         return self.first == self.last
 
 

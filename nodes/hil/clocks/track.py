@@ -1,4 +1,4 @@
-"""Another node's clock, estimated continually from round trips as they arrive."""
+"""Estimate of another node's clock, updated with each round trip."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ class ClockTrack:
         self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
 
     def add(self, reading: PeerClock) -> ClockStep | None:
-        """Take a round trip and update the estimate; returns the step of the peer's clock that it shows, None
-        without one."""
+        """Add a round trip and update the estimate.
+
+        Returns the step of the peer's clock that the round trip shows, None without a step.
+        """
         if not self._origin_ns:
             self._origin_ns = reading.asked_ns
         self._exchanges.append(exchange(reading, self._origin_ns))
@@ -63,20 +65,20 @@ class ClockTrack:
         return steps[-1] if steps else None
 
     def to_local(self, peer_s: float) -> float | None:
-        """Local time at a time of the peer, s; None while unknown."""
+        """Local time, s, at the time `peer_s` of the peer's clock; None while unknown."""
         return None if self.clock is None else self.clock.to_local(peer_s - self.origin_s) + self.origin_s
 
     def to_local_before(self, peer_s: float) -> float | None:
-        """Local time at a time of the peer before its latest step, s; None while unknown."""
+        """Local time, s, at the time `peer_s` of the peer's clock before its latest step; None while unknown."""
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     @property
     def origin_s(self) -> float:
-        """Local time from which the estimates count, s."""
+        """Local time from which the times of the estimates are counted, s."""
         return 1e-9 * self._origin_ns
 
     def to_peer(self, local_s: float) -> float | None:
-        """Peer's time at a local time, s; None while unknown."""
+        """Time of the peer's clock, s, at the local time `local_s`; None while unknown."""
         if self.clock is None:
             return None
         return self.clock.to_peer(local_s - self.origin_s) + self.origin_s
@@ -96,8 +98,10 @@ class ClockTracks(dict[str, ClockTrack]):
     """{peer: its clock} of all peers."""
 
     def add(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Take a round trip; yields the messages to publish: ("event", ...) for a step that it shows, ("/clock",
-        reading)."""
+        """Add a round trip. Yields the messages to publish, (topic, message).
+
+        These are an event for a step of the clock that the round trip shows, and the reading for the topic "/clock".
+        """
         step = self.setdefault(reading.peer, ClockTrack()).add(reading)
         if step is not None:
             yield (
@@ -119,20 +123,20 @@ class ClockTracks(dict[str, ClockTrack]):
 
 
 def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
-    """The four times of a round trip in s since `origin_ns` of the local clock."""
+    """The four times of a round trip, s, counted from `origin_ns` of the local clock."""
     times = (reading.asked_ns, reading.received_ns, reading.answered_ns, reading.heard_ns)
     return Exchange(*(1e-9 * (each - origin_ns) for each in times))
 
 
 def estimate(exchanges: list[Exchange]) -> Clock | None:
-    """Clock model from round trips without a step among them; None for fewer than FEWEST."""
+    """Clock model from round trips between which the clock did not step; None for fewer than FEWEST round trips."""
     if len(exchanges) < FEWEST:
         return None
     return estimate_clock(exchanges, -(-len(exchanges) // MOST))
 
 
 def step_text(peer: str, step: ClockStep) -> str:
-    """Sentence that describes a step."""
+    """Text about a step of a peer's clock, such as "the clock of arm was put forward by 0.5 s"."""
     way = "forward" if step.size_s > 0.0 else "back"
     sigma = max(step.sigma_s, RESOLUTION_S)
     return f"the clock of {peer} was put {way} by {abs(step.size_s):.6g} s (\u00b1 {sigma:.2g} s)"

@@ -1,7 +1,7 @@
-"""Emulation of CHARMIE's low-level board: bytes in, bytes out, and the simulated robot behind it. No port, no real
-time.
+"""Emulation of CHARMIE's low-level board and of the simulated robot behind it, as a function from bytes to bytes.
 
-It replies to each command frame with a stream frame (robots/charmie/serial_frames.py), both at the speed of the line.
+The emulation uses no serial port and no real time. It replies to each command frame with a stream frame
+(robots/charmie/serial_frames.py), both at the speed of the line.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class Board:
         self._plant.command("position", actuators, start)  # brakes: all joints are held in place
 
     def receive(self, data: bytes, t: float) -> None:
-        """Put bytes on the line towards the board at time t, s."""
+        """Put bytes on the line to the board at time t, s."""
         self._to_board.send(data, t)
 
     def transmit(self, t: float) -> bytes:
-        """Advance to time t, s; returns the bytes that arrived from the board since the last call."""
+        """Advance the emulation to time t, s. Returns the bytes that arrived from the board since the last call."""
         for at, byte in self._to_board.through(t):
             for command in self.reader.feed(bytes([byte])):
                 self._advance(at)
@@ -142,7 +142,7 @@ class Board:
         self._from_board.send(self._damaged(frame.encode()), t)
 
     def _damaged(self, frame: bytes) -> bytes:
-        """The frame as a faulty line delivers it."""
+        """The frame after transmission over a faulty line: unchanged, damaged or shortened."""
         torn, wrong = self._random.random(2)
         if torn < self._params.torn:
             first, last = sorted(self._random.integers(0, len(frame) + 1, 2).tolist())

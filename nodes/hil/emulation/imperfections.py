@@ -46,7 +46,7 @@ def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Fl
 
 
 def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
-    """Friction efforts as of `dry_friction` by projected Gauss-Seidel, which always converges, but slowly."""
+    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which always converges, but slowly."""
     f, after = np.zeros_like(b), b.copy()
     for _ in range(SWEEPS):
         change = 0.0
@@ -61,7 +61,7 @@ def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
 
 
 def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) -> tuple[Floats, Floats]:
-    """Positions of gears within their backlash after a step, and the efforts (n,) that reach the joints over it.
+    """(positions of gears within their backlash after a step, efforts that reach the joints over the step), (n,) each.
 
     place   position of the drive minus that of the joint, within +-play / 2
     effort  effort of the drive
@@ -78,7 +78,7 @@ def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) 
 
 
 def drag(shown: Floats, position: Floats, play: Floats) -> Floats:
-    """Reading of an encoder with backlash: it follows the position only where the backlash `play` (n,) is used up."""
+    """Readings (n,) of encoders with backlash `play`: a reading follows the position where the backlash is used up."""
     return np.clip(shown, position - play / 2.0, position + play / 2.0)
 
 
@@ -89,7 +89,7 @@ def quantize(values: Floats, step: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class OwnClock:
-    """A clock that shows t + offset + drift t at simulation time t, s, and step_s more from t = step_at_s on."""
+    """A clock that shows t + offset + drift t at simulation time t, s; from t = step_at_s on, it shows step_s more."""
 
     offset_s: float = 0.0
     drift: float = 0.0

@@ -42,7 +42,7 @@ class Odometry:
         self._last: Stream | None = None
 
     def take(self, frame: Stream) -> None:
-        """Update the joints by the next frame."""
+        """Update the joints from the next frame."""
         before, last = self.position, self._last
         turned, dt = np.zeros(4), 0.0
         if last is not None:
@@ -62,14 +62,16 @@ class Odometry:
 
 
 class BoardClock:
-    """Offset between the board's clock and the local clock, estimated from the frame with the shortest delay."""
+    """Offset between the board's clock and the local clock, estimated from the frame that took the shortest time."""
 
     def __init__(self, way_s: float) -> None:
         self._way_s = way_s
         self._apart: deque[float] = deque(maxlen=KEPT)
 
     def to_local(self, peer: float, heard: float) -> float:
-        """Local time, s, of a reading of the board's clock that arrived at `heard`, with a travel time of at least
-        `way_s`."""
+        """Local time, s, of the reading `peer` of the board's clock, s, which arrived at the local time `heard`.
+
+        A frame travels for at least `way_s`.
+        """
         self._apart.append(heard - peer)
         return peer + min(self._apart) - self._way_s

@@ -45,8 +45,10 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
-    """Raise ValueError with one line for a value that is not finite, or below `least` (or equal to it, if
-    `exclusive`)."""
+    """Raise ValueError, one line, for a value that is not finite or is below `least`.
+
+    With `exclusive`, a value equal to `least` is refused, too.
+    """
     for name, value in values.items():
         if not np.isfinite(value) or value < least or (exclusive and value == least):
             raise ValueError(f"{field} of {name!r} is {value}; it must be a number {_least(least, exclusive)}")
@@ -59,7 +61,7 @@ def _least(least: float, exclusive: bool) -> str:
 
 
 def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: str, default: float = 0.0) -> Floats:
-    """Array (n,) with one number per name, from `values` by name. ValueError, one line, for an unknown name."""
+    """Array (n,) with the number of each name in `names`, from `values`. ValueError, one line, for an unknown name."""
     for name in values:
         if name != EVERY and name not in names:
             raise ValueError(f"{field}: there is no {kind} {name!r}; there are {', '.join(names)}")
@@ -145,7 +147,7 @@ class Plant:
         self._place = np.zeros(len(self._joint))
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the robot and its actuators."""
+        """State of the robot and its actuators, for `restore`."""
         return {
             "simulation": self.simulation.snapshot(),
             "servos": self.servos.to_plain(),
@@ -214,7 +216,7 @@ class Plant:
 
 
 class _Dynamics:
-    """Accelerations of all joints (n,) at a state as a function of the actuators' efforts."""
+    """Accelerations of all joints (n,) at a given state, as a function of the actuators' efforts."""
 
     def __init__(self, system: System) -> None:
         n, rows = system.n_q, system.max_rows
@@ -230,18 +232,21 @@ class _Dynamics:
         self._joints = {k: system.joint_names.index(actuator.joint) for k, actuator in driven if actuator.joint}
 
     def at(self, t: float, state: State, u: Floats) -> None:
-        """Set the state and the efforts (n_u,)."""
+        """Set the state, and the efforts (n_u,) of the actuators."""
         self._t[0] = t
         self._q[:], self._v[:], self._u[:] = state.q, state.v, u
         self._p[:], self._U[:] = state.p, state.U
 
     def accelerations(self) -> Floats:
-        """Accelerations of all joints (n,)."""
+        """Accelerations of all joints (n,) at the state that was set, rad/s^2 or m/s^2."""
         self._accelerate()
         return self._a.copy()
 
     def per_effort(self, actuators: Iterable[int]) -> Floats:
-        """Accelerations per unit effort, (n, n): valid in the columns of the joints of these actuators only."""
+        """Accelerations per unit effort of each joint, (n, n).
+
+        Only the columns of the joints that `actuators` drive are valid.
+        """
         if not self._rows:
             self._weigh()
             return np.asarray(np.linalg.inv(self._M))

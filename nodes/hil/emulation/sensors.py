@@ -90,7 +90,7 @@ class Sensors:
         self._shown: Floats | None = None
 
     def snapshot(self) -> dict[str, Any]:
-        """Readings and counts so far; random numbers are not included."""
+        """Readings and counts so far, for `restore`. The state of the random numbers is not included."""
         return {name: getattr(self, name) for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -98,11 +98,11 @@ class Sensors:
         vars(self).update(state)
 
     def stamp(self, t: float) -> float:
-        """Clock reading at simulation time t, s."""
+        """Reading of the sensors' clock at simulation time t, s."""
         return self._clock.at(t)
 
     def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
-        """Sample of this step, at simulation time t; None where none is due or it is lost."""
+        """The sample of the step at simulation time t, s; None where no sample is due or the sample is lost."""
         self._past.append(self._read(t, position, velocity, effort))
         if self._sensing.sample_hz > 0.0:
             period = math.floor((self._clock.elapsed(t) + self._half_step_s) * self._sensing.sample_hz)
@@ -117,7 +117,7 @@ class Sensors:
         return RobotState(timestamp=self.stamp(t), name=self._names, position=q, velocity=v, effort=u)
 
     def _read(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> list[Floats]:
-        """Readings of encoders, tachometers and current sensors."""
+        """(positions, velocities, efforts) as encoders, tachometers and current sensors show them, (n,) each."""
         self._shaft = position if self._shaft is None else drag(self._shaft, position, self._play)
         said = [self._shaft + self._zero, velocity, effort]
         for index, sigma in enumerate(self._noise):

@@ -13,7 +13,7 @@ def line_time(n_bytes: int, baud: int) -> float:
 
 
 class Line:
-    """One direction of a line: bytes are delivered one by one, in order, at the line's speed."""
+    """One direction of a serial line: bytes are delivered one after the other at the speed of the line."""
 
     def __init__(self, baud: int) -> None:
         self._byte_s = line_time(1, baud)
@@ -21,13 +21,13 @@ class Line:
         self._bytes: deque[tuple[float, int]] = deque()  # (delivery time, byte)
 
     def send(self, data: bytes, t: float) -> None:
-        """Put bytes on the line at time t, s, behind those being transmitted."""
+        """Put bytes on the line at time t, s. They follow the bytes that are still being transmitted."""
         for byte in data:
             self._busy_until = max(self._busy_until, t) + self._byte_s
             self._bytes.append((self._busy_until, byte))
 
     def through(self, t: float) -> list[tuple[float, int]]:
-        """Bytes delivered by time t, each with its delivery time, s."""
+        """(delivery time in s, byte) of each byte delivered by time t, s, since the previous call."""
         found = []
         while self._bytes and self._bytes[0][0] <= t + 1e-9:
             found.append(self._bytes.popleft())

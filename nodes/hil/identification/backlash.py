@@ -1,4 +1,6 @@
-"""Part of the measured efforts that never reached the joints, if the actuators' gears have backlash."""
+"""Model of the part of the measured efforts that does not reach the joints because of backlash in the actuators'
+gears.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ LIKE = 0.4  # largest deviation from 1 of the fitted factor of the missing effor
 
 
 def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
-    """Transmitted minus measured efforts (c, n, k), for each crossing time of CROSSINGS_S.
+    """Transmitted minus measured efforts (c, n, k), for each of the c crossing times in CROSSINGS_S.
 
     effort  measured efforts (n, k)
-    time    their stamps (n,), s
+    time    stamps of the efforts (n,), s
+    parts   sections of the samples without a gap
 
     After each change of sign the joint is free until the drive has crossed the backlash, as in `imperfections.take_up`.
     """
@@ -35,7 +38,10 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
 
 
 def best_crossing(columns: Floats, residual: Floats) -> int | None:
-    """Index of the column (c, n) that fits a joint's residual (n,) best with a factor near 1; None where none does."""
+    """Index of the column of `columns` (c, n) that fits a joint's residual (n,) best.
+
+    None where no column fits with a factor near 1.
+    """
     power = (columns * columns).sum(axis=1)
     fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)
     gained = np.where(abs(fits - 1.0) < LIKE, fits * fits * power, 0.0)

@@ -106,7 +106,7 @@ class Search:
         self._independent = max(independent, 2.0)
 
     def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
-        """The causes, and the fraction of the residual's power they explain together.
+        """(causes, fraction of the residual's power that they explain together).
 
         sizes  (k,) RMS of each joint's measured efforts
         """
@@ -129,17 +129,19 @@ class Search:
 
     @property
     def timing(self) -> float | None:
-        """See ModelErrorHypotheses.timing."""
+        """Power of the effort errors from time stamps, relative to the residual's; see
+        `ModelErrorHypotheses.timing`.
+        """
         if self._timing is None or self._power == 0.0:
             return None
         return float(self._timing @ self._timing) / self._power
 
     def _evidence(self, worse: float, better: float) -> float:
-        """Doubled log likelihood ratio of two fits that leave these fractions of the power."""
+        """Twice the log likelihood ratio of two fits that leave the fractions `worse` and `better` of the power."""
         return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
     def _fit(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Fitted values of these causes, and the residual that remains."""
+        """(fitted values of these causes, residual that remains)."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
         sizes = np.sqrt((A * A).sum(axis=0))
         values, *_ = np.linalg.lstsq(A / sizes, self._residual, rcond=None)
@@ -154,8 +156,9 @@ class Search:
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
-        """Hints for the causes `keys`, least-squares estimates of their values; a cause within its uncertainty by noise
-        is left out.
+        """Hints for the causes `keys`, with least-squares estimates of their values.
+
+        A cause within its uncertainty by noise is left out.
         """
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, sigmas = self._estimates(A, self._residual)
@@ -178,7 +181,7 @@ class Search:
         ]
 
     def _estimates(self, A: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Least-squares solution x of A x = b, and its standard deviations from the remaining residual."""
+        """(least-squares solution x of A x = b, standard deviations of x from the remaining residual)."""
         values, *_ = np.linalg.lstsq(A, b, rcond=None)
         left = b - A @ values
         spread = float(left @ left) / self._independent

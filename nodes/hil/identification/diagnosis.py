@@ -31,13 +31,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A fault or difference that was found, as one line.
 
     kind     dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash, efforts (they differ without a
-    single
-             known cause) or position_error
-    of       joint or body; "" where it concerns all
+             single known cause) or position_error
+    of       joint or body; "" where the finding concerns all
     value    size, in `unit`
-    failed   whether it is beyond its limit
-    limit    the limit as text, such as "3 %"; "" without one
-    certain  False where the uncertainty of the stamps' time may explain it; it is not judged then
+    failed   whether the value is beyond its limit
+    limit    the limit as text, such as "3 %"; "" without a limit
+    certain  False where the uncertainty of the stamps' time may explain the finding, which is then not judged
     """
 
     kind: str
@@ -51,12 +50,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> str:
-        """ "not judged", "beyond" or "within"."""
+        """Result as text: "not judged", "beyond" (its limit) or "within"."""
         return "not judged" if not self.certain else "beyond" if self.failed else "within"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings; `passed` if no figure and no finding is beyond its limit.
+    """All findings of a comparison. `passed` is true if no figure and no finding is beyond its limit.
 
     is_certain  False where the uncertainty of the clocks may explain everything beyond its limit
     """
@@ -122,7 +121,7 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
             times = "" if len(joint.dead) == 1 else f", {len(joint.dead)} times"
             shown = angle_text(first.value, joint.name in slides)
             text = (
-                f"the encoder of {joint.name} is dead: it says {shown} from t = {first.start_s:.3f} s "
+                f"the encoder of {joint.name} is dead: it reads {shown} from t = {first.start_s:.3f} s "
                 f"to {first.end_s:.3f} s{times}"
             )
             yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)
@@ -131,7 +130,7 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
 def _delays(
     comparison: Comparison, hints: ModelErrorHypotheses, limits: Limits, clock_sigma_s: float
 ) -> Iterator[Finding]:
-    """Findings on the common delay, and on delays of single joints that no friction or gain explains."""
+    """Findings about the common delay, and about delays of single joints that no friction or gain explains."""
     limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
     common = comparison.delay_s
@@ -162,7 +161,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
         text, limit = f"{_amount(hint)}{_alike(hint)}", said if hint.unit == "relative" else f"{said} of its efforts"
         failed = 100.0 * size > limits.parameter_percent
         if not hint.certain:
-            text, failed = f"{text} (not certain: ± {_spread(hint)}, as the time of the stamps goes unevenly)", False
+            text, failed = f"{text} (not certain: ± {_spread(hint)}, as the stamps are uneven in time)", False
         yield Finding(
             kind=hint.kind,
             of=hint.of,
@@ -176,7 +175,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
 
 
 def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
-    """Whether the causes explain most of the effort residual, or the rest is within the limit."""
+    """Whether the causes explain most of the effort residual, or leave a part of it that is within the limit."""
     if hints.residual is None or hints.explained is None or hints.explained >= EXPLAINS:
         return True
     left = hints.residual * math.sqrt(1.0 - hints.explained)
@@ -186,13 +185,13 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
 ) -> Iterator[Finding]:
-    """Findings on effort differences that remain when all certain causes are subtracted."""
+    """Findings about the differences of efforts that remain after subtraction of all certain causes."""
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
     text = f"the efforts differ from the model's by {residual:.2%} of them"
     if hints.timing is not None and hints.timing > EXPLAINS:
         if failed:
-            text += ", which the time of the stamps may explain, as it goes unevenly"
+            text += ", which uneven time stamps may explain"
             yield Finding(
                 kind="efforts", of="", value=residual, unit="", text=text, failed=False, limit=said, certain=False
             )
@@ -210,21 +209,23 @@ def _spread(hint: Hint) -> str:
 def _amount(hint: Hint) -> str:
     what = KINDS[hint.kind][1].format(of=hint.of)
     if hint.kind == "backlash":
-        return f"{what}: it moves free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
+        return f"{what}: the joint is free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
     if hint.unit == "relative":
         return f"{what} is {hint.value:+.2%} against the model"
     return f"{what} is {hint.value:+.4g} {hint.unit} against the model, {hint.share:.2%} of its efforts"
 
 
 def _alike(hint: Hint) -> str:
-    return f" (this motion does not tell it from {', '.join(hint.alike)})" if hint.alike else ""
+    return f" (this motion does not distinguish it from {', '.join(hint.alike)})" if hint.alike else ""
 
 
 def _biases(
     comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
 ) -> Iterator[Finding]:
-    """Findings on constant position errors. Errors that a model fault explains count only if efforts show an encoder
-    offset."""
+    """Findings about constant position errors.
+
+    An error that a model fault explains counts only if the efforts show an offset of the encoder.
+    """
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)
     for joint in comparison.joints:
@@ -240,7 +241,7 @@ def _biases(
 
 
 def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
-    """Largest position error of each joint that two sigmas of the clock's uncertainty can cause."""
+    """{joint: largest position error that two sigmas of the clock's uncertainty can cause, rad or m}."""
     pairs = comparison.pairs
     rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
     return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))
@@ -250,7 +251,7 @@ def _unexplained(name: str, exceeded: list[Excess], slides: bool, late_by: float
     worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
     why = "no single cause explains it"
     if worst.value <= late_by:
-        why = f"that its clock is known to {clock_sigma_s * 1e3:.2g} ms only may explain it"
+        why = f"the uncertainty of its clock, {clock_sigma_s * 1e3:.2g} ms, may explain it"
     text = f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}; {why}"
     unit = "m" if slides else "rad"
     limit = angle_text(worst.limit, slides)

@@ -52,10 +52,12 @@ class Explanation:
 def explain(
     efforts: Efforts, measured: Stream, applied: Applied | None = None, *, is_timed: bool = False
 ) -> Explanation:
-    """Causes that explain the effort residual, the strongest first; `hints.why_not` where none can be determined.
+    """Causes that explain the effort residual, the strongest first.
 
-    is_timed  whether the stamps' simulation time was found from clocks. Its errors falsify the accelerations; they are
-              estimated from measured velocities and positions, removed, and make causes less certain
+    `hints.why_not` is not empty where no cause can be determined.
+
+    is_timed  whether the stamps' simulation time was found from clocks. Errors of that time falsify the accelerations;
+              they are estimated from measured velocities and positions, removed, and make causes less certain
     """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
@@ -87,7 +89,9 @@ def explain(
 
 
 def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanation) -> Iterator[Hint]:
-    """Hints on backlash that is crossed in a few samples, for actuated joints without such a hint yet."""
+    """Hints about backlash that is crossed within a few samples, for actuated joints without a hint about backlash
+    yet.
+    """
     off = _asked(efforts, motion) - motion.effort
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
@@ -112,7 +116,7 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 
 
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """Explanation linearized around these encoder offsets (k,)."""
+    """Explanation by a model that is linearized around these offsets of the encoders (k,), rad or m."""
     effort = band(motion.effort)
     there = replace(motion, q=motion.q - zeros)
     off = _asked(efforts, there) - motion.effort
@@ -139,7 +143,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
 
 
 def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:
-    """d r / d cause (n, k) of every cause along the low-passed motion q, v, a."""
+    """(cause, d r / d cause (n, k)) of every cause, along the low-passed motion q, v, a."""
     q, v, a = motion
     for body in efforts.bodies:
         yield ("mass", body), -efforts.per_mass(body, q, v, a)
@@ -154,7 +158,9 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
 
 
 def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
-    """d r / d (crossing time of the backlash) of each actuated joint whose residual resembles backlash."""
+    """{cause: d r / d (crossing time of the backlash) (n, k)} of each actuated joint whose residual resembles
+    backlash.
+    """
     found: dict[Key, Floats] = {}
     short = play.missing(motion.effort, motion.time, motion.parts)
     banded = np.stack([band(each) for each in short])
@@ -166,7 +172,7 @@ def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> di
 
 
 def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
-    """Function that tells whether a cause can have a value: no mass and no friction of the robot may become
+    """Function (cause, value) -> whether the value is possible: masses and frictions of the robot must not become
     negative."""
     damping = {joint.name: float(value_of(joint.damping)) for joint in efforts.mechanism.moving_joints}
 
@@ -179,7 +185,7 @@ def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
 
 
 def _drop_noisy_gains(columns: dict[Key, Floats], residual: Floats, effort: Floats) -> None:
-    """Remove gains that are caused only by noise of the measured effort.
+    """Remove from `columns` the gains that only noise of the measured effort suggests.
 
     Noise is in the effort and, with opposite sign, in the residual, where it resembles a gain below 1. It does not
     resemble one against the model's efforts, so that a gain must have similar values against both.

@@ -19,7 +19,7 @@ ANGLE_STEP = 1e-5  # rad or m, for central differences over positions
 
 
 class NoModelError(ValueError):
-    """A model that gives no efforts along a motion; the only argument says why in one line."""
+    """A model does not give efforts along a motion. The only argument is the reason, one line."""
 
 
 def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
@@ -47,7 +47,8 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def with_open_mass(body: Body, share: float = 1.0) -> Body:
-    """The body with mass and inertia as tunables "<body>/mass", "<body>/ixx" ..., with `share` times their values."""
+    """A copy of the body with `share` times its mass and inertia, as tunable parameters "<body>/mass", "<body>/ixx",
+    ..."""
     inertia: Any = tuple(
         Tunable(f"{body.name}/{axis}", share * value_of(number))
         for axis, number in zip(INERTIA, body.inertia, strict=True)
@@ -72,16 +73,16 @@ class Efforts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Joints in the order of the columns."""
+        """Names of the joints, in the order of the columns of q, v, a."""
         return self.system.joint_names
 
     @property
     def bodies(self) -> list[str]:
-        """Bodies with mass."""
+        """Names of the bodies with mass."""
         return [body.name for body in self.mechanism.bodies if value_of(body.mass) > 0.0]
 
     def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
-        """Efforts (n, k) of this motion."""
+        """Efforts (n, k) along the joints for this motion, N m or N."""
         found = np.empty_like(q)
         for row in range(len(q)):
             self._q[:], self._v[:], self._a[:] = q[row], v[row], a[row]
@@ -90,8 +91,10 @@ class Efforts:
         return found
 
     def per_mass(self, body: str, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d (relative mass) (n, k): the body's inertia is proportional to its mass, its centre of mass is
-        fixed."""
+        """d effort / d (relative mass of a body), (n, k).
+
+        The body's inertia is proportional to its mass, and its centre of mass is fixed.
+        """
         names = self.system.tunable_names
         places = [names.index(f"{body}/{each}") for each in ("mass", *INERTIA)]
         before = self.along(q, v, a)
@@ -103,7 +106,8 @@ class Efforts:
             self._p[:] = kept
 
     def per_position(self, joint: int, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d position of one joint (n, k) at unchanged rates: the effect of an offset of its encoder."""
+        """d effort / d (position of one joint), (n, k), at unchanged rates: the effect of an offset of the joint's
+        encoder."""
         step = np.zeros(q.shape[1])
         step[joint] = ANGLE_STEP
         return (self.along(q + step, v, a) - self.along(q - step, v, a)) / (2.0 * ANGLE_STEP)

@@ -1,4 +1,5 @@
-"""Measured motion between its stamps, the mean efforts meanwhile, and the frequency band in which they are compared."""
+"""Measured motion at the midpoints between its stamps, the mean efforts between the stamps, and the frequency band of
+the comparison."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ MOST_UNEVEN = 5.0  # largest ratio between elapsed time and the stamps' time, ei
 
 @dataclass(frozen=True)
 class Motion:
-    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and its sections without a gap.
+    """A measured motion at the midpoints between its stamps: time (n,), q, v, a, effort (n, k).
 
     v        measured velocities
-    parts    sections without a gap
-    rate_hz  sampling rate
+    parts    slices of the sections without a gap
+    rate_hz  sampling rate, Hz
     rate     (n, k) change of the positions between the stamps per second
     """
 
@@ -59,8 +60,10 @@ class Applied:
     delay_s: float = 0.0
 
     def between(self, stream: Stream) -> Callable[[Floats], Floats]:
-        """Function from (n + 1,) stamps of `stream` to the mean efforts (n, k) between them. NoModelError without
-        efforts."""
+        """Function from (n + 1,) stamps of `stream` to the mean efforts (n, k) between them.
+
+        NoModelError where the stream has no efforts.
+        """
         finer = self.finer
         knows = finer is not None and set(stream.names) <= set(finer.names) and finer.period_s < 0.7 * stream.period_s
         if finer is not None and finer.effort is not None and knows:
@@ -82,8 +85,9 @@ class Applied:
 
 
 def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Motion:
-    """Measured motion at the midpoints of consecutive samples, joints in the model's order. NoModelError: data are
-    missing.
+    """Measured motion at the midpoints of consecutive samples, with the joints in the model's order.
+
+    NoModelError where data are missing.
     """
     missing = [name for name in names if name not in measured.names]
     if missing:
@@ -117,7 +121,7 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
 
 
 def rms(values: Floats) -> Floats:
-    """RMS of each joint (k,)."""
+    """RMS of the values (n, k) of each joint, (k,)."""
     found: Floats = np.sqrt(np.mean(values * values, axis=0))
     return found
 
@@ -139,7 +143,7 @@ class Band:
         return self.thinned(self.smooth(values))
 
     def noise(self, values: Floats) -> Floats:
-        """RMS (k,) above the band, as an estimate of the noise within it."""
+        """RMS (k,) of the values above the band, as an estimate of the noise within the band."""
         return rms(values - self.smooth(values))
 
     def smooth(self, values: Floats) -> Floats:

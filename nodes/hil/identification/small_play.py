@@ -44,7 +44,9 @@ class SmallPlay:
 
 
 def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> SmallPlay | None:
-    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None where it shows none."""
+    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None where the residual shows no
+    backlash.
+    """
     noise = _noise(residual - band.smooth(residual[:, None])[:, 0])
     if noise is None:
         return None
@@ -72,7 +74,8 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
 
 
 def _noise(high: Floats) -> tuple[float, float] | None:
-    """Variances of the residual's white noise, and of the noise whose differences it contains; None without noise."""
+    """(variance of the residual's white noise, variance of the noise whose differences it contains); None without
+    noise."""
     centred = high - np.median(high)
     most = 4.0 * 1.4826 * float(np.median(np.abs(centred)))
     kept = np.clip(centred, -most, most)
@@ -83,7 +86,7 @@ def _noise(high: Floats) -> tuple[float, float] | None:
 
 
 def _windows(motion: Motion, joint: int) -> Iterator[slice]:
-    """Samples around each change of sign of a joint's effort, without overlaps."""
+    """Slices of the samples around each change of sign of a joint's effort, without overlaps."""
     half = max(int(HALF_S * motion.rate_hz), 4)
     for part in motion.parts:
         effort = motion.effort[part, joint]
@@ -99,7 +102,8 @@ def _windows(motion: Motion, joint: int) -> Iterator[slice]:
 
 
 def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
-    """Weighting matrix (n, n): inverse covariance of the noise, insensitive to offset and linear trend in time."""
+    """Weighting matrix (n, n): inverse covariance of the noise, insensitive to offset and linear trend; None if
+    singular."""
     white, rough = noise
     covariance = (white + 2.0 * rough) * np.eye(n) - rough * (np.eye(n, k=1) + np.eye(n, k=-1))
     try:

@@ -31,13 +31,13 @@ class CommandReplayModel:
         self.restart()
 
     def restart(self) -> None:
-        """Return to the start, without commands."""
+        """Return the model to its start, without commands."""
         self._plant.reset()
         self._taken: deque[tuple[int, JointCommand]] = deque()
         self._said = -1.0  # time of the latest state, s
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the model, and the commands to come."""
+        """State of the model, and the commands that are not applied yet, for `restore`."""
         return {"plant": self._plant.snapshot(), "taken": self._taken, "said": self._said}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -51,11 +51,17 @@ class CommandReplayModel:
         return self._plant.names
 
     def take(self, time: float, command: JointCommand) -> None:
-        """Add a command that holds from this simulation time on, rounded to the nearest step."""
+        """Add a command that the robot applied from simulation time `time` on, s.
+
+        The time is rounded to the nearest step.
+        """
         self._taken.append((round(time / self._plant.step_s), command))
 
     def until(self, time: float) -> Iterator[RobotState]:
-        """States up to the step nearest to this time; call it when all commands up to there were added."""
+        """States of the model up to the step nearest to `time`, s.
+
+        Call this when all commands up to that time were added.
+        """
         plant = self._plant
         if self._said < 0.0:
             yield self._state(0.0)
@@ -71,7 +77,7 @@ class CommandReplayModel:
             yield self._state(time - plant.tick * plant.step_s)
 
     def _state(self, later_s: float) -> RobotState:
-        """The current state, or the state extrapolated by `later_s`, less than a step."""
+        """The model's present state, extrapolated by `later_s` seconds, less than a step."""
         plant = self._plant
         position = plant.position + later_s * plant.velocity
         time = self._said = plant.tick * plant.step_s + later_s
@@ -82,7 +88,7 @@ class CommandReplayModel:
 
 
 def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
-    """Stream of the model's states at every step from 0 to `end_s`.
+    """Stream of the model's states at every step from 0 to `end_s`, driven by the applied commands.
 
     taken  (simulation time, command) of the applied commands, times not decreasing
     """
@@ -99,7 +105,7 @@ def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointComma
 
 
 class CommandAges:
-    """Ages of the states that commands answer, at the time the robot applied the commands; s of simulation time."""
+    """Ages of the states that commands reply to, when the robot applied the commands; s of simulation time."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self.count, self.largest = 0, 0.0
@@ -136,7 +142,7 @@ class CommandAges:
 
     @property
     def text(self) -> str:
-        """The ages as text."""
+        """Text about the applied commands and the ages of the states that they reply to."""
         if not self.count:
             return "commands at the times the robot received them"
         # times are sums of steps: less than a microsecond is rounding

@@ -18,12 +18,12 @@ Judged = Iterator[tuple[Residual, list[float]]]
 
 
 class LivePrediction:
-    """Pairs measured states, in simulation time, with those of the model as they arrive.
+    """Pairs measured states, in simulation time, with states of the model as they arrive.
 
     From the first applied command of the robot on, a local model is simulated, driven by the commands as they were
     applied.
 
-    lost        one line why the local model cannot be used, "" where it can
+    lost        reason, one line, why the local model cannot be used; "" where it can
     taken_lost  number of applied commands lost in transit
     """
 
@@ -53,7 +53,7 @@ class LivePrediction:
         return self.pairs.waiting + sum(isinstance(each, RobotState) for each in self._waiting)
 
     def predict(self, state: RobotState) -> Judged:
-        """Take a state of the server; yields the (residual, predicted velocities) that become available."""
+        """Add a state of the server. Yields the (residual, predicted velocities) that become available."""
         self._time = state.timestamp
         self.ages.see(state)
         if self._first < 0.0:
@@ -63,7 +63,10 @@ class LivePrediction:
         yield from self._go_on()
 
     def hear(self, message: Stamped) -> Judged:
-        """Take a measured state, or a command applied by the robot, in the order of publication."""
+        """Add a measured state or a command that the robot applied, in the order of publication.
+
+        Yields the (residual, predicted velocities) that become available.
+        """
         if isinstance(message, JointCommand):
             if 0 < self._last_taken < message.seq - 1:
                 self.taken_lost += message.seq - 1 - self._last_taken
@@ -72,7 +75,7 @@ class LivePrediction:
         yield from self._go_on()
 
     def snapshot(self) -> dict[str, Any]:
-        """Pairs, ages, the local model, and the messages that wait."""
+        """Pairs, ages, the local model, and the waiting messages, for `restore`."""
         return {
             "own": {name: getattr(self, name) for name in STATE},
             "pairs": self.pairs.snapshot(),
@@ -99,14 +102,14 @@ class LivePrediction:
         if self._retrace is not None:
             self._retrace.restart()
         if time > FIRST_S:
-            self.lose(f"time was put to {time:g} s")
+            self.lose(f"simulation time was set to {time:g} s")
 
     def see(self, event: Event) -> None:
         """Process an event of the run; an event that changes the server's model makes the local one invalid."""
         if event.kind == "set" and event.node == SERVER:
-            self.lose(f"{event.key} of the model was set")
+            self.lose(f"parameter {event.key} of the model was changed")
         elif event.kind == "restore":
-            self.lose("the model was put elsewhere")
+            self.lose("the model was set to another state")
 
     def lose(self, why: str) -> None:
         """Stop using the local model, for the reason `why`, and predict by the server's states from now on."""
@@ -130,10 +133,10 @@ class LivePrediction:
             return
         if self._retrace is None:
             if self._first > FIRST_S:
-                self.lose(f"the first state that was heard is of t = {self._first:g} s")
+                self.lose(f"the first state received is of t = {self._first:g} s, not of the start")
                 return
             if self._sim is None:
-                self.lose("the plan is not known, and with it the model")
+                self.lose("the plan, which describes the model, is not known")
                 return
             self._retrace, self._spare = self._spare or CommandReplayModel(self._sim), None
             self.pairs.forget()

@@ -76,23 +76,24 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
 
 
 def _doubt(commands: Columns) -> str:
-    """One line on applied commands missing in the recording, by their sequence numbers; "" for none."""
+    """Line about applied commands that are missing in the recording, by their sequence numbers; "" where none is
+    missing."""
     seq = commands["seq"]
     lost = int((np.diff(seq)[np.diff(seq) > 0] - 1).sum())
     return f"{lost} of the commands that the robot applied were lost on their way to the recorder" if lost else ""
 
 
 def _changed(recording: Recording) -> str:
-    """One line on a change that made the model differ from the plan's; "" without a change."""
+    """Line about a change that made the server's model differ from the plan's; "" without a change."""
     for topic in recording.topics:
         if topic.rpartition("/")[2] != "event":
             continue
         event = recording[topic]
         for kind, node, key in zip(event["kind"], event["node"], event["key"], strict=True):
             if kind == "set" and node == SERVER:
-                return f"{key} of the model was set while it ran"
+                return f"parameter {key} of the model was changed during the run"
             if kind == "restore":
-                return "the model was put elsewhere while it ran"
+                return "the model was set to another state during the run"
     return ""
 
 
@@ -128,7 +129,7 @@ def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCom
 
 
 def _risen(time: Floats) -> tuple[Floats, int]:
-    """Times (n,) made non-decreasing, also where unknown, and the index at which the last run begins."""
+    """(times (n,) made non-decreasing, also where unknown; index at which the last run begins)."""
     known = np.flatnonzero(np.isfinite(time))
     falls = known[1:][np.diff(time[known]) < -FIRST_S]
     start = int(falls[-1]) if len(falls) else 0

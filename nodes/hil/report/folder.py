@@ -16,7 +16,7 @@ VERDICT = "verdict.json"
 
 
 def foreign_file(folder: Path) -> str:
-    """Name of a file in the folder that no report wrote and that prevents writing one; "" for none."""
+    """Name of a file in the folder that no report wrote, so that a report must not replace the content; "" for none."""
     if not folder.is_dir():
         return ""
     try:
@@ -28,7 +28,7 @@ def foreign_file(folder: Path) -> str:
 
 
 def write(compared: Compared, folder: Path) -> None:
-    """Write the folder's content: index.html, verdict.json, plots/."""
+    """Write the report to the folder: index.html, verdict.json and plots/."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     (folder / VERDICT).write_bytes(as_json(compared.verdict))
@@ -44,7 +44,7 @@ def as_json(verdict: Verdict) -> bytes:
 
 
 def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tuple[str, str]]) -> str:
-    """Text of index.html; `pictures` and `efforts` are plots as (file below plots/, caption)."""
+    """Text of index.html. `pictures` and `efforts`: (file below plots/, caption) of each plot."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent

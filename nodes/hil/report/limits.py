@@ -8,7 +8,7 @@ import msgspec
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Limits above which a figure fails: degrees for joints that turn, millimetres for those that slide."""
+    """Limits above which an error measure fails: degrees for joints that turn, millimetres for joints that slide."""
 
     bias_deg: float = 0.25
     rms_deg: float = 0.5
@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
     def of(self, figure: str, slides: bool) -> float:
-        """Limit of "bias", "rms" or "max" in rad or m."""
+        """Limit of "bias", "rms" or "max", rad or m. `slides`: whether the joint slides."""
         value: float = getattr(self, f"{figure}_mm" if slides else f"{figure}_deg")
         return value * 1e-3 if slides else math.radians(value)
 

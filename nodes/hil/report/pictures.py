@@ -31,8 +31,8 @@ def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
 
 
 def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
-    """Draw the efforts of the joints that the model explains worst; returns (file, caption) of each, none for a
-    small residual."""
+    """Draw the efforts of the joints that the model explains worst. Returns (file, caption) of each; [] for a small
+    residual."""
     found = compared.explanation
     if found.hints.residual is None or found.hints.residual < QUIET:
         return []
@@ -124,7 +124,7 @@ def _legend(axis: Any) -> None:
 
 
 def _breaks(t: Any) -> Any:
-    """True at the first sample after a gap, so that no line is drawn across it."""
+    """Whether each sample is the first after a gap, (n,) bool, so that no line is drawn across the gap."""
     steps = np.diff(t)
     return np.r_[False, steps > 3.5 * np.median(steps)]
 
@@ -138,6 +138,6 @@ def _shade(axis: Any, compared: Compared, joint: JointComparison) -> None:
 
 def _caption(joint: JointComparison, slides: bool) -> str:
     if joint.dead:
-        return f"{joint.name}: the encoder is dead where the picture is tinted."
+        return f"{joint.name}: the encoder is dead in the tinted times."
     text = f"{joint.name}: bias {angle_text(joint.bias, slides)}, RMS {angle_text(joint.rms, slides)}"
-    return f"{text}, at most {angle_text(joint.max, slides)} (the delay taken out)."
+    return f"{text}, at most {angle_text(joint.max, slides)} (after correction of the delay)."

@@ -114,9 +114,10 @@ def read_case(
 
 
 def _rises(time: Floats) -> NDArray[np.bool_]:
-    """Whether each stamp is later than all before it, (n,); the two sides of a clock step are known to some ms only.
+    """Whether each stamp is later than all stamps before it, (n,) bool.
 
-    A stamp that decreases by more than STEP_KNOWN_S begins anew, as the simulation was reset.
+    The two sides of a clock step are known to some ms only. A stamp that decreases by more than STEP_KNOWN_S begins
+    anew, as the simulation was reset.
     """
     latest, keep = -math.inf, np.ones(len(time), dtype=bool)
     for index, stamp in enumerate(time.tolist()):
@@ -127,8 +128,10 @@ def _rises(time: Floats) -> NDArray[np.bool_]:
 
 
 def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
-    """Whether all commands to the predicted robot were efforts; servo commands would give the two robots different
-    efforts."""
+    """Whether all commands to the predicted robot were efforts.
+
+    Servo commands would cause different efforts in the measured and in the predicted robot.
+    """
     topic = f"{predicted.rpartition('/')[0]}/command"
     return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
@@ -138,7 +141,10 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
-    """Prediction from the commands that the robot applied, if recorded; else `said`, with a note on the reason."""
+    """Prediction from the commands that the robot applied.
+
+    Where these are not recorded or not usable, returns `said`, with a note on the reason.
+    """
     if taken not in recording.topics:
         return said
     try:
@@ -168,7 +174,8 @@ def _source(recording: Recording, topic: str) -> Source:
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
-    """The only topic of the recorded robot with one of these names, in their order; else the only one of any robot."""
+    """The only topic of the recorded robot whose name is in `leaves`, tried in order; else the only such topic of any
+    robot."""
     robot = recording.metadata.get("robot", "")
     for leaf in leaves:
         found = [topic for topic in recording.topics if topic.rpartition("/")[2] == leaf]

@@ -39,7 +39,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
         if "verdict.outcome" not in said:
             continue
         verdict = Verdict(*(said[f"verdict.{field}"] for field in ("outcome", "reason", "detail")))
-        yield f"{name} said at the end of the recording: {verdict}"
+        yield f"verdict of {name} at the end of the recording: {verdict}"
         if name in judges and (name in lost or said.get("counters.unpaired", 0.0) > 0.0):
             yield (
                 f"{name} compared the states that reached it in time; this report compares those that were recorded, "
@@ -48,7 +48,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
 
 
 def _last(columns: Columns) -> dict[str, dict[str, Any]]:
-    """{node: {field: value}} of each node's last status; fields that a node does not have are left out."""
+    """{node: {field: value}} of the last status of each node, without fields that the node does not have."""
     rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
     found: dict[str, dict[str, Any]] = {}
     for name, index in rows.items():
@@ -63,7 +63,7 @@ def _is_left_out(value: object) -> bool:
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
-    """Note on a simulation that fell behind the clock."""
+    """Note about a simulation that was slower than real time; none otherwise."""
     if state not in recording.topics or "sent_ns" not in recording[state]:
         return
     time, sent = recording[state]["timestamp"], 1e-9 * recording[state]["sent_ns"]
@@ -72,5 +72,5 @@ def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str,
     factor = float(np.diff(time)[forward].sum()) / passed if passed > 0.0 else math.inf
     skipped = int(sim.get("counters.skipped", 0.0))
     if factor < HELD * speed or skipped:
-        left_out = f", the deadlines of {skipped} steps were given up" if skipped else ""
+        left_out = f", the deadlines of {skipped} steps were skipped" if skipped else ""
         yield f"the simulation fell behind the clock: real-time factor {factor:.3f}{left_out}"

@@ -25,9 +25,9 @@ UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two streams: its source, and the data missing in it. Times are s of its stamps.
+    """One of the two streams: its source, and the data missing in it. Times are s of the stream's stamps.
 
-    clock   clock that stamped it, and how its stamps became simulation time; None for stamps in simulation time
+    clock   clock that stamped the stream, and how stamps became simulation time; None for stamps in simulation time
     driven  description of the commands with which the model was simulated again; "" for states as recorded
     """
 
@@ -109,11 +109,11 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
     if found.passed:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
-        return "not certain", "its clock was put forward or back at an instant that its stamps do not tell"
+        return "not certain", "the robot's clock was stepped at an instant that the stamps do not show"
     if case.predicted.doubt:
         return "not certain", case.predicted.doubt
     if not found.is_certain:
-        return "not certain", "the uncertainty of its clock may explain all that is beyond its limit"
+        return "not certain", "the uncertainty of the robot's clock may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]
     texts += [f"{each.figure} of {each.joint} is beyond its limit" for each in found.exceeded]
     return "failed", texts[0]
@@ -142,7 +142,7 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
 def _explanation(case: Case, comparison: Comparison) -> Explanation:
     dead = [joint.name for joint in comparison.joints if joint.dead]
     if dead:
-        return _silent(f"the encoder of {dead[0]} is dead, and the model's efforts need every joint")
+        return _silent(f"the encoder of {dead[0]} is dead, and the model needs the positions of all joints")
     if not case.robot:
         return _silent("the predicted recording holds no plan, so its model is not known")
     predicted = case.predicted.stream
@@ -159,5 +159,6 @@ def _silent(why: str) -> Explanation:
 
 
 def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:
-    """Limits of the launch file with overrides; ValueError names what is wrong."""
+    """Limits of the launch file, with `overrides` in place of some. ValueError, which names the wrong key, for invalid
+    ones."""
     return msgspec.convert({**case.limits, **overrides}, Limits)

@@ -196,11 +196,11 @@ def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
     }
     (cut_off, *notes) = list(run_notes(read_recording(tmp_path / "run.mcap"), "arm/state", plan, COMPARER))
     assert cut_off == "the recording ends at t = 1 s of the 6 s of its launch file"
-    assert notes[0].endswith("real-time factor 0.500, the deadlines of 3 steps were given up")
+    assert notes[0].endswith("real-time factor 0.500, the deadlines of 3 steps were skipped")
     assert notes[1] == "messages were lost on the way to compare 849"
-    assert notes[2] == "compare said at the end of the recording: passed: a"
+    assert notes[2] == "verdict of compare at the end of the recording: passed: a"
     assert "so that the counts differ" in notes[3]
-    assert notes[4:] == ["board said at the end of the recording: passed: 9 frames"]
+    assert notes[4:] == ["verdict of board at the end of the recording: passed: 9 frames"]
 
 
 def test_a_limit_of_the_command_line_holds(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,4 +315,4 @@ def test_play_in_a_gear_is_named_by_how_long_the_joint_is_free(
     assert (code, named(verdict)) == ((1, [("backlash", "joint_2")]) if failed else (0, []))
     if failed:  # at 1 rad/s it takes 50 ms to cross all of it
         assert 0.035 < verdict["findings"][0]["value"] < 0.055
-        assert "play in the gear of joint_2: it moves free for " in verdict["findings"][0]["text"]
+        assert "play in the gear of joint_2: the joint is free for " in verdict["findings"][0]["text"]

@@ -177,8 +177,8 @@ def test_until_the_robot_says_what_it_took_the_running_model_is_what_it_is_set_b
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        (Event(kind="set", node="sim", key="damping"), "damping of the model was set"),
-        (Event(kind="restore"), "the model was put elsewhere"),
+        (Event(kind="set", node="sim", key="damping"), "parameter damping of the model was changed"),
+        (Event(kind="restore"), "the model was set to another state"),
     ],
 )
 def test_a_model_that_was_changed_on_the_way_is_not_driven_anew(event: Event, why: str) -> None:
@@ -193,7 +193,7 @@ def test_a_model_that_was_changed_on_the_way_is_not_driven_anew(event: Event, wh
 def test_who_joins_a_run_on_the_way_does_not_know_the_models_start() -> None:
     made = prediction(3.0)
     list(made.hear(taken(3.0)))
-    assert (made.retraces, made.lost) == (False, "the first state that was heard is of t = 3 s")
+    assert (made.retraces, made.lost) == (False, "the first state received is of t = 3 s")
 
 
 def test_a_reset_begins_anew_and_what_was_lost_on_the_way_is_counted() -> None:
@@ -243,4 +243,4 @@ def test_a_recording_of_a_model_that_was_changed_is_compared_as_it_was(tmp_path:
     report = reported()
     assert report.predicted.driven == ""
     (note,) = [each for each in report.predicted.notes if "applied_command" in each]
-    assert note.endswith("count as a lag of the robot: the model was put elsewhere while it ran")
+    assert note.endswith("count as a lag of the robot: the model was set to another state during the run")

@@ -238,7 +238,7 @@ def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
     compared = compare(stream(t, off), stream(t, wave(t)))
     (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.02).findings
     assert found.failed
-    assert found.text.endswith("; that its clock is known to 20 ms only may explain it")
+    assert found.text.endswith("; the uncertainty of its clock, 20 ms, may explain it")
     (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.001).findings
     assert found.text.endswith("; no single cause explains it")
 
