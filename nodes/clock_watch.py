@@ -17,7 +17,7 @@ class ClockWatch(Node):
     stateless = True  # in lockstep no round trips are made
 
     def on_start(self, context: Context) -> Outgoing:
-        """Begin without any clock estimate."""
+        """Begin without an estimate of any clock."""
         self._context = context
         self._tracks = ClockTracks()
         self._time = 0.0

@@ -36,10 +36,10 @@ class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 class Hardware(Node):
-    """Emulated robot: takes the same commands as the model and publishes the state that its own sensors measure.
+    """Emulated robot: receives the same commands as the model, and publishes the state that its own sensors measure.
 
-    `measured_state` is the sensors' sample; `applied_command` repeats each command with the instant at which the robot
-    received it as timestamp.
+    `measured_state` is a sample of the sensors. `applied_command` repeats each command; its timestamp is the instant at
+    which the robot received the command.
 
     The robot runs in simulation time, which it takes from the model's states: it pauses and resets with the run, and in
     lockstep equal seeds give equal samples. With all differences at zero it is the model. In realtime `measured_state`
@@ -120,20 +120,20 @@ class Hardware(Node):
         return host_ns + round(1e9 * self._ahead_s(self._host_s))
 
     def _ahead_s(self, host_s: float) -> float:
-        """Robot's clock minus its computer's clock, s, when the latter reads host_s."""
+        """Time by which the robot's clock is ahead of its computer's clock when the latter reads `host_s`, s."""
         clock = self._params.clock
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _note_first_motion(self, time: float) -> None:
-        """Note the computer's time at which the model began to move."""
+        """Record the reading of the computer's clock at which the model began to move."""
         if math.isnan(self._first_state):
             self._first_state = time
         elif math.isnan(self._switched_on) and time > self._first_state:
             self._switched_on = self._host.at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """Put the robot back to its start state, whatever state the model was put to."""
+        """Return the robot to its initial state, whatever state the model was set to."""
         if time > 0.0:
             self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
         self._begin(time)
@@ -164,7 +164,7 @@ class Hardware(Node):
         return self._origin + self._plant.tick * self._plant.step_s
 
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
-        """Step the plant to this simulation time and yield the samples and commands of each step."""
+        """Step the plant to simulation time `time`, s, and yield the samples and applied commands of each step."""
         if not self._has_started:
             # a node that starts late begins at the present simulation time
             self._origin, self._has_started = time, True
@@ -190,7 +190,9 @@ class Hardware(Node):
 
     @property
     def _can_stamp(self) -> bool:
-        """Whether samples can be stamped: after lost states not for a while. The plant steps on regardless."""
+        """Whether samples can be stamped. After lost states they cannot for a while; the plant is stepped in any
+        case.
+        """
         return not self._context.clock or self._host.knows
 
     def _clock_reading_s(self) -> float:
@@ -213,7 +215,7 @@ class Hardware(Node):
             yield "applied_command", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
 
     def _apply_commands(self) -> None:
-        """Apply the accepted commands whose delay is over."""
+        """Apply the accepted commands whose delay has passed."""
         grace = self._plant.step_s / 2.0
         while self._waiting and self._waiting[0][0] <= self._time + grace:
             _, command = self._waiting.popleft()
@@ -222,7 +224,7 @@ class Hardware(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Commands applied and refused, samples taken and lost."""
+        """Numbers of commands applied and refused, and of samples taken and lost."""
         sensors = self._sensors
         return {
             "commands": self._commands,

@@ -29,7 +29,7 @@ from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
-NOTHING = "nothing was measured, no node said `measured_state`"
+NOTHING = "nothing was measured: no message on `measured_state` arrived"
 STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_sliding")  # attributes
 REPORT = "armswing hil report {recording}"
 
@@ -65,9 +65,9 @@ class HilCompare(Node):
     """Publishes the residual, measured minus predicted, at the instant of each measured state, and judges it by limits.
 
     `state` is the prediction, `measured_state` the robot's measurement; measured states without a prediction of their
-    instant are counted. RMS and maximum are judged with any delay left in; `armswing hil report` removes the delay and
-    looks for causes. Measurements stamped by another clock are first converted to simulation time by round trips to
-    that clock, which are published as `clock`.
+    instant are counted. RMS and maximum are judged without correction of a delay; `armswing hil report` corrects the
+    delay and searches for causes. Measurements stamped by another clock are first converted to simulation time by round
+    trips to that clock, which are published as `clock`.
 
     Where the robot publishes `applied_command`, its measurement is compared with a model that receives each command at
     the instant at which the robot received it, so that network delay does not count as an error of the robot.
@@ -170,7 +170,10 @@ class HilCompare(Node):
         self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
 
     def snapshot(self) -> Any:
-        """Residuals and predictions so far. In lockstep all stamps are simulation time, so no clock is aligned."""
+        """Residuals and predictions so far, for `restore`.
+
+        In lockstep all stamps are simulation time, so no clock is aligned.
+        """
         found = {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
         return found if self._poses is None else {**found, "poses": self._poses.snapshot()}
 
@@ -188,7 +191,8 @@ class HilCompare(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Measured states with a prediction, without one, and waiting for one; jumps of the clocks in use."""
+        """Numbers of measured states with a prediction, without one, and waiting for one; and of jumps of the clocks in
+        use."""
         found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
 
@@ -223,7 +227,8 @@ class HilCompare(Node):
     def verdict(self) -> Verdict:
         """ "passed", "failed" or "not certain", with the first limit exceeded and the number of others.
 
-        "not certain" where the uncertainty of the clocks allows both, or where applied commands were lost.
+        The verdict is "not certain" where the uncertainty of the clocks allows both, or where applied commands were
+        lost.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -250,7 +255,7 @@ class HilCompare(Node):
         return Verdict("passed", reason, counted, REPORT)
 
     def _by_clocks(self) -> str:
-        """Uncertainty of each clock in words, such as "; clock of hardware: known to 0.12 ms"."""
+        """Uncertainty of each clock as text, such as "; clock of hardware: known to 0.12 ms"."""
         texts = []
         for clock in sorted(self._clocks):
             sigma = self._alignment.uncertainty(clock)
@@ -262,7 +267,7 @@ class HilCompare(Node):
         return self._params.of(figure, joint in self._sliding)
 
     def _why_not_certain(self, is_beyond: bool) -> str:
-        """Reason why an exceeded limit is not certain; "" where none applies.
+        """Reason why an exceeded limit is not certain; "" where the excess is certain.
 
         is_beyond  whether a limit is exceeded by more than the uncertainty of the clocks
         """
@@ -279,7 +284,10 @@ class HilCompare(Node):
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
-        """Yields each figure beyond its limit as text, with whether it is beyond by more than its uncertainty."""
+        """(text, is certain) for each error measure of a joint that is beyond its limit.
+
+        The excess is certain where it is larger than the measure's uncertainty.
+        """
         doubts = sums.doubts
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
             limit = self._limit(figure, joint)

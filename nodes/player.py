@@ -76,7 +76,7 @@ class Player(Node):
             context.warn(f"the recording is incomplete: {warning}")
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
-        """Publish everything that is due by now."""
+        """Publish the messages that are due by now."""
         if self._last is not None:
             self._position += (now - self._last) * self._params.speed
         self._last = now
@@ -102,7 +102,10 @@ class Player(Node):
 
 
 def _timed_messages(params: PlayerParams) -> Iterator[Line]:
-    """Messages to publish, with their times, run after run; endless when looping. Times never fall within a run."""
+    """Messages to publish with their times in the recording, s, run after run; without end when looping.
+
+    Times never decrease within a run.
+    """
     base = 0.0
     while True:
         origin: int | None = None

@@ -45,12 +45,13 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Recorder(Node):
-    """Records every topic. While the disk is full the recorder keeps the messages, and writes them once there is room.
+    """Records every topic. While the disk is full, the recorder keeps the messages, and writes them once there is room.
 
-    A recording that is deleted during the run begins anew. Where another recorder writes the same file, this one writes
-    beside it: run.NODE.mcap for run.mcap. The node's verdict states what the file lacks, and the launch then fails.
+    A recording that is deleted during the run begins anew. Where another recorder writes the same file, this recorder
+    writes a file beside it: run.NODE.mcap for run.mcap. The node's verdict states which messages the file lacks; the
+    launch then fails.
 
-    A run that never began leaves the recording of an earlier run as it was: the recorder writes to a temporary name and
+    A run that never began leaves the recording of an earlier run unchanged: the recorder writes to a temporary name and
     renames the file at the first state. The earlier recording is kept until the next run, as run.before.mcap for
     run.mcap.
 
@@ -96,7 +97,7 @@ class Recorder(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Messages written or waiting to be written, messages dropped, bytes written, and failed writes."""
+        """Numbers of messages written or waiting to be written, messages dropped, bytes written, and failed writes."""
         written = self._bytes + (0 if self._writer is None else self._writer.bytes)
         return {
             "frames_written": self._frames,
@@ -107,7 +108,10 @@ class Recorder(Node):
 
     @property
     def missing(self) -> Missing:
-        """Received messages that are in no file. While the disk refuses writes, the messages that wait are included."""
+        """Received messages that are in no file.
+
+        While the disk refuses writes, the messages that wait to be written are included.
+        """
         found = Missing()
         found.merge(self._lost)
         if self._writer is not None:
@@ -133,7 +137,7 @@ class Recorder(Node):
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 
     def _rest_text(self) -> str:
-        """Text that names the file that holds the messages recorded before the failure."""
+        """Text that names the file with the messages recorded before the failure."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
         return f"the rest is in {self._writer.path}"
@@ -178,7 +182,7 @@ class Recorder(Node):
         self._failure = ""
 
     def _use_other_path(self, why: str) -> None:
-        """Change the path to run.NODE.mcap because another recorder writes run.mcap."""
+        """Change the path to run.NODE.mcap because run.mcap cannot be used, for the reason `why`."""
         assert self._context is not None
         self._reasons[why] = None
         self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
@@ -225,7 +229,7 @@ class Recorder(Node):
                 self._lost.add(time)
 
     def on_tick(self, now: float) -> Outgoing:
-        """Flush, unless the next tick is still in time for it."""
+        """Flush, unless the next tick is early enough for the next flush."""
         if now + 1.5 / self.rate_hz >= self._next_flush:
             self._next_flush = now + self._flush_s
             self._flush()
@@ -306,7 +310,7 @@ class Recorder(Node):
         """Open a new file because the present one was deleted, moved, replaced or truncated by somebody else."""
         assert self._context is not None
         moved = writer.now_at
-        what = "deleted, replaced or cut" if moved is None else f"moved to {moved}, which holds what came before,"
+        what = "deleted, replaced or cut" if moved is None else f"moved to {moved}, which holds the messages so far,"
         why = f"{writer.path} was {what} at t = {self._time:.3f} s while it was recorded"
         self._reasons[why] = None
         self._warn(f"{why}; a new recording is started")
@@ -325,9 +329,9 @@ class Recorder(Node):
     def _report(self, error: OSError) -> None:
         self._failures += 1
         self._failure = error.strerror or str(error)
-        kept = "what is not written yet is kept and tried again"
+        kept = "unwritten messages are kept and written later"
         if self._writer is None:
-            kept = "nothing is recorded until it can be"
+            kept = "nothing is recorded until the file can be opened"
         self._warn(f"cannot write {self._path}: {self._failure}; {kept}")
 
     def _warn(self, line: str) -> None:
@@ -336,7 +340,7 @@ class Recorder(Node):
 
 
 def _recorder_before(context: Context) -> str:
-    """Name of an earlier node of the plan, on the same host, that records to the same file; "" for none."""
+    """Name of an earlier node of the plan, on the same host, that records to the same file; "" where no node does."""
     plan = context.plan
     if plan is None:
         return ""

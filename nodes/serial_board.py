@@ -62,9 +62,9 @@ class SerialBoard(Node):
     """Polls the board, sends it the commands of base, lift and tilt, and publishes the measured state.
 
     Commands are those of the model: velocities of base_x, base_y and base_yaw, positions of lift and tilt.
-    `measured_state` has these five joints, the base's from wheel odometry, stamped with simulation time computed from
-    the board's clock. `applied_command` has the commands as sent to the board, rounded to its whole steps, with the
-    timestamp of the board's response, and the position commands of all other joints.
+    `measured_state` has these five joints, those of the base from wheel odometry, stamped with simulation time computed
+    from the board's clock. `applied_command` has the commands as sent to the board, rounded to the board's resolution,
+    with the timestamp of the board's response, and the position commands of all other joints.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -167,7 +167,7 @@ class SerialBoard(Node):
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
         except OSError as error:
             if now - self._away_since > MISSED_S:
-                why = os.strerror(error.errno) if error.errno else "it is no serial port"
+                why = os.strerror(error.errno) if error.errno else "it is not a serial port"
                 self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried repeatedly")
             return False
         if self._opened or now - self._away_since > MISSED_S:
@@ -203,9 +203,9 @@ class SerialBoard(Node):
         )
 
     def _as_commands(self, command: Command) -> list[JointCommand]:
-        """The frame sent to the board as commands of the model, stamped with the time of the poll.
+        """Commands of the model that correspond to the frame sent to the board, stamped with the time of the poll.
 
-        The first one is stamped with the start of the run, because the brakes hold every joint until the first command.
+        The first command is stamped with the start of the run, because the brakes hold every joint until then.
         """
         full = self._robot.base
         steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
@@ -228,7 +228,7 @@ class SerialBoard(Node):
     def _applied_commands(self, stamp: float) -> Iterator[tuple[str, Message]]:
         """Commands sent since the last response, oldest first; the newest has the timestamp of this response.
 
-        Older ones have timestamps as much earlier as they were sent.
+        The timestamps of older commands are earlier by the time by which they were sent earlier.
         """
         for each in self._sent:
             if each.timestamp > 0.0:
@@ -263,7 +263,7 @@ class SerialBoard(Node):
 
     @property
     def waits_for(self) -> str:
-        """Path of the port while it is not open; "" while it is."""
+        """Path of the serial port while it is not open; "" while it is open."""
         return self._path if self._port is None else ""
 
     @property
@@ -280,7 +280,8 @@ class SerialBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Polls; frames received, torn, invalid and missing by number; bytes outside frames; openings of the port."""
+        """Numbers of polls, of frames received, torn, invalid and missing, of bytes outside frames, and of openings of
+        the port."""
         return {
             "polls": self._polls,
             "frames": self._reader.frames,

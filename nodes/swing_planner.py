@@ -1,7 +1,8 @@
 """Plans the swings of a gibbon robot from measured quantities alone: joints, hand positions and grips.
 
-The planner estimates the shape of the line (cable or bars), plans each swing while both hands grip, and plans anew in
-flight from the measured state. A plan starts `lead_ms` after the state that it is made from; planning may take as long.
+The planner estimates the shape of the line (cable or bars), plans each swing while both hands grip, and plans again in
+flight from the measured state. A plan starts `lead_ms` after the state that it is based on, the time allowed for
+planning.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class SwingPlanner(Node):
 
 
 def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
-    """The mechanism that the planner uses as its model. ValueError where it is no gibbon.
+    """The mechanism that the planner uses as its model. ValueError for a robot that is not a gibbon.
 
     given  parameters that the plan gives its robot
     """
@@ -184,7 +185,7 @@ def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | st
 
 
 def step_of(params: SwingPlannerParams, mechanism: Mechanism) -> float:
-    """Distance between the hands in m: the parameter `step`, or the spacing of the model where that is None."""
+    """Distance between the hands, m: the parameter `step`, or the model's spacing where `step` is None."""
     return mechanism.parameters["spacing"] if params.step is None else params.step
 
 
@@ -194,7 +195,7 @@ def joints_of(mechanism: Mechanism) -> list[str]:
 
 
 def measurement(state: RobotState) -> Measured:
-    """The quantities of a state that a real gibbon robot can measure."""
+    """Measured quantities of a state that a real gibbon robot can provide."""
     out = state.outputs
     pitch, elbow = state.name.index("pitch"), state.name.index("elbow")
     trunk = state.name.index("trunk") if "trunk" in state.name else -1
@@ -215,7 +216,7 @@ def measurement(state: RobotState) -> Measured:
 
 
 def plan_message(swing: Swing, path: np.ndarray) -> SwingPlan:
-    """The message of a planned swing; path, shape (n, 3), is the path of the swinging hand in m."""
+    """The message of a planned swing. `path`, shape (n, 3), is the path of the swinging hand, m."""
     plan, arrival = swing.plan, swing.plan.arrival
     every = max(len(path) // PATH_POINTS, 1)
     return SwingPlan(

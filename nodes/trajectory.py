@@ -1,4 +1,6 @@
-"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or waypoint moves."""
+"""Publishes a reference of named joints over simulation time: a sine, segments of constant acceleration, or
+waypoints.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,10 @@ LARGEST = 1e6  # largest value, velocity or acceleration of a waypoint, in its u
 class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The trajectory to publish. Times in seconds of simulation time; values in `units`, by default in degrees.
 
-    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...]; held
-                   before the first and after the last
-    velocities     one row per waypoint, values alone, for "quintic"; zero by default
-    accelerations  one row per waypoint, values alone, for "quintic"; zero by default
+    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...]; the
+                   first and the last position are held before and after
+    velocities     velocities at the waypoints, one row per waypoint without time, for "quintic"; zero by default
+    accelerations  accelerations at the waypoints, one row per waypoint without time, for "quintic"; zero by default
     segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
     file           a via-point file (see nodes/planning/via_points.py) in place of joints and waypoints; searched in the
                    launch file's project folder, then in the folder where the launch was started
@@ -89,7 +91,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("joints", "units", "waypoints", "velocities", "accelerations"):
             if getattr(self, name):
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}, and file = {self.file!r} gives them too; one must go"
+                    f"{name} is {getattr(self, name)}, and file = {self.file!r} gives them, too; remove one of the two"
                 )
 
     def _check_values(self) -> None:
@@ -136,7 +138,7 @@ def _check_values_of(row: Sequence[float], what: str) -> None:
 
 
 def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int]) -> None:
-    """Raise ValueError with one line unless all rows are finite and have the same width, one of `widths`."""
+    """Raise ValueError, one line, unless all rows are finite and have one width, which must be one of `widths`."""
     for k, row in enumerate(rows, start=1):
         if len(row) not in widths or len(row) != len(rows[0]):
             wanted = " or ".join(str(width) for width in sorted(widths))
@@ -146,7 +148,7 @@ def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int])
 
 
 def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
-    """The via points in SI units, from the parameters' file or waypoints. ValueError with one line for invalid ones."""
+    """The via points in SI units, from the parameters' file or waypoints. ValueError, one line, for invalid ones."""
     if params.file:
         inside = Path(folder) / params.file
         return read_via_points(inside if inside.is_file() else Path(params.file))
@@ -175,7 +177,9 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
 
 def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
-    """Motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for impossible ones."""
+    """Motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for an impossible
+    motion.
+    """
     n, times = len(via.joints), via.times
     if params.kind == "sine":
         return [partial(sine, math.radians(params.amplitude_deg), params.period_s)] * n
@@ -310,7 +314,7 @@ class Trajectory(Node):
         ]
 
     def _found(self, state: RobotState) -> list[float]:
-        """Positions of the trajectory's joints in a state."""
+        """Positions of the trajectory's joints in a state, rad or m, in the trajectory's order."""
         missing = [joint for joint in self._joints if joint not in state.name]
         if missing:
             raise ValueError(

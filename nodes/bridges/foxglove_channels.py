@@ -1,4 +1,4 @@
-"""The messages of a robot on channels of the Foxglove SDK, for its live server and its MCAP writer alike."""
+"""Publishes the messages of a robot on channels of the Foxglove SDK, for the live server and for the MCAP writer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nodes.recording.schema import json_schema, schema_name
 
 
 class FoxgloveChannels:
-    """Channels by topic: every message as JSON with the schema of recordings, and the robot in Foxglove's own schemas.
+    """Channels of the Foxglove SDK by topic: each message as JSON, and the robot in Foxglove's own schemas.
 
-    Topic "/<robot>/state" has our message; "/<robot>/joint_states", "/<robot>/scene" and "/tf" have Foxglove's.
-    Log time is simulation time in ns.
+    Topic "/<robot>/state" carries the project's message with the schema of recordings; "/<robot>/joint_states",
+    "/<robot>/scene" and "/tf" carry Foxglove's messages. Log time is simulation time in ns.
 
-    logged  number of our messages logged
+    logged  number of messages of the project logged
     """
 
     def __init__(self, context: Context) -> None:

@@ -1,4 +1,4 @@
-"""A robot in Foxglove's own schemas: bodies as a scene, poses as transforms, states as joint states."""
+"""Converts a robot to Foxglove's own schemas: bodies to a scene, poses to transforms, states to joint states."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ GREY = "#8a8f98"  # of a shape without a colour
 
 
 def stamp(time_s: float) -> Timestamp:
-    """Simulation time as Foxglove's time stamp."""
+    """Simulation time, s, as a time stamp of Foxglove."""
     nanoseconds = round(time_s * 1e9)
     return Timestamp(nanoseconds // 10**9, nanoseconds % 10**9)
 
 
 def scene_of(description: Description) -> SceneUpdate:
-    """The shapes of ground and bodies, each entity in the frame of its body and moving with it."""
+    """Scene of the ground and the bodies. The shapes of a body form an entity in the body's frame, which moves with the
+    body."""
     entities = [_entity(f"{description.robot}/{WORLD}", WORLD, description.ground)]
     entities += [
         _entity(frame_of(description, place), frame_of(description, place), body.shapes)
@@ -54,7 +55,7 @@ def frame_of(description: Description, body: int) -> str:
 
 
 def transforms_of(description: Description, poses: BodyPoses, time_s: float) -> FrameTransforms:
-    """Pose of every body in the frame `world`."""
+    """Transforms with the pose of every body in the frame `world`."""
     return FrameTransforms(
         transforms=[
             FrameTransform(
@@ -70,14 +71,14 @@ def transforms_of(description: Description, poses: BodyPoses, time_s: float) -> 
 
 
 def lines_of(topic: str, lines: Polylines, time_s: float) -> SceneUpdate:
-    """Polylines in the frame `world`; they replace the ones of the message before on the same topic."""
+    """Scene of polylines in the frame `world`; they replace those of the previous message on the same topic."""
     points = iter(_points(lines.points))
     drawn = [_line(list(islice(points, count)), GREY) for count in lines.count]
     return SceneUpdate(entities=[SceneEntity(timestamp=stamp(time_s), frame_id=WORLD, id=topic, lines=drawn)])
 
 
 def joints_of(state: RobotState, time_s: float) -> JointStates:
-    """Position, velocity and effort of every joint; an effort that the state does not have is left out."""
+    """Position, velocity and effort of every joint. Efforts that the state does not contain are left out."""
     efforts: Sequence[float | None] = state.effort or [None] * len(state.name)
     rows = zip(state.name, state.position, state.velocity, efforts, strict=True)
     joints = [JointState(name=name, position=q, velocity=v, effort=tau) for name, q, v, tau in rows]

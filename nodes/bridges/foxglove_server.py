@@ -27,7 +27,7 @@ SERVICES = ("pause", "resume", "step", "reset", "speed", "snapshot", "restore")
 
 
 class Steering(ServerListener):
-    """What a client of the bridge asks for, on the SDK's threads: parameters, services, and latched messages.
+    """Handles the requests of the bridge's clients, on threads of the SDK: parameters, services, and latched messages.
 
     subscribed  topics that clients have subscribed to since `take_subscribed`
     """
@@ -40,18 +40,19 @@ class Steering(ServerListener):
         self._snapshot: Any = None
 
     def take_subscribed(self) -> set[str]:
-        """Topics subscribed to since the last call."""
+        """Topics that clients have subscribed to since the previous call."""
         with self._guard:
             found, self._subscribed = self._subscribed, set()
         return found
 
     def on_subscribe(self, client: Peer, channel: ChannelView) -> None:
-        """Note the topic."""
+        """Record that a client subscribed to a topic."""
         with self._guard:
             self._subscribed.add(channel.topic)
 
     def on_get_parameters(self, client: Peer, param_names: list[str], request_id: str | None = None) -> list[Parameter]:
-        """The parameters of the simulation and of every node, as "node.key"; of `param_names` where some are given."""
+        """The parameters named in `param_names`, as "node.key"; without names, all parameters of the simulation and the
+        nodes."""
         found = self.parameters()
         wanted = param_names or list(found)
         return [Parameter(name, value=found[name]) for name in wanted if name in found]
@@ -59,7 +60,7 @@ class Steering(ServerListener):
     def on_set_parameters(
         self, client: Peer, parameters: list[Parameter], request_id: str | None = None
     ) -> list[Parameter]:
-        """Set parameters; the client gets their present values back, and a warning where one was refused."""
+        """Set parameters and return their present values. The client gets a warning where a value was refused."""
         for parameter in parameters:
             node, _, key = parameter.name.partition(".")
             try:
@@ -70,7 +71,7 @@ class Steering(ServerListener):
         return self.on_get_parameters(client, [parameter.name for parameter in parameters])
 
     def parameters(self) -> dict[str, Any]:
-        """{"node.key": value} of the live launch; {} without one."""
+        """{"node.key": value} of all parameters of the live launch; {} where none is live."""
         found: dict[str, Any] = {}
         try:
             client = self._launch()
@@ -82,7 +83,7 @@ class Steering(ServerListener):
         return found
 
     def call(self, request: ServiceRequest) -> bytes:
-        """Response of a service of the simulation, as JSON. An exception is the refusal that the client gets."""
+        """Response of a service of the simulation, as JSON. The client receives an exception as refusal."""
         name = request.service_name.rpartition("/")[2]
         args = msgspec.json.decode(request.payload or b"{}", type=dict)
         if name == "restore":
@@ -154,7 +155,7 @@ class FoxgloveBridge:
         self._steering.client = client
 
     def _advance(self, time_s: float) -> None:
-        """Send the clients the simulation time, and a new session where it has gone back."""
+        """Send the simulation time to the clients; where it has gone back, begin a new session."""
         if time_s < self._time:
             self._server.clear_session()
             self._told = -1.0

@@ -1,4 +1,4 @@
-"""The messages of a live launch for a bridge to another program: waits for a launch, and for the next one after it."""
+"""The messages of live launches for a bridge to another program: waits for a launch, and after its end for the next."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ class LiveMessages:
 
     @property
     def lost(self) -> int:
-        """Number of messages lost on the way here, by the gaps in seq."""
+        """Number of messages lost on the way to this bridge, by the gaps in seq."""
         return self._lost_before + (0 if self._client is None else self._client.lost)
 
     def __iter__(self) -> Iterator[tuple[str, Message, float]]:
-        """(topic, message, simulation time in s); a message stamped by another clock has the latest state's time."""
+        """(topic, message, simulation time in s). A message stamped by another clock has the time of the latest
+        state.
+        """
         while not self.stop.is_set():
             try:
                 with Client(self.domain) as client:

@@ -62,14 +62,15 @@ class PlotJugglerBridge:
 
 
 def series(topic: str, message: Message) -> str:
-    """Name under which a message's curves are listed: the topic, with the node's name where many nodes publish it."""
+    """Name under which the curves of a message are listed: the topic, with the node's name where many nodes publish the
+    topic."""
     if isinstance(message, Status):
         return f"{topic}/{message.node}"
     return f"{topic}/{message.asker}/{message.peer}" if isinstance(message, PeerClock) else topic
 
 
 def plottable(message: Message) -> dict[str, Any]:
-    """The message as a map, with {name: number} in place of each list that has one number per entry of `name`."""
+    """The message as a map. Each list with one number per entry of `name` becomes {name: number}."""
     plain: dict[str, Any] = msgspec.to_builtins(message)
     names = plain.get("name")
     if isinstance(names, list) and names and len(set(names)) == len(names):

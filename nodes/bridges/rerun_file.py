@@ -60,7 +60,10 @@ def _times(fields: Columns) -> list[Any]:
 
 
 def _send_curves(stream: rr.RecordingStream, topic: str, fields: Columns) -> int:
-    """Send each column of numbers; "position[arm]" becomes the entity "position/arm"."""
+    """Send each column of numbers as a curve, and return the number of curves.
+
+    "position[arm]" becomes the entity "position/arm".
+    """
     sent = 0
     for heading, values in labelled(fields):
         if heading not in STAMPS and values.dtype.kind in "fib":
@@ -82,7 +85,7 @@ def _send_poses(stream: rr.RecordingStream, description: Description, fields: Co
 
 
 def _send_shapes(stream: rr.RecordingStream, description: Description) -> None:
-    """Send the shapes of ground and bodies, valid at all times, and which way is up."""
+    """Send the shapes of ground and bodies, valid at all times, and the upward axis."""
     up = int(np.argmax(np.abs(description.gravity)))
     views = (rr.ViewCoordinates.RIGHT_HAND_X_UP, rr.ViewCoordinates.RIGHT_HAND_Y_UP, rr.ViewCoordinates.RIGHT_HAND_Z_UP)
     stream.log("world", views[up], static=True)
@@ -132,7 +135,7 @@ def _body(description: Description, name: str) -> str:
 
 
 def _entity(*parts: str) -> str:
-    """Path of an entity; slashes in the parts separate levels, other special characters are escaped."""
+    """Path of an entity. Slashes in the parts separate levels; other special characters are escaped."""
     return str(rr.new_entity_path([piece for part in parts for piece in part.split("/") if piece]))
 
 

@@ -1,4 +1,4 @@
-"""Picture of a map over starts."""
+"""Picture of a map over initial states: the measure IS1 over two components of the start."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ MOST = 99.0  # percentile of the measure at which the colours end
 
 
 def draw_state_map(path: Path, title: str, labels: tuple[str, str], axes: list[Any], is1: Any, over: Any) -> None:
-    """Write a PNG of IS1 over two axes; motions that go over are in one dark colour, diverged ones in another.
+    """Write a PNG of the measure IS1 over two axes. Motions that turn over and diverged motions each have one dark
+    colour.
 
     axes  values of the columns and of the rows
-    is1   (rows, columns), nan: diverged
-    over  (rows, columns), whether an angle goes over
+    is1   (rows, columns), largest distance from the equilibrium over that of the start; NaN where a motion diverged
+    over  (rows, columns) bool, whether an angle turns over
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -33,7 +34,7 @@ def draw_state_map(path: Path, title: str, labels: tuple[str, str], axes: list[A
         axis.grid(visible=False)
         edges = [_edges(values) for values in axes]
         lost = np.isnan(is1)
-        marks = [(over & ~lost, INK, "an angle goes over"), (lost, VERMILION, "diverged")]
+        marks = [(over & ~lost, INK, "an angle turns over"), (lost, VERMILION, "diverged")]
         kept = np.ma.masked_where(over | lost, is1)
         if kept.count():
             most = max(1.0 + 1e-9, float(np.percentile(kept.compressed(), MOST)))

@@ -65,7 +65,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def appearance(label: str, index: int = 0) -> dict[str, Any]:
-    """Colour, dash and marker of a method's curve; curves of other labels by their `index` in the plot."""
+    """Colour, dash and marker of a method's curve, as arguments of matplotlib's `plot`.
+
+    A label that is not in the table gets a style by `index`, the number of its curve in the plot.
+    """
     for beginning, (color, dash, marker) in APPEARANCE:
         if label.startswith(beginning):
             return {"color": color, "linestyle": dash, "marker": marker}
@@ -77,7 +80,7 @@ def appearance(label: str, index: int = 0) -> dict[str, Any]:
 
 
 def line(label: str, index: int = 0) -> dict[str, Any]:
-    """Colour and dash of a method's curve, without marker, for plots over time."""
+    """Colour and dash of a method's curve without marker, for plots over time; see `appearance`."""
     found = appearance(label, index)
     del found["marker"]
     return found
@@ -112,7 +115,9 @@ SETTINGS: Any = {
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Context with matplotlib's default settings and SETTINGS on top, independent of the user's configuration."""
+    """Context manager for matplotlib's default settings with SETTINGS on top, independent of the user's
+    configuration.
+    """
     import matplotlib
 
     with matplotlib.rc_context():
@@ -125,12 +130,15 @@ _hidden: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def hidden_in(figure: Any) -> dict[str, str]:
-    """Dictionary {curve: the curve that covers it} of a figure; plotting functions fill it, and the legend lists it."""
+    """Dictionary {curve: the curve that covers it} that belongs to a figure.
+
+    Plotting functions fill the dictionary, and the legend lists its content.
+    """
     return _hidden.setdefault(figure, {})
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
-    """Draw one legend below several axes: every label once, the crosses, and a note on covered curves."""
+    """Draw one legend below several axes: each label once, the mark of diverged runs, and a note on covered curves."""
     axes = list(axes)
     entries: dict[str, Any] = {}
     for axis in axes:
@@ -153,7 +161,7 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
 
 
 def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
-    """Sentences that list the covered curves by the visible curve that covers them."""
+    """Sentences for the legend: which curves are covered by which visible curve."""
     under: dict[str, list[str]] = {}
     for name in (name for name in shown if name in hidden):
         above = hidden[name]
@@ -167,7 +175,7 @@ def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
 
 
 def say_empty(axis: Any, text: str) -> None:
-    """Write a sentence into an axis without data."""
+    """Write a text into an axis without data."""
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=MUTED, wrap=True)
     axis.set_xticks([])
     axis.set_yticks([])

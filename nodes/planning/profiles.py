@@ -15,7 +15,7 @@ Curve = Callable[[float], Point]
 
 
 def sine(amplitude: float, period: float, t: float) -> Point:
-    """A sin(2 pi t / period) from t = 0 on; at rest at 0 before."""
+    """(value, rate, acceleration) of amplitude * sin(2 pi t / period) from t = 0 on; at rest at 0 before."""
     if t < 0.0:
         return 0.0, 0.0, 0.0
     w = 2.0 * math.pi / period
@@ -24,12 +24,16 @@ def sine(amplitude: float, period: float, t: float) -> Point:
 
 
 def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """Steps: the value of the latest waypoint passed; before the first waypoint, the first value."""
+    """(value, 0, 0) of a staircase: the value of the latest waypoint passed; before the first waypoint, the first
+    value."""
     return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
 
 
 def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """Minimum-jerk moves between waypoints, at rest in each: share 10 s^3 - 15 s^4 + 6 s^5 at time share s."""
+    """Minimum-jerk moves between waypoints, at rest in each waypoint.
+
+    A move covers the share 10 s^3 - 15 s^4 + 6 s^5 of its distance after the share s of its time.
+    """
     if t <= times[0] or len(times) == 1:
         return values[0], 0.0, 0.0
     if t >= times[-1]:
@@ -44,7 +48,8 @@ def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> P
 
 
 def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
-    """Curve through every waypoint with its value, rate and acceleration; polynomials of degree 5 in between."""
+    """Curve through all waypoints with given values, rates and accelerations; polynomials of degree 5 between
+    waypoints."""
     pieces = [
         _quintic_piece(span, start, end)
         for span, start, end in zip(_spans(times), points, points[1:], strict=False)  # one span less than points
@@ -76,7 +81,7 @@ def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
 
 
 def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: float, velocity: float) -> Curve:
-    """Trapezoidal velocity profile between waypoints, at rest in each, with ramps of this acceleration.
+    """Trapezoidal velocity profile between waypoints: at rest in each waypoint, with ramps of the given acceleration.
 
     The cruise velocity is the lowest that the time allows. ValueError names a move that is too fast for the limits.
     """
@@ -106,7 +111,7 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
 
 
 def least_time(way: float, acceleration: float, velocity: float) -> float:
-    """Shortest time, s, of a move from rest to rest within these limits; `velocity` may be infinite.
+    """Shortest time, s, of a move from rest to rest with limited acceleration and velocity; `velocity` may be infinite.
 
     way  distance of the move
     """
@@ -117,7 +122,7 @@ def least_time(way: float, acceleration: float, velocity: float) -> float:
 
 
 def _cruise(way: float, span: float, acceleration: float) -> float:
-    """Cruise velocity: the smaller root v of v (T - v / a) = way."""
+    """Cruise velocity of a move: the smaller root v of v (T - v / a) = way, with the time T = `span`."""
     reach = acceleration * span
     return 2.0 * acceleration * way / (reach + math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0)))
 

@@ -11,12 +11,14 @@ from nodes.planning.profiles import Curve
 from nodes.planning.via_points import UNITS, ViaPoints
 
 SAMPLES = 32  # points checked between two via points
-MEANT = "(beyond_limits = true if this is meant)"
+MEANT = "(set beyond_limits = true if this is intended)"
 SLACK = 1e-6  # tolerance for rounding: rad or m, rad/s or m/s
 
 
 def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], robot: str) -> None:
-    """Raise ValueError, one line, for the first via point, or point between two, beyond a joint's position limits.
+    """Raise ValueError, one line, for the first position on the curves that is beyond a joint's limits.
+
+    Via points and positions between them are checked.
 
     joints  joints of a mechanism or of a description, with lower and upper limits; None for no limit
     """
@@ -34,7 +36,7 @@ def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], 
 
 
 def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], actuators: Iterable[Any]) -> str:
-    """One line on the segment that exceeds an actuator's velocity_limit most, "" where none does."""
+    """Line about the segment that exceeds an actuator's velocity_limit most; "" where no segment exceeds one."""
     units = {joint.name: joint.unit for joint in joints}
     limits = {a.joint: a.velocity_limit for a in actuators if a.joint and a.velocity_limit}
     worst, line = 1.0, ""
@@ -51,7 +53,10 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
 
 
 def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
-    """One line on the first joint without an actuator, "" where all joints have one or the robot has none at all."""
+    """Line about the first joint without an actuator.
+
+    "" where all joints have an actuator, or the robot has no actuators at all.
+    """
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     passive = [name for name in via.joints if name not in driven]
     if not driven or not passive:
@@ -76,7 +81,7 @@ def _beyond(
         v / UNITS[unit] for v in (value, *(d if v is None else v for v, d in zip(limits, OPEN, strict=True)))
     )
     what = (
-        f"{where}: {via.joints[i]} is {value:.4g} {unit}; of {robot!r} it goes from {lower:.4g} to {upper:.4g} {unit}"
+        f"{where}: {via.joints[i]} is {value:.4g} {unit}; its limits in {robot!r} are {lower:.4g} to {upper:.4g} {unit}"
     )
     return f"{what} {MEANT}"
 

@@ -52,8 +52,8 @@ class ViaPoints:
 
     units   units in the file, one per joint
     named   file and line that name the joints, for error messages
-    places  file and line of each row, or the number of the waypoint from 1 on; empty where rows are no positions
-    whole   name of the whole for error messages: the file, or "waypoints"
+    places  file and line of each row, or the number of the waypoint from 1 on; empty where rows are not positions
+    whole   name of the data for error messages: the file, or "waypoints"
     span    times, s, at which segments begin or end, from the first to the last
     """
 
@@ -113,7 +113,7 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Joints, their units, and {(joint, "" or "_s" or "_s2"): column index}."""
+    """(joints, their units, {(joint, "" or "_s" or "_s2"): column index}) of the header of a CSV file."""
     if header[0] != "time_s":
         raise ViaPointError(f"{where}: the first column is {header[0]!r}; it must be time_s")
     units: dict[str, str] = {}

@@ -153,7 +153,7 @@ def test_a_file_that_is_moved_is_closed_there_and_begins_anew(tmp_path: Path) ->
     assert [each.seq for each in (*first, *second)] == list(range(300))
     assert (first.warning, second.warning) == ("", "")
     assert str(recorder.verdict) == (
-        f"failed: {path}: {path} was moved to {moved}, which holds what came before, at t = 0.150 s while it was "
+        f"failed: {path}: {path} was moved to {moved}, which holds the messages so far, at t = 0.150 s while it was "
         f"recorded, no message is missing: the rest is in {path}"
     )
 
@@ -185,7 +185,9 @@ def test_a_folder_that_takes_no_file_costs_what_was_heard_until_it_does(
 
     monkeypatch.setattr(os, "open", refuse)
     recorder, context = started(path)
-    assert any(f"{os.strerror(number)}; nothing is recorded until it can be" in line for _, line in context.log)
+    assert any(
+        f"{os.strerror(number)}; nothing is recorded until the file can be opened" in line for _, line in context.log
+    )
     tell(recorder, 0, 120)
     everything = f"failed: {path} lacks t = 0.000 .. 0.119 s (all 120 messages): {os.strerror(number)}"
     assert str(recorder.verdict) == f"{everything}, nothing of this run is recorded"

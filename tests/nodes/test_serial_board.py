@@ -298,7 +298,7 @@ def test_a_file_that_is_no_serial_port_is_called_that() -> None:
     near.on_start(context(SerialBoard.Params(port="/dev/null"), "board"))
     for k in range(10):
         list(near.on_tick(1.0 * k))
-    assert "the port /dev/null cannot be opened: it is no serial port; " in near._context.log[0][1]
+    assert "the port /dev/null cannot be opened: it is not a serial port; " in near._context.log[0][1]
 
 
 def test_what_the_board_does_not_take_is_said(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:

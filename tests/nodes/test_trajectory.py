@@ -225,7 +225,7 @@ def test_joints_of_closed_loops_are_known_with_the_robots_parameters() -> None:
     [
         (
             {"file": "points.csv"},
-            "points.csv: line 4: lift is 43 m; of 'charmie' it goes from 0 to 0.14 m (beyond_limits = true",
+            "points.csv: line 4: lift is 43 m; its limits in 'charmie' are 0 to 0.14 m (set beyond_limits = true",
         ),
         ({"joints": ["lift"], "units": ["mm"], "waypoints": [[0.0, 0.0], [1.0, 400.0]]}, "waypoint 2: lift is 400 mm;"),
         (
@@ -260,7 +260,7 @@ def test_the_segment_that_is_most_too_fast_for_its_actuator_is_said_in_one_line(
     actuator = ActuatorDescription(name="arm", joint="arm", velocity_limit=2.0)
     node.on_message("description", Description(robot="it", joints=[joint], actuators=[actuator]))
     line = "waypoints: segment 1 to 1.1 s asks arm for 14.7 rad/s; its limit is 2 rad/s"
-    assert list(node._context.log) == [("warning", f"{line} (beyond_limits = true if this is meant)")]
+    assert list(node._context.log) == [("warning", f"{line} (set beyond_limits = true if this is intended)")]
     meant = started(kind="minimum_jerk", waypoints=waypoints, beyond_limits=True)
     meant.on_message("description", Description(robot="it", joints=[joint], actuators=[actuator]))
     assert not meant._context.log

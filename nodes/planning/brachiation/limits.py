@@ -43,7 +43,7 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
-    """Raise ValueError for a trunk control law that is too stiff for torques held over `period`, s."""
+    """Raise ValueError for a control law of the trunk that is unstable when torques are held over `period`, s."""
     trunk = planner_model_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return
@@ -60,7 +60,9 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
 
 
 def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
-    """Raise ValueError for a step that does not fit arms or bars, a hand too fast to grip, or a rollout that diverges.
+    """Raise ValueError for a step, closing speed or rollout step that is not possible.
+
+    The step must fit arms and bars, the hand must be slow enough to grip, and the rollout must not diverge.
 
     step          distance between the hands, m
     closing       speed of the hand toward the line, m/s

@@ -77,7 +77,7 @@ class LineEstimate:
         return float(self._x[-1])
 
     def snapshot(self) -> tuple[np.ndarray, np.ndarray]:
-        """The estimate and its covariance."""
+        """(estimate, its covariance), for `restore`."""
         return self._x, self._P
 
     def restore(self, state: tuple[np.ndarray, np.ndarray]) -> None:
@@ -98,7 +98,7 @@ class LineEstimate:
         return float(sum(self.model.shape(hand.x) @ amplitude - hand.drop for hand in hands))
 
     def predict(self, dt: float, hands: list[HandOnLine]) -> None:
-        """Advance by dt s under the weight and the forces of the hands."""
+        """Advance the estimate by `dt` s under the weight of the line and the forces of the hands."""
         n, scale, before = self.model.n, self._x[-1], self._x[:-1]
         A, B = _discretized(self._stiffness(scale), self._damping, dt)
         shapes = [self.model.shape(hand.x) for hand in hands]
@@ -130,13 +130,13 @@ class LineEstimate:
         self._P = 0.5 * (P + P.T)
 
     def struck(self, x: float, impulse: float) -> None:
-        """Add the uncertainty of an impact on the line at x: an unknown impulse of about this size, N s."""
+        """Add the uncertainty of an impact on the line at position x, m: an unknown impulse of about `impulse`, N s."""
         n, N = self.model.n, self.model.shape(x)
         self._P[n:-1, n:-1] += impulse**2 * np.outer(N, N)
 
 
 def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -> float:
-    """Zero of a decreasing function, or the limit nearest to it."""
+    """Zero of a decreasing function within `limits`; where there is none, the limit nearest to it."""
     low, high = limits
     for _ in range(40):
         middle = 0.5 * (low + high)
@@ -145,7 +145,10 @@ def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -
 
 
 def _discretized(stiffness: np.ndarray, damping: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """A, B of x+ = A x + B load over dt with constant load: exact for oscillators q'' + 2 r q' + w^2 q = load."""
+    """(A, B) of the step x+ = A x + B load over a time `dt` with constant load.
+
+    Exact for the oscillators q'' + 2 r q' + w^2 q = load, with x = (q, q').
+    """
     r = 0.5 * damping
     damped = np.sqrt(stiffness - r**2)
     decay, c, s = np.exp(-r * dt), np.cos(damped * dt), np.sin(damped * dt) / damped

@@ -44,13 +44,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Path:
-    """Path of the elbow: angle(s) = sum powers[k] s^k rad, s from 0 to 1 over `duration` s."""
+    """Path of the elbow: angle = sum powers[k] s^k rad, with s from 0 to 1 over `duration` seconds."""
 
     powers: np.ndarray
     duration: float
 
     def at(self, elapsed: float) -> tuple[float, float, float]:
-        """Angle (rad), rate and acceleration of the elbow `elapsed` s after the start; at rest before and after."""
+        """(angle, rad; rate; acceleration) of the elbow `elapsed` s after the start; at rest before and after the
+        path.
+        """
         s = min(max(elapsed / self.duration, 0.0), 1.0)
         position = rate = acceleration = 0.0
         for k in range(len(self.powers) - 1, -1, -1):
@@ -91,7 +93,9 @@ class Plan:
 
 
 def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
-    """Elbow angle, rad, with both hands on a horizontal line a distance d apart: pi - 2 beta for equal links."""
+    """Elbow angle, rad, at which both hands are on a horizontal line at a distance d, m: pi - 2 beta for equal
+    links.
+    """
     a, b = lengths
     cosine = (a * a + b * b - d * d) / (2.0 * a * b)
     return math.pi - math.acos(min(max(cosine, -1.0), 1.0))
@@ -122,7 +126,7 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
 
 
 def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
-    """The rest of a path as a start and unknowns, for which `elbow_path` returns exactly that rest.
+    """(start, unknowns) for which `elbow_path` returns the part of a path that is still to come.
 
     elapsed  time since the start of the path, s
     """

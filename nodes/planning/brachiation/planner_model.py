@@ -44,7 +44,7 @@ def _trunk(mechanism: Mechanism) -> Link | None:
 
 
 def _link(mechanism: Mechanism, name: str, length: float, to_elbow: float) -> Link:
-    """An arm with its hand, as a link.
+    """A `Link` with the data of an arm and its hand.
 
     length    distance from hand to elbow, m
     to_elbow  sign of the direction from the hand to the elbow along the arm's z axis

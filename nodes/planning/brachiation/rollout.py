@@ -75,7 +75,7 @@ def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
 
 @inner
 def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
-    """The polynomial and its first and second time derivative at s."""
+    """(value, first and second time derivative) at s, 0 .. 1, of a polynomial in s = time / duration."""
     position, rate, bending = 0.0, 0.0, 0.0
     for k in range(powers.size - 1, -1, -1):
         bending = bending * s + 2.0 * rate
@@ -86,7 +86,7 @@ def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
 
 @inner
 def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
-    """Add a stage's rates to the sums, and set q, v for the next stage."""
+    """Add the rates of a Runge-Kutta stage to the sums, and set q, v for the next stage."""
     weight = h / 6.0 if stage == 0 or stage == 3 else h / 3.0
     reach = 0.5 * h if stage < 2 else h
     for i in range(q.size):
@@ -100,7 +100,7 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
 
 @loop
 def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
-    """Root mean squares over the first n torques: of the part above the limit, and of the whole torque."""
+    """(RMS of the part of the first n torques above the limit, RMS of the whole torques), N m."""
     over, all_of_it = 0.0, 0.0
     for k in range(n):
         value = abs(torque[k])
@@ -158,7 +158,7 @@ class Roller:
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
     def _bound(self, system: System, planner_model: PlannerModel) -> tuple[BoundKernel, np.ndarray]:
-        """The kernel `acceleration` of a mechanism, as a call and as the array that `_roll` takes."""
+        """The kernel `acceleration` of a mechanism, (callable, array of pointers that `_roll` takes)."""
         parameters = system.default_parameters()
         if planner_model.cable is not None and isinstance(planner_model.cable.tension, Tunable):
             place = system.parameter_names.index(planner_model.cable.tension.name)
@@ -179,7 +179,9 @@ class Roller:
         over_limit(self.torque, 1, 1.0)
 
     def snapshot(self) -> list[Any]:
-        """Forces and tensions of the model; its coordinates are set before each rollout."""
+        """Forces and tensions of the model, for `restore`. The coordinates are not included, as each rollout sets
+        them.
+        """
         return [self.tau, [float(parameters[place]) for place, parameters, _ in self._tensions]]
 
     def restore(self, state: list[Any]) -> None:

@@ -1,7 +1,7 @@
 """Decides when to plan a swing and from which state: follows the hands along the line, plans ahead and in flight.
 
-It uses what a robot can measure (`Measured`), the model of robot and line, and its earlier plans. It handles no
-messages and reads no clock: its time is that of the latest measurement.
+The supervisor uses what a robot can measure (`Measured`), the model of robot and line, and its earlier plans. It
+handles no messages and reads no clock: its time is that of the latest measurement.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class SwingSupervisor:
         return self._line
 
     def snapshot(self) -> dict[str, Any]:
-        """All data that the next plans depend on. Of earlier plans only the paths, without torques and poses."""
+        """All data that the next plans depend on, for `restore`. Of earlier plans, only the paths are included."""
         empty = np.zeros(0)
         swings = [replace(swing, plan=replace(swing.plan, torque=empty, poses=empty)) for swing in self._swings]
         return {
@@ -181,7 +181,7 @@ class SwingSupervisor:
             roller.restore(state["rollers"][hand])
 
     def see(self, measured: Measured) -> None:
-        """Take a measurement and update the estimate of the line."""
+        """Add a measurement, and update the estimate of the line."""
         before = self._seen
         if before is None or measured.grips != before.grips:
             self._regripped(before, measured)
@@ -190,7 +190,7 @@ class SwingSupervisor:
         self._seen = measured
 
     def refused(self, number: int) -> None:
-        """Drop a plan that arrived late; the next first plan of a swing gets a longer lead."""
+        """Drop a plan that reached the robot too late. The next first plan of a swing is made with a longer lead."""
         late = [swing for swing in self._swings if swing.number == number]
         self._swings = [swing for swing in self._swings if swing.number != number]
         if any(swing.release for swing in late):
@@ -255,7 +255,8 @@ class SwingSupervisor:
         return self._swing(current.hand, start, False, current.target, plan)
 
     def _follow(self, roller: Roller, swings: list[Swing], since: float, until: float) -> None:
-        """Roll from time `since` to `until`, s, along the plans active in between: each until the next one starts."""
+        """Simulate from time `since` to `until`, s, along the plans that are active: each plan until the next one
+        starts."""
         changes = [since, *(swing.start for swing in swings[1:]), until]
         for swing, t0, t1 in zip(swings, changes[:-1], changes[1:], strict=True):
             path = swing.plan.path
@@ -266,7 +267,7 @@ class SwingSupervisor:
         """Plan a swing with one gripping hand and the elbow at rest: forward where the other hand is behind, else
         backward.
 
-        None while no good plan is found: the robot swings on, and the planner tries again later.
+        Returns None while no good plan is found: the robot swings on, and the planner tries again later.
         """
         hand, lead = measured.grips, self._first_lead
         other = HANDS[1 - HANDS.index(hand)]
@@ -307,7 +308,7 @@ class SwingSupervisor:
         return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
-        """The best plan of several that start from the most promising of many first guesses.
+        """The best of several plans, which start from the most promising of many first guesses.
 
         sense  1 for a forward swing, -1 for a backward swing
         """
@@ -341,7 +342,7 @@ class SwingSupervisor:
     # -- state of the planner's model
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
-        """Set the start of a rollout: measured joints, hanging by `hand` from the line as estimated."""
+        """Set the start of a rollout: the measured joints, with the robot hanging by `hand` from the estimated line."""
         n = self._planner_model.n_rigid
         roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:
@@ -374,7 +375,7 @@ class SwingSupervisor:
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
     def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
-        """The gripping hands with their downward forces, N, from the planner's model under the torques of `after`."""
+        """The gripping hands, with their downward forces, N, from the planner's model under the torques of `after`."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
@@ -399,9 +400,10 @@ class SwingSupervisor:
 
 
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates slide, drop, pitch, elbow, trunk (the first `size`) relative to the gripping hand, and their rates.
+    """(coordinates, rates) of the robot relative to the gripping hand, (size,) each.
 
-    The trunk's angle is chosen within half a turn of hanging.
+    The coordinates are the first `size` of slide, drop, pitch, elbow, trunk; m and rad. The trunk's angle is chosen
+    within half a turn of hanging.
     """
     where = measured.hand(hand)
     q, v = np.zeros(5), np.zeros(5)

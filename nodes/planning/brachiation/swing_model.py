@@ -134,7 +134,7 @@ def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
 
 
 def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
-    """Grip constraints of the first hand, and those that the second would have."""
+    """Grip constraints of the first hand, and of the second hand where it grips."""
     tip = (0.0, 0.0, -planner_model.links[1].length)
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
@@ -192,5 +192,5 @@ def _body(name: str, mass: float, inertia: float, z: float) -> Body:
 
 
 def _across(inertia: float) -> tuple[float, float, float, float, float, float]:
-    """Inertia of a rod along z: equal about x and y, zero about z."""
+    """Inertia (xx, yy, zz, xy, xz, yz) of a thin rod along z: `inertia` about x and y, zero about z."""
     return (inertia, inertia, 0.0, 0.0, 0.0, 0.0)

@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_is_reported_and_the_simulation_goes_on(ground: Any,
     resource.prlimit(pid, resource.RLIMIT_FSIZE, usual)
     until(lambda: launch.recording()["failure"] == "")
     summary = launch.end()
-    assert "cannot write run.mcap: File too large; what is not written yet is kept and tried again" in launch.said
+    assert "cannot write run.mcap: File too large; unwritten messages are kept and written later" in launch.said
     assert summary["nodes"]["recorder"]["restarts"] == 0
     found = read_recording(ground.folder / "run.mcap")
     assert not found.truncated
