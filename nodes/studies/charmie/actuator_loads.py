@@ -23,10 +23,10 @@ Times = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class ActuatorLoad:
-    """Loads of one actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, powers (W).
+    """Loads of one actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, and powers (W).
 
-    peak_power    largest power that it delivers
-    most_braking  largest power that it absorbs, as a number >= 0
+    peak_power    largest power that the actuator delivers
+    most_braking  largest power that the actuator absorbs, as a number >= 0
     """
 
     name: str
@@ -42,7 +42,7 @@ class ActuatorLoad:
 
 @dataclass(frozen=True)
 class Efforts:
-    """Efforts and speeds of all actuators over time, (n, 21) in the order of `actuators`; tensions (n,) by spring.
+    """Efforts and speeds of all actuators over time, (n, 21) in the order of `actuators`; {spring: tensions (n,), N}.
 
     For lift and tilt, effort and speed are those of the linear actuator: force along it and rate of its length. For all
     other actuators they are those of the joint.
@@ -61,7 +61,7 @@ class Efforts:
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion, with everything its loads depend on except the springs."""
+    """One instant of a motion, with all data that the loads at this instant depend on, except the springs."""
 
     q: np.ndarray
     v: np.ndarray
@@ -69,7 +69,7 @@ class Posed:
 
 
 def posed(mechanism: Mechanism, motion: JointMotion, times: Times) -> list[Posed]:
-    """Instants of a motion of the open tree `mechanism`."""
+    """The instants of a motion of the open tree `mechanism`, at the given times."""
     found = []
     for t in times:
         q, v, a = motion(t)
@@ -97,7 +97,10 @@ def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed],
 def _at_actuators(
     p: Parameters, joints: Sequence[str], instant: Posed, loads: CharmieLoads
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Efforts and speeds in the order of the joints, with those of lift and tilt at their linear actuators."""
+    """(efforts, speeds) of the actuators at one instant, in the order of the joints.
+
+    For lift and tilt they are those of the linear actuators.
+    """
     tau, rate = np.array(efforts(instant.moving, loads.joints)), instant.v.copy()
     for name, line in (("lift", lift_actuator), ("tilt", tilt_actuator)):
         at = joints.index(name)

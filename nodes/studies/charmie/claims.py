@@ -105,13 +105,13 @@ def timed_claims() -> tuple[Claim, ...]:
 
 
 def seen(results: Results) -> Validation:
-    """Results of the validation motion, from the results of the study."""
+    """Results of the validation motion, taken from the results of the study."""
     found: Validation = results.parts["validation"]
     return found
 
 
 def times(results: Results, model: str) -> Times:
-    """Computing times of one model of table 5, from the results of the study."""
+    """Computing times of one model of table 5, taken from the results of the study."""
     found: Times = results.parts[model]
     return found
 
@@ -181,7 +181,8 @@ def grows_linearly(results: Results) -> list[Finding]:
 
 
 def saved(results: Results, way: str) -> list[float]:
-    """Share of time that each model saves without dynamics, in the order of MODELS."""
+    """Share of time that each model saves without dynamics, in the order of MODELS. `way`: implementation, NUMPY or
+    COMPILED."""
     found = [times(results, model) for model in MODELS]
     return [1 - each.kinematics[way] / each.whole[way] for each in found]
 

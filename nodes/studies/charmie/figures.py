@@ -50,7 +50,7 @@ def _look(name: str) -> tuple[str, float]:
 
 
 def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Edges of boxes given by 8 corners each; for a line, its two ends."""
+    """(start, end) points of the edges of boxes given by 8 corners each; for a line, its two ends."""
     if len(corners) % 8:
         yield corners[0], corners[-1]
         return

@@ -29,7 +29,8 @@ NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
 
 @dataclass(frozen=True)
 class Seen:
-    """One engine's result for a motion: D12a in the world, m, and the force of body 2 on body 3 in 3's axes, N."""
+    """Results of one engine for a motion: position of D12a in the world, m, and force of body 2 on body 3 in body 3's
+    axes, N."""
 
     claw: np.ndarray
     force: np.ndarray
@@ -56,7 +57,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Times:
-    """Processor time of 1000 steps of a model, s, by implementation: kinematics alone, and with dynamics."""
+    """Processor time of 1000 steps of a model, s, {implementation: time}: of kinematics alone, and with dynamics."""
 
     bodies: int
     kinematics: dict[str, float]
@@ -97,7 +98,7 @@ def validation(samples: int, checked: int) -> Validation:
 def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], checked: int) -> Seen:
     """Claw position and force by the slow reference: second-order Taylor series along the motion, and Newton's law.
 
-    Computed at every (n / checked)-th instant; nan between.
+    Computed at every (n / checked)-th instant; NaN at the other instants.
     """
     n = len(instants)
     claw, force = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
@@ -141,7 +142,7 @@ def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -
 
 
 def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
-    """Joint positions in pinocchio's form: continuous joints as cosine and sine."""
+    """Joint positions in pinocchio's form, in which a continuous joint has cosine and sine of its angle."""
     found = np.zeros(model.nq)
     for joint in range(1, model.njoints):
         at, value = model.idx_qs[joint], q[model.idx_vs[joint]]
@@ -157,7 +158,7 @@ def springs(samples: int) -> SpringStudy:
 
 
 def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
-    """Points of all bodies at the given times of the validation motion, by body."""
+    """{time: {body: points of the body}} at the given times of the validation motion."""
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
@@ -213,7 +214,10 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
 
 def _by_kernels(name: str) -> tuple[Step, Step]:
-    """Two functions of compiled kernels, for poses, and for poses and joint efforts; CHARMIE's are of its open tree."""
+    """Two functions of compiled kernels, which compute one step: poses only, and poses with joint efforts.
+
+    The kernels of CHARMIE are those of its open tree.
+    """
     from sim_core.system import assemble
 
     system = assemble(build(name))

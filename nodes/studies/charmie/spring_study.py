@@ -23,9 +23,9 @@ ACTUATORS = {"balance": "lift_rod", "tilt_spring": "tilt_rod"}
 
 @dataclass(frozen=True)
 class Tuned:
-    """A spring before and after tuning, and the RMS force of the actuator it relieves, N.
+    """A spring before and after tuning, and the RMS force, N, of the actuator that the spring relieves.
 
-    at_bound  those of "stiffness" and "pretension" whose optimum is at a bound
+    at_bound  names of the numbers, "stiffness" and "pretension", whose optimum is at a bound
     """
 
     spring: str
@@ -39,7 +39,8 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SpringStudy:
-    """Result of the study: parameters with tuned springs, the springs changed, and the efforts before and after."""
+    """Result of the study: parameters with tuned springs, the springs that were changed, and the efforts before and
+    after."""
 
     parameters: Parameters
     tuned: tuple[Tuned, ...]
@@ -61,7 +62,7 @@ def with_spring(p: Parameters, name: str, stiffness: float, pretension: float) -
 
 
 def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Times) -> SpringStudy:
-    """Springs with the least RMS force of lift and tilt actuator over the instants of a motion."""
+    """Springs that minimize the RMS force of the lift and tilt actuators over the instants of a motion."""
     from scipy.optimize import lsq_linear
 
     def forces(trial: Parameters, actuator: str) -> np.ndarray:

@@ -31,8 +31,8 @@ class Verdict(StrEnum):
 
 
 MEANINGS = {
-    Verdict.CHECKED: "our figures agree with each other; the paper's, which they should meet, are not to be had",
-    Verdict.BUILT_IN: "it follows from what we assumed or from how the model is made, and says nothing for the paper",
+    Verdict.CHECKED: "our results agree with each other; the paper's, with which they should agree, are not available",
+    Verdict.BUILT_IN: "the claim follows from our assumptions or from the model's form, and does not support the paper",
     Verdict.HOLDS: "a claim of our own, in no paper, whose rule is met",
     Verdict.FAILS: "a claim of our own, in no paper, whose rule is not met",
 }
@@ -44,8 +44,8 @@ class Finding:
 
     reading  interpretation of the paper, or the case considered
     here     text of the result
-    verdict  result of the rule
-    figures  numbers that the verdict is based on
+    verdict  verdict that the claim's rule gives
+    figures  {name: number} of the numbers on which the verdict is based
     """
 
     reading: str
@@ -78,23 +78,26 @@ class Claim:
     met: Verdict = Verdict.REPRODUCED
 
     def findings(self, results: Any) -> list[Finding]:
-        """Findings from the results, with their verdicts mapped to those that this claim can have."""
+        """Findings that the claim's rule gives for the results, with their verdicts replaced by those that this claim
+        can have."""
         unmet = Verdict.FAILS if self.met == Verdict.HOLDS else Verdict.NOT_REPRODUCED
         ours = {Verdict.REPRODUCED: self.met, Verdict.NOT_REPRODUCED: unmet}
         return [replace(found, verdict=ours.get(found.verdict, found.verdict)) for found in self.judge(results)]
 
 
 def verdict_of(holds: bool) -> Verdict:
-    """REPRODUCED if the rule holds, else NOT_REPRODUCED; `Claim.findings` replaces it where the claim has another
-    `met`."""
+    """REPRODUCED if the rule holds, else NOT_REPRODUCED.
+
+    `Claim.findings` replaces the verdict where the claim has another `met`.
+    """
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
 
 def growth(series: np.ndarray) -> float:
     """Growth of a series after its start: median of its last tenth divided by the median of its second tenth.
 
-    inf for a series that starts at zero and ends above it, 1 where both are zero; for a series too short to have
-    tenths, the ratio of its ends.
+    inf for a series that starts at zero and ends above zero, 1 where both medians are zero; for a series that is too
+    short to have tenths, the ratio of its ends.
     """
     n = len(series) // 10
     early, late = (series[n : 2 * n], series[-n:]) if n else (series[:1], series[-1:])
@@ -105,8 +108,10 @@ def growth(series: np.ndarray) -> float:
 
 
 def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
-    """Fraction of the time after which |series| stays below `level` times its peak; 1 if it never does, 0 if all is
-    zero."""
+    """Fraction of the time after which |series| stays below `level` times its peak.
+
+    1 where the series never stays below, 0 for a series of zeros.
+    """
     size = np.abs(series)
     peak = float(size.max())
     if peak == 0.0:
@@ -123,7 +128,7 @@ def held_share(lost_at: float | None, seconds: float) -> float:
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
-    """Time of the first sample above the level; None if there is none."""
+    """Time of the first sample above the level; None where no sample is."""
     above = np.flatnonzero(series > level)
     return float(t[above[0]]) if len(above) else None
 
@@ -136,8 +141,7 @@ def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.nda
 
 def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
     """First time at which two motions (n, k), sampled at the same instants, differ by more than `distance`; None if
-    never.
-    """
+    they never do."""
     return first_above(t, np.abs(one - other).max(axis=1), distance)
 
 
@@ -145,7 +149,8 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sci(value: float) -> str:
-    """Number with two digits in scientific notation, 3.1·10⁻⁵; numbers between 0.01 and 1000 without an exponent."""
+    """Number as text with two digits in scientific notation, 3.1·10⁻⁵; numbers between 0.01 and 1000 without an
+    exponent."""
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else "∞"
     if 0.01 <= abs(value) < 1000:

@@ -56,10 +56,10 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
-    """Results of a study's parts by name, in the order of `parts`.
+    """{part: result} of a study's parts, in the order of `parts`.
 
-    Parts marked `alone` are computed first, one at a time. So is the very first part, so that the others find on disk
-    the code that it compiled.
+    Parts marked `alone` are computed first, one at a time. The very first part is also computed alone, so that the
+    others find the code that it compiled on disk.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
@@ -76,7 +76,8 @@ def one_by_one(
 ) -> list[Any]:
     """Results of calls (function, arguments ...), each started when the previous one has ended.
 
-    of  total number to report, where more work follows; None: the number of calls
+    what  kind of work, for the progress report
+    of    total number to report, where more work follows; None: the number of calls
     """
     found: list[Any] = []
     of = len(calls) if of is None else of
@@ -99,8 +100,8 @@ def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterato
 
 @contextmanager
 def make_executor(workers: int) -> Iterator[Executor]:
-    """Context for an executor with `workers` processes, or an InlineExecutor for 0; an error ends the processes at
-    once."""
+    """Context manager for an executor with `workers` processes, or an InlineExecutor for 0. An error ends the processes
+    at once."""
     if workers == 0:
         yield InlineExecutor()
         return
@@ -119,7 +120,8 @@ def make_executor(workers: int) -> Iterator[Executor]:
 
 
 def _submit(crew: Executor, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-    """Submit a call with SIGINT and SIGTERM blocked, so that a worker started by it leaves them to its parent."""
+    """Submit a call while SIGINT and SIGTERM are blocked, so that a worker started by the call leaves them to its
+    parent."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if isinstance(crew, ProcessPoolExecutor) else set())
     try:
         return crew.submit(fn, *args)
@@ -150,7 +152,7 @@ def _first_step(run: Run) -> None:
 
 
 def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Outcome]:
-    """Outcomes in the order of `runs`."""
+    """{run: its outcome}, in the order of `runs`."""
     report("simulating", 0, len(runs))
     futures = {_submit(crew, execute, run): run for run in sorted(runs, key=_size, reverse=True)}
     outcomes: dict[Run, Outcome] = {}

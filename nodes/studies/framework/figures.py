@@ -26,7 +26,7 @@ Named = tuple[str, Run]
 
 
 def envelope(t: np.ndarray, series: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """Largest value in each of `bins` sections of a series, and the times of the sections' ends."""
+    """(times of the ends of `bins` sections, largest value of a series in each section), for plots of long series."""
     size = max(1, -(-len(t) // bins))
     ends = range(0, len(t), size)
     return np.array([t[min(i + size, len(t)) - 1] for i in ends]), np.array([series[i : i + size].max() for i in ends])
@@ -39,7 +39,7 @@ def _log_time_axis(axis: Any, named: Sequence[Named], label: str) -> None:
 
 
 def _between_bounds(axes: Iterable[Any]) -> None:
-    """Limit logarithmic axes with a shared range to values between FLOOR and CEILING."""
+    """Restrict logarithmic axes with a shared range to values between FLOOR and CEILING."""
     for axis in axes:
         low, high = axis.get_ylim()
         axis.set_ylim(max(low, FLOOR), min(high, CEILING))
@@ -56,7 +56,7 @@ def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outc
 
 
 def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
-    """Record for the legend each curve that a later curve covers completely."""
+    """Record each curve that a later curve covers completely, for the legend."""
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
@@ -118,8 +118,8 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Draw the tip's path in its plane, one axis per run, within the circle that it cannot leave while the joints
-    hold."""
+    """Draw the path of the tip in its plane, one axis per run, with the circle that the tip cannot leave while the
+    joints hold."""
     axes = figure.subplots(1, len(named), sharex=True, sharey=True, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 200)
     span = 1.25 * reach
@@ -141,8 +141,10 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
 def motions(
     results: Any, figure: Any, name: str, named: Sequence[Named], labels: Sequence[str], rows: Sequence[int]
 ) -> None:
-    """Draw watched quantities over time, one axis per row; series of few samples, except the first, are drawn as
-    points."""
+    """Draw watched quantities over time, one axis per row.
+
+    A series of few samples is drawn as points, unless it is the first.
+    """
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axis, row, label in zip(axes, rows, labels, strict=True):
         for index, (method, run) in enumerate(named):
@@ -157,7 +159,9 @@ def motions(
 
 
 def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Run, Run]], unit: str) -> None:
-    """Draw the distance between pairs of runs over time, largest component, on a logarithmic axis."""
+    """Draw the distance between the motions of pairs of runs over time: its largest component, on a logarithmic
+    axis.
+    """
     for index, (label, one, other) in enumerate(pairs):
         a, b = results[one], results[other]
         t, first, second = at_common_times(a, b, name)

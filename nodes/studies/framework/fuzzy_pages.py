@@ -15,9 +15,9 @@ Columns = Mapping[str, Named]
 
 
 def readings(step: str, beside: str = "") -> dict[str, str]:
-    """{FIXED, ONE_CALL: text} of the two interpretations of `step`, the time step of a paper that does not define it.
+    """{FIXED, ONE_CALL: text}: the two interpretations of `step`, a time step that a paper does not define.
 
-    `beside` is appended to the text of ONE_CALL.
+    beside  text to append to that of ONE_CALL
     """
     return {
         FIXED: f"{step} is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), with steps of "
@@ -34,34 +34,37 @@ SIMULATED_TIME = Assumption(
 
 
 def gaussians(sigma: str, universe: str) -> Assumption:
-    """Assumption on the Gaussians' width sigma, which neither paper states."""
+    """Assumption about the width sigma of the Gaussian sets, which neither paper states."""
     return Assumption(
         "Gaussian sets: σ", f"{sigma} of a universe of {universe}", "not stated; neighbours meet at a half"
     )
 
 
 def conjunction(why: str) -> Assumption:
-    """Assumption on the operator that joins two memberships."""
+    """Assumption about the operator that joins two memberships, with the reason `why`."""
     return Assumption("AND of two memberships", "product", why)
 
 
 def clamped(why: str) -> Assumption:
-    """Assumption on inputs outside the universe of the sets."""
+    """Assumption about inputs outside the universe of the sets, with the reason `why`."""
     return Assumption("inputs beyond the universe", "clamped to it", f"{why}unclamped Gaussians end in 0/0")
 
 
 def memberships_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
-    """Plot of the membership functions of several sets."""
+    """Plot of the membership functions of several kinds of fuzzy sets."""
     return Plot("memberships", caption, lambda results, figure: surfaces.memberships(figure, kinds), size=size)
 
 
 def surfaces_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
-    """Plot of the control surfaces of several sets, with product and with minimum."""
+    """Plot of the control surfaces of several kinds of fuzzy sets, with product and with minimum as conjunction."""
     return Plot("surfaces", caption, lambda results, figure: surfaces.control_surfaces(figure, kinds), size=size)
 
 
 def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float, float] | None = None) -> Plot:
-    """Plot of |Φ|₁ above |dΦ/dt|₁ over time, with a column per reading; its curves are written as a table, too."""
+    """Plot of |Φ|₁ above |dΦ/dt|₁ over time, with one column per interpretation of the paper.
+
+    The curves are also written as a table.
+    """
     return Plot(
         file,
         caption,
@@ -72,7 +75,7 @@ def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float
 
 
 def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float]) -> Plot:
-    """Plot of the tip's paths."""
+    """Plot of the path of the tip in several runs."""
     draw = figures.trajectories
     return Plot("tips", caption, lambda results, figure: draw(results, figure, named, reach), size=size)
 
@@ -93,7 +96,7 @@ def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
 
 
 def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
-    """Every curve of a plot once."""
+    """(label, run) of every curve of a plot, each once."""
     return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
 
 

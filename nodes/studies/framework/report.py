@@ -27,12 +27,12 @@ TABLES = ("runs", "claims", "timing", "timing_claims")
 
 
 def tables_of(study: Study) -> list[str]:
-    """Names of the tables that every study has; those about runs only for a study with runs."""
+    """Names of the tables that a study writes; a study without runs has no tables about runs."""
     return [table for table in TABLES if study.runs or table not in ("runs", "timing")]
 
 
 def files_of(study: Study) -> list[str]:
-    """Every file that the study writes, relative to its folder."""
+    """Paths of all files that a study writes, relative to its folder."""
     tabled = [*tables_of(study), *(table.file for section in study.sections for table in section.tables)]
     names = [f"tables/{table}.{ending}" for table in tabled for ending in ("csv", "json")]
     for section in study.sections:
@@ -44,7 +44,10 @@ def files_of(study: Study) -> list[str]:
 
 
 def foreign_files(folder: Path, study: Study) -> list[str]:
-    """Files in the folder that no study wrote and that this study would overwrite; without a marker, all files."""
+    """Files in the folder that no study wrote and that this study would overwrite.
+
+    In a folder without a marker file, these are all files.
+    """
     if not os.path.isdir(folder):  # also False for a name that no folder can have
         return []
     paths = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
@@ -65,8 +68,10 @@ def marker_of(folder: Path) -> dict[str, Any] | None:
 
 
 def write(study: Study, results: Results, folder: Path, report: Report) -> None:
-    """Write the folder's content, moved there at once after everything is drawn; files of an earlier study are
-    removed."""
+    """Write the page, plots and tables of a study to a folder, and remove the files of an earlier study.
+
+    Everything is drawn elsewhere first and then moved to the folder at once.
+    """
     stage = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         _write_all(study, results, stage, report)
@@ -114,8 +119,10 @@ def _write_all(study: Study, results: Results, folder: Path, report: Report) -> 
 
 
 def provenance(study: Study) -> dict[str, Any]:
-    """Version and date of the run for the page and the marker; the tables omit them and are the same bytes on every
-    run."""
+    """Version and date of the run, for the page and the marker file.
+
+    The tables omit them and have the same bytes on every run.
+    """
     return {
         "quick": study.quick,
         "armswing": version("armswing"),

@@ -44,8 +44,8 @@ class Method:
 class Stepping:
     """A stepper with its options and its name on the page.
 
-    adaptive  whether it chooses its own steps between the ticks
-    restarts  whether it restarts at each sample, so that it is sampled less often
+    adaptive  whether the stepper chooses its own steps between the ticks
+    restarts  whether the stepper restarts at each sample, so that fewer samples are taken
     """
 
     label: str
@@ -66,8 +66,8 @@ class Run:
     """One simulation.
 
     case     name of the robot and its start on the page
-    step_s   step of a fixed stepper; distance of the ticks that an adaptive one has to reach, s
-    given_s  the paper's dt, s, for gains computed from it, where it is not step_s (an adaptive call); 0: step_s
+    step_s   step of a fixed stepper; distance of the ticks that an adaptive stepper has to reach, s
+    given_s  the paper's dt, s, for gains computed from it, where dt is not step_s (an adaptive call); 0: step_s
     watch    names of quantities sampled in addition to the violation: see `watcher`
     """
 
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def dt(self) -> float:
-        """The paper's dt, s."""
+        """The paper's time step dt, s."""
         return self.given_s or self.step_s
 
     @property
@@ -126,7 +126,7 @@ class Outcome:
 
 
 def simulation_of(run: Run) -> tuple[Any, float]:
-    """The Simulation at its start, and its stabilizer's linear bound on the step, s."""
+    """(simulation of a run at its start, its stabilizer's linear bound on the step in s)."""
     from robots.registry import build
     from sim_core.errors import SimulationWarning
     from sim_core.simulation import Simulation
@@ -143,7 +143,7 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 
 def execute(run: Run) -> Outcome:
-    """Outcome of one run, simulated to its end or its loss and sampled at equal intervals."""
+    """Outcome of one run, simulated to its end or until it is lost, and sampled at equal intervals."""
     from sim_core.analysis.loss import advance_or_lose
 
     sim, limit = simulation_of(run)
@@ -177,7 +177,8 @@ class Sampler:
         self.look()
 
     def look(self, blown_up: bool = False) -> None:
-        """Add a sample; with `blown_up`, for a state followed by one that is not finite, with infinite violations."""
+        """Add a sample of the present state. With `blown_up`, because the next state is not finite, the violations are
+        infinite."""
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
         for name, look in self._watchers.items():
@@ -185,7 +186,7 @@ class Sampler:
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
-    """Function that reads one quantity of a simulation.
+    """Function that returns the present value of a quantity of a simulation.
 
     "outputs", "joints" (positions), "bars" (angles), "coordinates", "energy"; Phi and Phidot, with sign, of "row N"
     (from 1); |Phi| and |Phidot| of "rows JOINT" and of the "unit rows" of Euler parameters; |Phidot| of the

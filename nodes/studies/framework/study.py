@@ -12,7 +12,7 @@ from nodes.studies.framework.runs import Outcome, Run
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot, filled by draw(results, figure). `curves` are the runs whose series are written as a table, too."""
+    """One plot, filled by draw(results, figure). The series of the runs in `curves` are also written as a table."""
 
     file: str
     caption: str
@@ -56,9 +56,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """A computation of a study besides its runs; `make` returns the result, which is stored as `name`.
+    """A computation of a study besides its runs; `make` returns the result, which is stored under `name`.
 
-    alone  whether nothing else may be computed meanwhile, because it measures times
+    alone  whether nothing else may be computed meanwhile, because the computation measures times
     """
 
     name: str
@@ -118,7 +118,10 @@ class Study:
 
 
 def pace(quick: bool, spans: str) -> dict[str, Any]:
-    """Duration of time measurements and resolution of plots: full, quick, or minimal for tests ("tiny")."""
+    """Options of a study for time measurements and the resolution of plots.
+
+    Full, quick, or minimal for tests (`spans` = "tiny").
+    """
     if spans == "tiny":
         return {"trial_s": 1e-3, "dpi": 50}
     return {"trial_s": 0.02, "dpi": 100} if quick else {"trial_s": 0.1, "dpi": 150}
@@ -134,7 +137,7 @@ class Cost:
 
 @dataclass
 class Results:
-    """Outcomes by run; costs of the runs that were measured and not lost; results of parts by name."""
+    """Outcomes by run, costs of the measured runs that were not lost, and results of the parts by name."""
 
     outcomes: dict[Run, Outcome]
     costs: dict[Run, Cost] = field(default_factory=dict)
@@ -144,11 +147,11 @@ class Results:
         return self.outcomes[run]
 
     def cost(self, run: Run) -> Cost | None:
-        """Cost of a run, None where it was lost or not measured."""
+        """Cost of a run; None for a run that was lost or not measured."""
         return self.costs.get(run)
 
     def peak(self, run: Run, level: str = "phi") -> float | None:
-        """Largest |Phi| or |Phidot| of a run, None for a lost one."""
+        """Largest |Phi| (`level` "phi") or |Phidot| ("phidot") of a run; None for a lost run."""
         found = self.outcomes[run]
         return float(getattr(found, f"peak_{level}")) if found.held else None
 
@@ -174,7 +177,7 @@ def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | 
     found = []
     stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
     if cut is not None:
-        found.append(f"the full study goes on to {cut:g} s, which may change this verdict")
+        found.append(f"the full study simulates {cut:g} s, which may change this verdict")
     elif study.quick and study.shortened and stands_on_shortened:
         found.append(f"with --quick {study.shortened}, which may change this verdict")
     if claim.timed:
@@ -182,11 +185,11 @@ def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | 
     return tuple(found)
 
 
-TIMED = "it rests on times of this computer, which differ from run to run"
+TIMED = "the verdict depends on times of this computer, which differ from run to run"
 
 
 class _Seen(Results):
-    """Results that record which runs are read."""
+    """Results that record which runs were read, to find the runs on which a claim is based."""
 
     def __init__(self, results: Results) -> None:
         super().__init__(results.outcomes, results.costs, results.parts)
@@ -200,7 +203,7 @@ class _Seen(Results):
 class Judged(NamedTuple):
     """A claim and its findings.
 
-    seconds  simulated times of the runs it is based on
+    seconds  simulated times of the runs on which the claim is based
     cut      duration in the full study, s, of a run that was shortened and was not lost; None where there is none
     notes    reasons why verdicts may change: a longer study, another computer
     """

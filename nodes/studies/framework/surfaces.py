@@ -64,7 +64,10 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def sections(axis: Any, kinds: Sequence[str]) -> None:
-    """Draw U along Kp Phi with Kd Phidot = 0: the slope at zero is the gain for small violations."""
+    """Draw the output U along Kp Phi, with Kd Phidot = 0, for several kinds of fuzzy sets.
+
+    The slope at zero is the gain for small violations.
+    """
     from sim_core.stabilization.rules import slope_at_zero, surface
 
     x = np.linspace(-1, 1, 801)

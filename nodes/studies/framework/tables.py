@@ -1,4 +1,5 @@
-"""Tables of a study as CSV and JSON. Times are in separate tables, because all else is the same on every run."""
+"""Tables of a study as CSV and JSON. Measured times are in separate tables, because all other numbers are the same on
+every run."""
 
 from __future__ import annotations
 
@@ -45,10 +46,10 @@ def runs_table(study: Study, results: Results) -> Rows:
 
 
 def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
-    """One row per claim and reading, of the claims that are `timed` or of those that are not.
+    """One row per claim and interpretation, of the claims that are `timed` or of those that are not.
 
-    The column full_study_s has the duration in the full study where it is longer and the verdict may change; `notes`
-    say so too, and name verdicts that depend on times of this computer.
+    The column full_study_s is the duration in the full study where that is longer and the verdict may change. The
+    column notes states this, too, and marks verdicts that depend on times of this computer.
     """
     return [
         {
@@ -101,7 +102,7 @@ def curves_table(plot: Plot, results: Results) -> Rows:
 
 
 def plain(value: Any) -> Any:
-    """The value with non-finite numbers replaced by None, also inside mappings and lists."""
+    """A copy of the value in which non-finite numbers are None, also inside mappings and lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

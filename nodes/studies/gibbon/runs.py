@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Spans:
-    """Extent of a study: number of hand-overs required, simulated seconds, and the values varied."""
+    """Extent of a study: number of hand-overs required, simulated seconds, and the values of the varied parameters."""
 
     wanted: int
     seconds: float
@@ -75,7 +75,7 @@ BLIND = Case(tension=-0.1, mass=0.05, replans=False)
 
 @dataclass(frozen=True)
 class Runs:
-    """Cases of the study by purpose. `parts` lists everything to compute."""
+    """Cases of the study by purpose. `parts` lists all computations."""
 
     spans: Spans
 

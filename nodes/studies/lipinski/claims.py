@@ -120,7 +120,7 @@ def energy_claim(runs: Runs) -> Claim:
 
 
 def preload_claim() -> Claim:
-    """Claim of section 8 about the start in equilibrium."""
+    """Claim of section 8 about the equilibrium in which the motion starts."""
 
     def judge(results: Results) -> list[Finding]:
         from robots.benchmarks.lipinski import ARM_MASS, LOWER_LENGTH

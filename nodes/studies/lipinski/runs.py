@@ -119,7 +119,7 @@ class Runs:
 
 
 def rows_of(outcome: Any) -> np.ndarray:
-    """Series (n, 5): mid-span, contact, q3, q4, contact force."""
+    """Series (n, 5) of an outcome: mid-span (m), contact position (m), angles q3 and q4 (rad), contact force (N)."""
     outputs, joints = outcome.watched["outputs"], outcome.watched["joints"]
     return np.column_stack([outputs[:, :2], joints[:, 2:], outputs[:, 2]])
 
@@ -136,7 +136,7 @@ def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.nd
 
 
 def from_table(outcome: Any) -> tuple[np.ndarray, int]:
-    """Largest differences (5,) from CASE_A at the instants that the run reached, and their number."""
+    """(largest differences (5,) from CASE_A at the instants that the run reached, number of these instants)."""
     rows, found = rows_of(outcome), []
     for time, due in zip(POSES, CASE_A, strict=True):
         (places,) = np.nonzero(np.abs(outcome.t - time) < 1e-9)
@@ -146,7 +146,7 @@ def from_table(outcome: Any) -> tuple[np.ndarray, int]:
 
 
 def drift(outcome: Any, until: float = FIRST) -> np.ndarray:
-    """Energy minus its initial value, J, up to the time `until`."""
+    """Energy minus the initial energy, J, at the samples up to the time `until`, s."""
     energy = outcome.watched["energy"][outcome.t <= until + 1e-9]
     change: np.ndarray = energy - energy[0]
     return change

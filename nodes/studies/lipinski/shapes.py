@@ -36,14 +36,14 @@ def model_of(run: Run) -> Any:
 
 
 def deflected(outcome: Any, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Downward displacement, m, and slope of every node at the sampled instants, each (n, nodes)."""
+    """(downward displacement in m, slope) of every node at the sampled instants, (n, nodes) each."""
     model = model_of(run)
     nodes = outcome.watched["coordinates"][:, -model.n :] @ model.basis.T
     return nodes[:, ::2], nodes[:, 1::2]
 
 
 def turning_points(t: np.ndarray, series: np.ndarray) -> list[tuple[float, float, bool]]:
-    """(time, value, whether it is a maximum) of every local extreme inside a series."""
+    """(time, value, whether the value is a maximum) of every local extremum inside a series."""
     rises = np.sign(np.diff(series))
     (places,) = np.nonzero(rises[1:] * rises[:-1] < 0)
     return [(float(t[k + 1]), float(series[k + 1]), bool(rises[k] > 0)) for k in places]
@@ -74,7 +74,7 @@ def turns(runs: Runs) -> Table:
 
 
 def deep_claim(runs: Runs) -> Claim:
-    """Claim of section 8 that deformations are visible."""
+    """Claim of section 8 that the deformations are significant."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

@@ -190,7 +190,7 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def parting(results: Results, one: Run, other: Run) -> float | None:
-    """Time at which the angles of bars 2 and 3 of two runs first differ by APART; None if never."""
+    """Time at which the angles of bars 2 and 3 of two runs first differ by APART; None where they never do."""
     t, first, second = at_common_times(results[one], results[other], "bars")
     return parting_time(t, first[:, 1:], second[:, 1:], APART)
 
@@ -328,7 +328,7 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _failing(results: Results, swept: list[Run]) -> str:
-    """Kind of failure of the run with the smallest unsuccessful step: "chatters", or the reason of its loss."""
+    """How the run with the smallest unsuccessful step failed: "chatters", or the reason why the run was lost."""
     run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
     outcome = results[run]
     return "chatters" if outcome.held else LOSS.get(outcome.reason, "lost")

@@ -53,7 +53,7 @@ CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 
 @cache
 def first_violation() -> tuple[float, float, float]:
-    """|Phi| and |Phidot| after one step of h without stabilization, and |v| at the start, by which case 2 scales."""
+    """(|Phi|, |Phidot| after one step of 10 ms without stabilization; |v| at the start), by which case 2 is scaled."""
     sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
     speed = float(np.linalg.norm(sim.state.v))
     sim.step()

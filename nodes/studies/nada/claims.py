@@ -1,6 +1,6 @@
-"""Claims of Nada and Bayoumi on the triple pendulum, on the rotary one without fuzzy control, and on the gear train.
+"""Claims of Nada and Bayoumi on the triple pendulum, the rotary pendulum without fuzzy control, and the gear train.
 
-In the project's words, with the rules that decide each claim. [NadaBayoumi2024, secs. 3.3, 4, 5]
+The claims are in the project's words, with the rules that decide them. [NadaBayoumi2024, secs. 3.3, 4, 5]
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims of section 4 up to figure 19: no stabilization, Baumgarte."""
+    """Claims of section 4 up to figure 19, about runs without stabilization and with Baumgarte's method."""
 
     def unstabilized(results: Results) -> list[Finding]:
         found = []

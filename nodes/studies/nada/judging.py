@@ -27,7 +27,10 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
 
 
 def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
-    """Text with the factor by which |Phi| grew in each run, or the time of the run's loss; `needed` in brackets."""
+    """Text with the growth factor of |Phi| in each run, or the time at which the run was lost.
+
+    needed  condition of the rule, which the text has in brackets
+    """
     each = []
     for name, run in named:
         found = results[run]

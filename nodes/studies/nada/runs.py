@@ -84,8 +84,10 @@ class Runs:
     spans: Spans
 
     def rotary(self, method: Method, reading: str, dt: float = LARGEST, stepping: Stepping | None = None) -> Run:
-        """Run of the rotary pendulum; in one adaptive call dt affects only the gains, as the solver chooses its own
-        steps."""
+        """Run of the rotary pendulum.
+
+        In one adaptive call, dt affects only the gains, as the solver chooses its own steps.
+        """
         watch = ("row 9", "rows pendulum")
         if reading == FIXED:
             robot = "rotary_pendulum"
@@ -155,7 +157,7 @@ class Runs:
         return found
 
     def corrections(self) -> dict[str, list[Run]]:
-        """The sweep over steps for methods that correct the state, and for PID."""
+        """{stabilizer: runs over a range of steps}, for the methods that correct the state, and for PID."""
         return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
 
     def integrators(self) -> dict[str, list[Run]]:
@@ -169,7 +171,7 @@ class Runs:
         return found
 
     def reference(self) -> tuple[Run, Run]:
-        """Runs of a reference motion and of the fuzzy one with the largest dt, each in one adaptive call."""
+        """(reference motion, motion with fuzzy stabilization at the largest dt), each in one adaptive call."""
         pair = []
         for stepping, method, tick in ((TIGHT, PROJECTION, LARGEST / 10), (ODE45, FLC3, LARGEST)):
             robot, span = "rotary_pendulum", self.spans.compare
@@ -188,7 +190,7 @@ class Runs:
         }
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
-        """The sweep over steps under RK4 for the fuzzy sets."""
+        """{stabilizer: runs over a range of steps} under RK4, for the fuzzy sets."""
         sweep = self.sweep()
         return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
 

@@ -18,7 +18,7 @@ PI_NAMES = ["−π", "−π/2", "0", "π/2", "π"]
 
 
 def is2_single(results: Results, figure: Any) -> None:
-    """Draw IS2 of the single pendulum over r: found, and in closed form (figure 2)."""
+    """Draw IS2 of the single pendulum over r: the result of the search, and the closed form (figure 2)."""
     axis, curve = figure.subplots(), results.parts["single curve"]
     r = np.linspace(0.01, CRITICAL, 400)
     axis.plot(r, [is2_of_single(float(x)) for x in r], color=INK, lw=1.2, label="eq. 54")

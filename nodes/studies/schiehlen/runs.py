@@ -50,7 +50,7 @@ SPANS = {
 
 @dataclass(frozen=True)
 class Runs:
-    """The study's parts for one extent."""
+    """Parts of the study for one extent."""
 
     spans: Spans
 
@@ -88,7 +88,8 @@ def is2_of_single(r: float) -> float:
 
 
 def is1_of_single(starts: Array) -> Array:
-    """IS1 of starts (n, 2) of the single pendulum, inf for those that tumble. [Schiehlen1993, eqs. 52, 53]"""
+    """IS1 of starts (n, 2) of the single pendulum, (n,); inf for starts from which it tumbles. [Schiehlen1993, eqs. 52,
+    53]"""
     angle, rate = starts.T
     bounded = rate**2 <= 2 * (1 + np.cos(angle))
     turn = np.arccos(np.clip(np.cos(angle) - rate**2 / 2, -1.0, 1.0))
@@ -105,7 +106,9 @@ def boundary_energy(r: float) -> float:
 
 
 def least_radius() -> float:
-    """Root of `boundary_energy`: no start nearer to the equilibrium can tumble."""
+    """Root of `boundary_energy`: distance from the equilibrium within which no start of the double pendulum can
+    tumble.
+    """
     low, high = 0.5, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -114,12 +117,13 @@ def least_radius() -> float:
 
 
 def tumbles(distances: Array) -> Array:
-    """Whether an angle of each motion (n, rows: angles, then rates) went beyond pi."""
+    """Whether each motion tumbles: an angle went beyond pi. `distances`: (n, rows), largest angles, then rates; result
+    (n,)."""
     return np.asarray((distances[:, : distances.shape[1] // 2] > math.pi).any(axis=1))
 
 
 def single_curve(spans: Spans) -> dict[str, Any]:
-    """IS2_T of the single pendulum over r, and where it stops being bounded, by bisection."""
+    """IS2_T of the single pendulum over r, and the radius from which its motion is unbounded, found by bisection."""
     system, radii = single(), np.linspace(0.05, 1.6, spans.radii)
 
     def found(r: float) -> tuple[float, bool]:

@@ -311,7 +311,7 @@ def test_every_claim_says_what_was_simulated_and_what_a_short_study_leaves_open(
         assert findings
         if cut is not None:
             assert cut > min(seconds)
-            assert f"the full study goes on to {cut:g} s, which may change this verdict" in notes
+            assert f"the full study simulates {cut:g} s, which may change this verdict" in notes
         assert any("times of this computer" in note for note in notes) == claim.timed
     full = dataclasses.replace(study, longest=study.runs)
     assert all(entry.cut is None for entry in results.judged(full))
