@@ -48,7 +48,7 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CheckFinding(msgspec.Struct, frozen=True):
-    """One row of the table. result: "go", "note" (to be looked at) or "no go"."""
+    """One row of the table. `result`: "go", "note" (should be examined) or "no go"."""
 
     subject: str
     result: str
@@ -61,7 +61,8 @@ def duration_s(n_joints: int, params: HilCheckParams) -> float:
 
 
 class HilCheck(Node):
-    """Moves one joint after the other by a small amount, forth and back, and compares the measured motion with it."""
+    """Moves one joint after the other forth and back by a small amount, and compares the measured with the commanded
+    motion."""
 
     subscribes = {"description": Description, "state": RobotState, "measured_state": RobotState}
     publishes = {"command": JointCommand}
@@ -118,7 +119,7 @@ class HilCheck(Node):
             self._plan_moves()
 
     def _plan_moves(self) -> None:
-        """Choose the joints, and for each the direction that stays farther from its limits."""
+        """Choose the joints to move, and for each joint the direction that stays farther from its limits."""
         joints = {joint.name: joint for joint in self._description.joints}
         for actuator in self._description.actuators:
             joint = joints.get(actuator.joint)
@@ -134,7 +135,7 @@ class HilCheck(Node):
             self._names.append(actuator.name)
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
-        """Positions of all joints at the time `now`: one of them moves forth and back."""
+        """Command with the positions of all joints at the time `now`, of which one joint moves forth and back."""
         if not self._moves:
             self._is_over = True
             return
@@ -161,7 +162,7 @@ class HilCheck(Node):
     # -- findings
 
     def findings(self) -> list[CheckFinding]:
-        """The rows of the table."""
+        """Rows of the table: limits, motions, link and clock."""
         return [*self._of_limits(), *self._of_motions(), *self._of_link(), *self._of_clock()]
 
     def _of_limits(self) -> Iterator[CheckFinding]:

@@ -1,4 +1,4 @@
-"""The guard in a driver's own process: between the commands that it receives and the motors."""
+"""The guard in a driver's own process, between the received commands and the motors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def require_driver(cls: type[Node], params: GuardParams, plan: Plan) -> None:
-    """Raise ValueError, one line, for a node that a guard cannot stand before, or limits that do not fit the robot."""
+    """Raise ValueError, one line, for a node that cannot have a guard, or for limits that do not fit the robot."""
     if cls.subscribes.get("command") is not JointCommand:
         raise ValueError("the node does not subscribe to 'command': a guard belongs to the driver of a robot")
     if RobotState not in cls.publishes.values():
@@ -42,25 +42,26 @@ class DriverGuard:
         self._latest: JointCommand | None = None
 
     def take(self, command: JointCommand, now: float, age_s: float) -> list[Message]:
-        """The commands for the driver in place of a received one, computed from a state `age_s` old."""
+        """The commands for the driver in place of a received one. `age_s`: age of the state from which it was computed,
+        s."""
         self._latest = command
         return self._commands(self._guard.take(now, command.mode, command.name, command.value, age_s))
 
     def hear(self, message: Message, now: float) -> None:
-        """Take a message that the driver publishes or receives: the measured state, or the enabling switch."""
+        """Process a message that the driver publishes or receives: a measured state, or the enabling switch."""
         if isinstance(message, RobotState):
             self._guard.see(now, message.name, message.position, message.velocity)
         elif isinstance(message, Enable):
             self._guard.enable(now, message.pressed)
 
     def check(self, now: float) -> list[Message]:
-        """The commands for the driver that are due at the time `now` without a received one."""
+        """The commands for the driver at the time `now` that the guard sends on its own, without a received command."""
         if self._file:
             self._guard.switch(is_pressed(self._file))
         return self._commands(self._guard.check(now))
 
     def stop(self, now: float, reason: str) -> list[Message]:
-        """Begin a controlled stop; returns its first commands."""
+        """Begin a controlled stop. Returns its first commands."""
         return self._commands(self._guard.stop(now, "estop", reason))
 
     def acknowledge(self, now: float) -> None:
@@ -68,23 +69,23 @@ class DriverGuard:
         self._guard.acknowledge(now)
 
     def reset(self) -> None:
-        """Begin anew, after simulation time was set back."""
+        """Reset the guard, after simulation time was set back."""
         self._guard.reset()
 
     @property
     def events(self) -> list[Event]:
-        """The events of the interventions since the previous call."""
+        """Events of the interventions since the previous call."""
         found = [event_of(each, self._name) for each in self._guard.interventions]
         self._guard.interventions.clear()
         return found
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Clamped values, and controlled stops."""
+        """Numbers of clamped values and of controlled stops."""
         return {"clamps": self._guard.clamps, "stops": self._guard.stops}
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the guard."""
+        """State of the guard, for `restore`."""
         return self._guard.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:

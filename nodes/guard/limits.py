@@ -64,9 +64,9 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 class KeepOut(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """An inequality that keeps joint combinations out: the sum of coefficient times position is at most `most`.
+    """An inequality that excludes joint combinations: sum of coefficient times position <= `most`.
 
-    name    its name, for events
+    name    name of the inequality, for events
     joints  {joint: coefficient}
     most    largest permitted sum
     """
@@ -150,11 +150,12 @@ class Envelope:
     names: tuple[str, ...]
 
     def farthest(self, low: Vector, high: Vector) -> Vector:
-        """Largest A q over the box low <= q <= high, (r,)."""
+        """Largest A q, (r,), over the box low <= q <= high, with limits (n,) each."""
         return np.asarray(np.maximum(self.A * low, self.A * high).sum(axis=1))
 
     def outside(self, position: Vector) -> str:
-        """One line on the first inequality that these positions (n,) leave by more than its slack; "" for none."""
+        """Line about the first inequality that the positions (n,) violate by more than its slack; "" where none is
+        violated."""
         excess = self.A @ position - self.b - self.slack
         if not (excess > 0.0).any():
             return ""
@@ -216,7 +217,7 @@ def _array(values: Sequence[float | None]) -> Vector:
 
 
 def missing_joint(params: GuardParams, actuators: Mapping[str, str]) -> str:
-    """One line on the first joint of the guard that the robot does not drive; "" for none.
+    """Line about the first joint of the guard that the robot does not drive; "" where it drives all of them.
 
     actuators  {actuator: its joint} of the robot
     """

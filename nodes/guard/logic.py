@@ -1,8 +1,8 @@
-"""The guard: takes commands and measured states, and returns the commands that are safe to give to the motors.
+"""The guard: a function from commands and measured states to the commands that are safe to give to the motors.
 
-It has no clock, socket or message of its own; the node and the driver's process pass the time, in seconds, of one
-clock. Commands within the limits pass unchanged. Outside them they are clamped, or the guard stops the robot and stays
-stopped until it is acknowledged.
+The guard has no clock, socket or message of its own; the node and the driver's process pass the time, in seconds, of
+one clock. Commands within the limits pass unchanged. Commands outside them are clamped, or the guard stops the robot
+and keeps it stopped until the stop is acknowledged.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Intervention(NamedTuple):
     """An intervention of the guard.
 
     kind    "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
-    cause   limit in force, such as "velocity" or "heartbeat"
-    joint   joint that it is about, "" for none
+    cause   name of the limit that caused it, such as "velocity" or "heartbeat"
+    joint   joint that is concerned, "" for none
     asked   commanded value, None for none
-    given   value in its place
+    given   value that the motors get instead
     line    one line for the user
     """
 
@@ -84,13 +84,13 @@ class CommandGuard:
 
     @property
     def indices(self) -> dict[str, int]:
-        """{actuator: number of its joint}."""
+        """{actuator: index of its joint}."""
         return self._index
 
     # -- what arrives
 
     def see(self, now: float, joints: Sequence[str], position: Sequence[float], velocity: Sequence[float]) -> None:
-        """Take a measured state: positions, rad or m, and velocities, rad/s or m/s, of the named joints."""
+        """Add a measured state: positions, rad or m, and velocities, rad/s or m/s, of the named joints."""
         self._commit(now)
         where = {joint: k for k, joint in enumerate(joints)}
         for k, joint in enumerate(self.envelope.joints):
@@ -101,17 +101,17 @@ class CommandGuard:
         self._seen_at = now
 
     def enable(self, now: float, pressed: bool) -> None:
-        """Take a message of the enabling switch."""
+        """Process a message of the enabling switch."""
         self._enabled_at = now if pressed else -np.inf
 
     def switch(self, pressed: bool) -> None:
-        """Take the state of the enabling switch's file."""
+        """Set the state of the enabling switch that was read from its file."""
         self._switch = pressed
 
     def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
-        """Take a command; returns the commands to give to the motors in its place.
+        """Commands to give to the motors in place of a received command.
 
-        age_s  time since the state that it was computed from, s
+        age_s  time since the state from which the command was computed, s
         """
         limit_s = 1e-3 * self.params.max_age_ms
         if limit_s and age_s > limit_s:
@@ -158,9 +158,9 @@ class CommandGuard:
     # -- what is done about it
 
     def check(self, now: float) -> list[Guarded]:
-        """Check motion, silence and enabling switch at the time `now`; returns commands for the motors.
+        """Check motion, silence and enabling switch at the time `now`, s. Returns commands for the motors.
 
-        While no limit is in force these are none: commands are passed on as they are taken.
+        The list is empty while no limit is exceeded: commands then pass when they are received.
         """
         self._commit(now)
         if not self.stopped and (cause := self._cause(now)):
@@ -177,7 +177,7 @@ class CommandGuard:
         return sent if self._pending is None or (self._pending[4] != before).any() else []
 
     def _cause(self, now: float) -> tuple[str, str] | None:
-        """(cause, one line) of a stop that is due, None for none."""
+        """(cause, line) of a stop that is due at the time `now`; None where no stop is due."""
         params, active = self.params, self._mode != NONE
         if not active.any():
             return None
@@ -204,7 +204,7 @@ class CommandGuard:
         return (limit_name, line) if limit_name else None
 
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
-        """Begin a controlled stop, latched until it is acknowledged; returns the first commands of it."""
+        """Begin a controlled stop, which lasts until it is acknowledged. Returns its first commands."""
         self._commit(now)
         if self.stopped:
             return self._brake(now)
@@ -214,7 +214,7 @@ class CommandGuard:
         return [*self._begin_braking(now, cause), *self._brake(now)]
 
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
-        """Set the setpoints from which joints brake; returns commands that release an effort along the motion."""
+        """Set the setpoints from which the joints brake. Returns commands that end an effort along the motion."""
         released = []
         for k, name in enumerate(self.envelope.driven):
             if self._mode[k] in (NONE, EFFORT) and self._has_servo(k, name):
@@ -249,13 +249,13 @@ class CommandGuard:
         self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
 
     def reset(self) -> None:
-        """Begin anew, after simulation time was set back. A stop remains."""
+        """Reset the guard, after simulation time was set back. A stop remains in force."""
         kept = self.stopped, self.clamps, self.stops
         self.restore(CommandGuard(self.params, self.has_servo).snapshot())
         self.stopped, self.clamps, self.stops = kept
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the guard as plain data and arrays."""
+        """State of the guard as plain data and arrays, for `restore`."""
         setpoints = self._setpoints
         return {
             **{name: getattr(self, name) for name in STATE},
@@ -271,14 +271,14 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Make the values given at an earlier time those that the next ones start from."""
+        """Make the values that were given at an earlier time the start of the next ones."""
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
             self._pending = None
 
     def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
-        """Values of these joints at the time `now`, within the limits."""
+        """Commands for these joints at the time `now`, s, within the limits."""
         limits, setpoints = self.envelope, self._setpoints
         chosen = np.zeros(len(limits.joints), dtype=bool)
         chosen[list(joints)] = True
@@ -323,7 +323,7 @@ class CommandGuard:
             self._report(now, Intervention("guard_clamp", cause, line, joint, asked, value))
 
     def _commands(self, given: Vector, joints: Sequence[int]) -> list[Guarded]:
-        """The values of these joints as commands, one for each mode."""
+        """Commands with the values of these joints, one command for each mode."""
         found = []
         for number in (EFFORT, VELOCITY, POSITION):
             chosen = [k for k in joints if self._mode[k] == number]
@@ -333,7 +333,7 @@ class CommandGuard:
         return found
 
     def _report(self, now: float, intervention: Intervention) -> None:
-        """Report an intervention, unless the same limit of the same joint was in force less than AGAIN_S ago."""
+        """Report an intervention, unless the same limit of the same joint was reported less than AGAIN_S ago."""
         key = intervention.cause, intervention.joint
         before = self._reported.get(key)
         self._reported[key] = now

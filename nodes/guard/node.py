@@ -25,7 +25,7 @@ def check_params(params: GuardParams, plan: Plan) -> None:
 
 
 def actuators_of(plan: Plan) -> dict[str, str]:
-    """{actuator: its joint} of the plan's robot, without switches."""
+    """{actuator: its joint} of the plan's robot, without actuators that are switches."""
     from robots.registry import build  # imported here, since the node's own process does not need it
 
     sim = plan.sim
@@ -33,7 +33,7 @@ def actuators_of(plan: Plan) -> dict[str, str]:
 
 
 def event_of(intervention: Intervention, name: str) -> Event:
-    """The event of an intervention of the guard `name`."""
+    """The event that reports an intervention of the guard with this name."""
     asked, given = intervention.asked, intervention.given
     return Event(
         kind=intervention.kind,
@@ -47,12 +47,12 @@ def event_of(intervention: Intervention, name: str) -> Event:
 
 
 class Guard(Node):
-    """Passes commands on to the robot while they and the measured motion are inside the limits.
+    """Passes commands on to the robot while they and the measured motion are within the limits.
 
-    Outside them it clamps the command, or stops the robot along its braking distance; a stop lasts until it is
-    acknowledged, by `armswing estop --release`. Each intervention is an event. Controllers publish to it by
-    `remap = { command = "raw_command" }`; to watch what the robot measures instead of its model, the guard has
-    `remap = { state = "measured_state" }`.
+    A command outside the limits is clamped, or the guard stops the robot along its braking distance. A stop lasts until
+    it is acknowledged, by `armswing estop --release`. Each intervention is an event. A controller publishes to the
+    guard by `remap = { command = "raw_command" }`; with `remap = { state = "measured_state" }`, the guard checks the
+    motion of the robot instead of that of its model.
     """
 
     subscribes = {"description": Description, "state": RobotState, "raw_command": JointCommand, "enable": Enable}
@@ -124,7 +124,7 @@ class Guard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Clamped values, and controlled stops."""
+        """Numbers of clamped values and of controlled stops."""
         return {"clamps": self._guard.clamps, "stops": self._guard.stops}
 
     def snapshot(self) -> Any:

@@ -28,7 +28,7 @@ class Setpoints:
         self.x, self.v, self.moved_at = np.zeros(n), np.zeros(n), np.zeros(n)
 
     def begin(self, index: int, now: float, x: float, v: float) -> None:
-        """Start the setpoint of one joint at a position and velocity."""
+        """Start the setpoint of one joint at position x, rad or m, with velocity v."""
         self.x[index], self.v[index], self.moved_at[index] = x, v, now - HOLD_S
 
     def towards(
@@ -40,7 +40,8 @@ class Setpoints:
         by_position: NDArray[np.bool_],
         moving: NDArray[np.bool_],
     ) -> tuple[Vector, Vector, Vector, dict[int, str]]:
-        """Setpoints at the time `now` on the way to the goals: x, v (n,), the times of motion, {joint: limit in force}.
+        """Setpoints at the time `now`, s, on the way to the goals: (x (n,), v (n,), times of motion (n,), {joint:
+        exceeded limit}).
 
         period       time since the previous state, s: a setpoint that is limited moves for no longer
         goal         (n,) positions, rad or m, or velocities, rad/s or m/s
@@ -76,14 +77,14 @@ class Setpoints:
         return x, v, np.where(moving, now, self.moved_at), causes
 
     def _speeds(self, dt: Vector) -> tuple[Vector, Vector]:
-        """Lowest and highest velocity that the limits permit after the time dt (n,)."""
+        """(lowest, highest) velocity, (n,) each, that the limits permit after the time dt (n,), s."""
         limits = self._envelope
         low = np.maximum(self.v - limits.acceleration * dt, -limits.velocity)
         high = np.minimum(self.v + limits.acceleration * dt, limits.velocity)
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
-        """Brake, in place, the joints of each inequality that could not be kept after this motion."""
+        """Brake, in place, the joints of each inequality that this motion would make impossible to keep."""
         limits = self._envelope
         if not len(limits.b):
             return
@@ -106,7 +107,9 @@ class Setpoints:
         return self._envelope.farthest(np.minimum(x, stop), np.maximum(x, stop))
 
     def braked(self, now: float) -> tuple[Vector, Vector, Vector]:
-        """Setpoints at the time `now` while all brake with `deceleration`: x, v and the times of motion, (n,)."""
+        """(x, v, times of motion), (n,) each, of the setpoints at the time `now` while all brake with
+        `deceleration`.
+        """
         dt = np.clip(now - self.moved_at, 0.0, HOLD_S)
         v = np.sign(self.v) * np.maximum(np.abs(self.v) - self._envelope.deceleration * dt, 0.0)
         return self.x + v * dt, v, np.full_like(self.moved_at, now)

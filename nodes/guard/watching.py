@@ -1,4 +1,4 @@
-"""Checks of the measured motion: whether the robot can still be stopped inside the envelope."""
+"""Check whether the measured motion can still be stopped inside the envelope."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from nodes.guard.limits import Envelope, Vector
 def violation(
     envelope: Envelope, delay_s: float, position: Vector, velocity: Vector, by_effort: NDArray[np.bool_]
 ) -> tuple[str, str]:
-    """(limit, one line) of the first limit that a stop begun now could not keep within its margin; ("", "") for none.
+    """(limit, line) of the first limit that a stop begun now could not keep within its margin; ("", "") where all are
+    kept.
 
-    A joint that moves with v goes on for the delay T, in the mode effort with its free acceleration a, and then brakes
-    with its deceleration d. Upwards it reaches at most
+    A joint that moves with v continues for the delay T, in the mode effort with its free acceleration a, and then
+    brakes with its deceleration d. Upwards it reaches at most
 
         q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
 
     position, velocity  (n,) measured motion of the joints
-    by_effort           (n,) joints that are commanded efforts
+    by_effort           (n,) whether the joint is commanded by efforts
     """
     a = np.where(by_effort, envelope.free_acceleration, 0.0)
     drift = 0.5 * a * delay_s**2

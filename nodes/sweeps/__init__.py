@@ -1,1 +1,2 @@
-"""Sweeps: one lockstep run in process per combination of parameter values, with a table, a page and a journal."""
+"""Sweeps: one lockstep run, in this process or a worker, per combination of parameter values; a table, a page and a
+journal."""

@@ -1,4 +1,4 @@
-"""Axes of a sweep: the values that one key of a launch takes, listed, spaced evenly, or drawn at random."""
+"""Axes of a sweep: the values of one key of a launch, which are listed, evenly spaced, or drawn at random."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DIGITS = 12  # significant digits of evenly spaced values, so that 0.1:0.3:3 giv
 
 
 class AxisError(ValueError):
-    """An axis that is not one: one line with its text and the forms that are."""
+    """A text that is not an axis. The only argument is one line with the text and the valid forms."""
 
 
 class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The values of one key.
+    """The values that one key takes in a sweep.
 
     values  the listed or evenly spaced values; empty for a random axis
     random  "normal" or "uniform"; "" for an axis of listed values
@@ -35,7 +35,7 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     second: float = 0.0
 
     def draw(self, seed: int) -> float:
-        """The value of a random axis in the cell with this seed; axes of one cell are independent."""
+        """Value of a random axis in the cell with this seed; axes of one cell are independent."""
         import numpy as np
 
         generator = np.random.default_rng([seed, zlib.crc32(self.key.encode())])
@@ -53,12 +53,12 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both parameters of a random axis."""
+        """The two parameters of a random axis: mean and standard deviation, or lower and upper end."""
         return self.first, self.second
 
 
 def parse_axis(text: str) -> Axis:
-    """Axis written as on the command line. AxisError, one line, for any other text."""
+    """The axis that a text of the option `--over` describes. AxisError, one line, for an invalid text."""
     key, equals, given = (part.strip() for part in text.partition("="))
     if not equals or not key or not given:
         raise AxisError(f"--over {text!r}: an axis is {FORMS}")
@@ -70,15 +70,15 @@ def parse_axis(text: str) -> Axis:
         values = _listed(text, given)
     if len(values) == 1:
         raise AxisError(
-            f"--over {text!r}: an axis has two values at least; a fixed value is --set {key}={as_text(values[0])}"
+            f"--over {text!r}: an axis has at least two values; set a fixed value by --set {key}={as_text(values[0])}"
         )
     if len({as_text(value) for value in values}) < len(values):
-        raise AxisError(f"--over {text!r}: a value is there twice; the same cell again is --repeat")
+        raise AxisError(f"--over {text!r}: a value is listed twice; use --repeat to run a combination several times")
     return Axis(key, tuple(values))
 
 
 def as_text(value: Any) -> str:
-    """A value as TOML writes it, for an override "key=value"; floats are exact."""
+    """A value in TOML notation, for an override "key=value"; floats are exact."""
     if isinstance(value, str):
         return msgspec.json.encode(value).decode()
     if isinstance(value, bool):
@@ -92,7 +92,7 @@ def as_text(value: Any) -> str:
 
 
 def seed_of(seed: int, cell: int) -> int:
-    """Seed of one cell of a sweep with this seed: 52 bits, so that tables and JSON hold it exactly."""
+    """Seed of one cell of a sweep with this seed: 52 bits, which tables and JSON represent exactly."""
     digest = hashlib.blake2b(f"{seed}/{cell}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 12
 
@@ -102,26 +102,29 @@ def _random_axis(text: str, key: str, kind: str, numbers: list[str]) -> Axis:
     try:
         first, second = map(float, numbers)
     except ValueError:
-        raise AxisError(f"--over {text!r}: this axis is written {form}, with two numbers") from None
+        raise AxisError(f"--over {text!r}: write this axis as {form}, with two numbers") from None
     if not math.isfinite(first) or not math.isfinite(second):
-        raise AxisError(f"--over {text!r}: both numbers of {form} are finite")
+        raise AxisError(f"--over {text!r}: both numbers of {form} must be finite")
     if kind == "normal" and second <= 0.0:
-        raise AxisError(f"--over {text!r}: DEVIATION is above 0; a fixed value is --set {key}={numbers[0]}")
+        raise AxisError(f"--over {text!r}: DEVIATION must be above 0; set a fixed value by --set {key}={numbers[0]}")
     if kind == "uniform" and second <= first:
-        raise AxisError(f"--over {text!r}: LOW is below HIGH; a fixed value is --set {key}={numbers[0]}")
+        raise AxisError(f"--over {text!r}: LOW must be below HIGH; set a fixed value by --set {key}={numbers[0]}")
     return Axis(key, random=kind, first=first, second=second)
 
 
 def _spaced(text: str, first: str, rest: list[str]) -> list[Any] | None:
-    """Evenly spaced values, whole numbers where all are; None where the text has no three numbers."""
+    """Evenly spaced values of FROM:TO:NUMBER, whole numbers where FROM, TO and the spacing are whole.
+
+    None where the text does not have three numbers.
+    """
     try:
         low, high, count = float(first), float(rest[0]), int(rest[1])
     except ValueError:
         if _is_number(first) and _is_number(rest[0]):
-            raise AxisError(f"--over {text!r}: NUMBER of FROM:TO:NUMBER is a whole number") from None
+            raise AxisError(f"--over {text!r}: NUMBER of FROM:TO:NUMBER must be a whole number") from None
         return None
     if not (math.isfinite(low) and math.isfinite(high)) or count < 1 or (low == high and count > 1):
-        raise AxisError(f"--over {text!r}: FROM and TO of FROM:TO:NUMBER differ, and NUMBER is 2 at least")
+        raise AxisError(f"--over {text!r}: FROM and TO of FROM:TO:NUMBER must differ, and NUMBER must be at least 2")
     if count > MOST_VALUES:
         raise AxisError(f"--over {text!r}: an axis has at most {MOST_VALUES} values")
     values = [float(f"{low + (high - low) * k / max(count - 1, 1):.{DIGITS}g}") for k in range(count)]
@@ -138,7 +141,7 @@ def _is_number(text: str) -> bool:
 
 
 def _listed(text: str, given: str) -> list[Any]:
-    """Values separated by commas, as in TOML; an unquoted word is a string."""
+    """Values separated by commas, in TOML notation; an unquoted word is a string."""
     try:
         return list(tomllib.loads(f"values = [{given}]")["values"])
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""Where a figure of a sweep crosses a threshold along one axis, found by bisection with further runs."""
+"""Finds where a result of a sweep crosses a threshold along one axis, by bisection with further runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ HALVINGS = 6  # the boundary is found to 1/64 of the distance between two values
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """A further run between two values of the axis `key`: its other values and its seed are those of a cell."""
+    """A further run at a value of the axis `key` that no cell has. The other values and the seed are those of a
+    cell.
+    """
 
     key: str
     value: float
@@ -34,12 +36,12 @@ class Probe(msgspec.Struct, frozen=True):
 
 @dataclass
 class Bracket:
-    """Two values of the axis between which the figure crosses the threshold, with the other values the same.
+    """Two values of the axis between which the mean of a figure crosses the threshold; all other values are equal.
 
     others   {key: value} of the other listed axes
-    bases    cells at the first value, whose seeds the further runs have
-    first, second  values of the axis; equal where nothing is crossed
-    at_first, at_second  mean of the figure there
+    bases    cells at the first value, whose seeds the further runs use
+    first, second  values of the axis; equal where the threshold is not crossed
+    at_first, at_second  mean of the figure at these values
     """
 
     others: dict[str, Any]
@@ -51,11 +53,12 @@ class Bracket:
 
     @property
     def crosses(self) -> bool:
-        """Whether the threshold is crossed between both values."""
+        """Whether the threshold is crossed between the two values."""
         return self.first != self.second
 
     def middle(self, whole: bool) -> float | int | None:
-        """The value between both; None where there is none, of whole numbers."""
+        """The value in the middle of the two. With `whole`, a whole number, or None where no whole number is between
+        them."""
         middle = (self.first + self.second) / 2.0
         if not whole:
             return middle
@@ -64,7 +67,7 @@ class Bracket:
 
 
 def parse_target(text: str) -> tuple[str, float]:
-    """Figure and threshold of "figure=0.9". SweepError, one line, for other texts."""
+    """(figure, threshold) of a text "figure=0.9". SweepError, one line, for other texts."""
     name, _, given = text.rpartition("=")
     try:
         threshold = float(given)
@@ -76,7 +79,8 @@ def parse_target(text: str) -> tuple[str, float]:
 
 
 def axis_along(sweep: Sweep, key: str) -> Axis:
-    """The axis to search along. SweepError, one line, for one that has no numbers in order."""
+    """The axis with this key. SweepError, one line, for an unknown key, or an axis whose values are not ordered
+    numbers."""
     axis = next((axis for axis in sweep.axes if axis.key == key), None)
     keys = [axis.key for axis in sweep.axes]
     if axis is None:
@@ -90,7 +94,7 @@ def axis_along(sweep: Sweep, key: str) -> Axis:
 
 
 def brackets(sweep: Sweep, rows: Mapping[int, Row], figure: str, threshold: float, axis: Axis) -> list[Bracket]:
-    """The first crossing along the axis for each combination of the other listed axes."""
+    """The first bracket of the threshold along the axis, for each combination of the other listed axes."""
     if missing := sweep.cells - len(rows):
         raise SweepError(f"{missing} runs of this sweep are not done; armswing sweep FOLDER goes on with them")
     groups: dict[str, dict[str, list[Row]]] = {}
@@ -116,7 +120,7 @@ def _bracket(
 
 
 def mean(rows: Iterable[Row], figure: str) -> float:
-    """Mean of a figure over the runs that have it; nan where none has."""
+    """Mean of a figure over the runs that have it; NaN where no run has it."""
     found = [value for row in rows if (value := value_of(row, figure)) is not None]
     return sum(found) / len(found) if found else math.nan
 
@@ -132,7 +136,10 @@ def find(
     limit_s: float,
     report: Report,
 ) -> None:
-    """Halve every bracket HALVINGS times. Finished runs are in `boundary.jsonl`, and are not run again."""
+    """Halve every bracket HALVINGS times by further runs.
+
+    Finished runs are stored in `boundary.jsonl`, and are not run again.
+    """
     whole = takes_whole_numbers(sweep, axis)
     done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in _read(folder / PROBES)}
     with (folder / PROBES).open("ab") as journal:
@@ -163,7 +170,7 @@ def find(
 
 
 def takes_whole_numbers(sweep: Sweep, axis: Axis) -> bool:
-    """Whether the launch refuses a value between two whole numbers of the axis."""
+    """Whether the launch refuses a value between two whole numbers on the axis."""
     if not all(isinstance(value, int) for value in axis.values):
         return False
     try:
@@ -174,7 +181,7 @@ def takes_whole_numbers(sweep: Sweep, axis: Axis) -> bool:
 
 
 def lines(found: Sequence[Bracket], figure: str, axis: Axis) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the boundaries as text."""
+    """(header, rows) of the table of boundaries, as text."""
     keys = list(found[0].others) if found else []
     header = [*keys, f"{axis.key} from", "to", f"{figure} there", "and there"]
     rows = []
@@ -190,7 +197,7 @@ def _rest(cell: Cell) -> tuple[int, int]:
 
 
 def _read(path: Path) -> Iterator[Probe]:
-    """Probes of the journal; a last line that a killed process left half written is removed."""
+    """Probes in the journal, a file. A last line that is incomplete, because the process was killed, is removed."""
     if not path.exists():
         return
     content = path.read_bytes()

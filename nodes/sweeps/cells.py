@@ -1,4 +1,4 @@
-"""One cell of a sweep: a lockstep run in this process, and the figures of its row."""
+"""Runs one cell of a sweep in lockstep in this process, and determines the figures of its row."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Figure = float | int | str | None
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Result of a cell.
 
-    result    "passed", "failed" or "not certain" for a run that came to its end, as a launch judges it; "diverged",
-              "error", "refused", "crashed", "hung"
+    result    "passed", "failed" or "not certain" for a run that was completed, as in a launch; otherwise "diverged",
+              "error", "refused", "crashed" or "hung"
     reason    one line for every result but "passed"
     figures   {name: value}, SI units; "nan", "inf" and "-inf" as text
     warnings  warnings of the simulation
@@ -56,9 +56,10 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def run_cell(sweep: Sweep, cell: Cell, recording: Path | None = None) -> Row:
-    """Run one cell to its end; errors of its plan, its nodes and its simulation become its row.
+    """Run one cell to its end and return its row. Errors of the plan, the nodes and the simulation are results in the
+    row.
 
-    recording  path of a recording to write
+    recording  path of a recording to write; None for no recording
     """
     began, began_wall = time.process_time(), time.perf_counter()
     row = Row(cell=cell.number, seed=cell.seed, result=PASSED)
@@ -99,7 +100,7 @@ def _fill(row: Row, sweep: Sweep, cell: Cell, recording: Path | None) -> None:
 
 
 def judged(composition: Composition) -> tuple[str, str]:
-    """Result and reason of a run that came to its end: milestones, verdicts and refused commands, as of a launch."""
+    """(result, reason) of a completed run, from milestones, verdicts and refused commands, as in a launch."""
     plan, server = composition.plan, composition.server
     status = server.status()
     required = [name for name, milestone in plan.all_milestones.items() if milestone.required]
@@ -119,7 +120,7 @@ def judged(composition: Composition) -> tuple[str, str]:
 
 
 def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
-    """Names and values of a finished run that do not depend on the computer's speed."""
+    """(name, value) of the figures of a finished run that do not depend on the computer's speed."""
     status = composition.server.status()
     for name in OF_STATUS:
         yield name, _plain(status[name])
@@ -150,14 +151,14 @@ def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
 
 
 def number(value: Figure) -> float | None:
-    """A figure as a number, None for text and for a missing one."""
+    """A figure as a number; None for text and for a missing figure."""
     if isinstance(value, str):
         return float(value) if value in ("nan", "inf", "-inf") else None
     return value
 
 
 def _plain(value: Any) -> Figure:
-    """A number as JSON holds it exactly; non-finite ones as text."""
+    """A number in a form that JSON represents exactly: numbers that are not finite as text."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool | int):
@@ -172,14 +173,14 @@ def _line(text: str) -> str:
 
 
 def _told(error: Exception) -> str:
-    """Type, message and place of an error, without the folder of the file."""
+    """Type, message and place of an error as text; of the file's path, only its name."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    """Text such as "sim.parameters.mass=0.2, planner.tolerance_mm=30"."""
+    """The values of a cell as text, such as "sim.parameters.mass=0.2, planner.tolerance_mm=30"."""
     return ", ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()
     )

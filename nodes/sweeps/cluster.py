@@ -37,9 +37,9 @@ def carry_out_on(
     report: Report,
     retry: bool = False,
 ) -> None:
-    """Run every cell that the journal lacks on a Dask scheduler, or on `workers` local processes for "local".
+    """Run every cell that is not in the journal on a Dask scheduler, or on `workers` local processes for "local".
 
-    SweepError, one line, for a scheduler that does not answer, or a worker with other code.
+    SweepError, one line, for a scheduler that does not reply, or a worker with different code.
     """
     left = left_of(sweep, journal, retry)
     done, total = sweep.cells - len(left), sweep.cells
@@ -71,7 +71,7 @@ def carry_out_on(
 
 
 def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int]) -> list[Row]:
-    """Rows of a task; those of a task whose Dask workers ended again and again say "crashed"."""
+    """Rows of a task. The result is "crashed" for the cells of a task whose Dask workers ended repeatedly."""
     from distributed.scheduler import KilledWorker
 
     error = future.exception()
@@ -85,7 +85,7 @@ def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int]) -> list[Row]:
 
 @contextmanager
 def _client(address: str, workers: int) -> Iterator[Any]:
-    """Connection to a scheduler; SweepError, one line, where there is none."""
+    """Context manager for the connection to a scheduler. SweepError, one line, where no scheduler replies."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -109,7 +109,10 @@ def _client(address: str, workers: int) -> Iterator[Any]:
 
 
 class SweepProcess:
-    """A process that runs cells of one sweep: started anew, because a Dask worker has threads and is not forked."""
+    """A process that runs cells of one sweep.
+
+    It is started and not forked, because a Dask worker has threads.
+    """
 
     def __init__(self, sweep: bytes, limit_s: float) -> None:
         ours, theirs = socket.socketpair()
@@ -131,7 +134,7 @@ class SweepProcess:
             raise SweepError(refusal)
 
     def rows(self, cells: Sequence[int]) -> bytes:
-        """Rows of some cells, encoded. EOFError where the process has ended."""
+        """Encoded rows of some cells, which the process runs. EOFError where the process has ended."""
         self._connection.send_bytes(msgspec.json.encode(list(cells)))
         return self._connection.recv_bytes()
 
@@ -146,9 +149,10 @@ _lock = threading.Lock()
 
 
 def run_cells_of(sweep: bytes, cells: Sequence[int], limit_s: float) -> bytes:
-    """Encoded rows of some cells, run one after the other in a process that stays for the next task.
+    """Encoded rows of some cells, run one after the other in a process that is kept for the next task.
 
-    sweep  the sweep, encoded
+    sweep    the sweep, encoded
+    limit_s  wall time after which a cell is ended, s
     """
     with _lock:
         free = _idle.setdefault((sweep, limit_s), [])

@@ -1,4 +1,4 @@
-"""A sweep as it was asked for: the launch, its axes and repeats, and the cells that follow from them."""
+"""A sweep as requested by the user: the launch, its axes and repeats, and the cells that follow from them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LEAST_LIMIT_S, SLOWNESS = 60.0, 20.0  # default limit of a cell: at least this, 
 
 
 class SweepError(ValueError):
-    """A sweep that cannot be carried out as asked: one line."""
+    """A sweep that cannot be carried out. The only argument is one line for the user."""
 
 
 class Cell(msgspec.Struct, frozen=True):
     """One run of a sweep.
 
-    number  place in the table, from 0; repeats of one combination follow one another
+    number  row in the table, from 0; the repeats of one combination follow one another
     values  {key: value} of the axes
     """
 
@@ -45,15 +45,15 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a sweep runs. Two sweeps of one folder are equal in all of these.
+    """Definition of a sweep. Two sweeps of one folder are equal in all of these fields.
 
     launch     absolute path of the launch file
-    cwd        folder in which relative paths of the launch are looked for
+    cwd        folder in which relative paths of the launch are searched for
     arguments  values of the file's arguments, "name=value"
     sets       overrides of the command line, "key=value"
-    repeat     runs of each combination of values
+    repeat     number of runs of each combination of values
     seconds    simulated duration of every cell, s
-    seed       seed of the plan, from which the cells' seeds follow
+    seed       seed of the plan, from which the seeds of the cells are computed
     plan       hash of the plan without the values of the axes
     files      {path or name of a part: hash of its content}, of all code and data that the cells' numbers depend on
     """
@@ -80,7 +80,10 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.repeat > 1 or any(axis.random for axis in self.axes)
 
     def cell(self, number: int) -> Cell:
-        """One cell; the last axis changes fastest, the repeats faster still. IndexError for an unknown one."""
+        """The cell with this number: the last axis changes faster than the others, and repeats fastest.
+
+        IndexError for an unknown number.
+        """
         if not 0 <= number < self.cells:
             raise IndexError(number)
         seed = seed_of(self.seed, number) if self.seeded else self.seed
@@ -95,9 +98,9 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return Cell(number, {axis.key: values[axis.key] for axis in self.axes}, repeat, seed)
 
     def plan_of(self, cell: Cell, recording: Path | None = None) -> Plan:
-        """The plan of a cell, in lockstep and without recorders. PlanError, one line, for values that do not fit.
+        """The plan of a cell, in lockstep and without recorders. PlanError, one line, for invalid values.
 
-        recording  path of a recording to write
+        recording  path of a recording to write; None for no recording
         """
         plan = plan_with(self, [f"{key}={as_text(value)}" for key, value in cell.values.items()])
         if self.seeded:
@@ -112,7 +115,10 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def plan_with(sweep: Sweep, overrides: Iterable[str]) -> Plan:
-    """Plan of the launch in lockstep with some overrides, without recorders, whose files cells would share."""
+    """Plan of the launch in lockstep with some overrides.
+
+    Recorders are left out, because all cells would write to the same file.
+    """
     plan = load_plan(sweep.launch, [*sweep.sets, *overrides, "sim.mode=lockstep"], arguments=sweep.arguments)
     for view in (plan, *plan.simulations.values()):
         view.duration_s = sweep.seconds
@@ -128,9 +134,9 @@ def make_sweep(
     arguments: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> tuple[Sweep, str]:
-    """A checked sweep, and the mode that the launch file itself asks for. PlanError or SweepError, one line.
+    """(checked sweep, mode that the launch file itself has). PlanError or SweepError, one line, for an invalid sweep.
 
-    The first and the last value of every axis are checked; one between them that does not fit is a row of the table.
+    The first and the last value of every axis are checked; an invalid value between them is reported in its row.
     """
     keys = [axis.key for axis in axes]
     for key in keys:
@@ -142,7 +148,7 @@ def make_sweep(
             )
         if key in ("duration_s", "domain", "name"):
             hint = "; --seconds is the same for all cells" if key == "duration_s" else ""
-            raise SweepError(f"--over {key}: no result depends on it{hint}")
+            raise SweepError(f"--over {key}: no result depends on this key{hint}")
     if "seed" in keys and (repeat > 1 or any(axis.random for axis in axes)):
         raise SweepError("--over seed: --repeat and random axes draw the seeds of the cells; use one of the two")
     given = load_plan(launch, sets, arguments=list(arguments))
@@ -178,17 +184,17 @@ def default_limit_s(sweep: Sweep) -> float:
 
 
 def changed_files(before: Sweep, now: Sweep) -> list[str]:
-    """Files and parts whose content differs between two sweeps that are otherwise equal."""
+    """Names of files and parts whose content differs between two sweeps that are otherwise equal."""
     return sorted(name for name in {*before.files, *now.files} if before.files.get(name) != now.files.get(name))
 
 
 def made_again(sweep: Sweep) -> Sweep:
-    """The same sweep from the present content of its files. PlanError or SweepError, one line."""
+    """The sweep, made again from the present content of its files. PlanError or SweepError, one line."""
     return make_sweep(Path(sweep.launch), sweep.axes, sweep.repeat, sweep.seconds, sweep.arguments, sweep.sets)[0]
 
 
 def is_same(before: Sweep, now: Sweep) -> bool:
-    """Whether two sweeps run the same cells, whatever became of the files since."""
+    """Whether two sweeps run the same cells, without regard to changes of the files."""
     return msgspec.structs.replace(before, files={}, cwd="") == msgspec.structs.replace(now, files={}, cwd="")
 
 
@@ -200,7 +206,7 @@ def _check_value(sweep: Sweep, text: str) -> None:
 
 
 def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
-    """{file or part: hash} of the code of nodes and robots, and of the project's own."""
+    """{file or part: hash} of the code of the plan's nodes and robots, and of the project's own code."""
     from sim_core.kernels.native import source_hash
 
     package = Path(__file__).resolve().parents[2]
@@ -219,7 +225,7 @@ def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
 
 
 def _sources(package: Path, parts: Sequence[str]) -> list[Path]:
-    """Sources that a cell's numbers may depend on: not those of the command line, the pages and the sweeps."""
+    """Python files on which a cell's numbers may depend: all except command line, pages and sweeps."""
     kept = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
     skipped = {"cli", "pages", "sweeps", "bridges", "launching"}
     return [path for path in kept if not skipped & set(path.relative_to(package).parts)]

@@ -1,4 +1,4 @@
-"""Carries out a sweep: gives the cells that are left to workers, and writes each row when its cell has ended."""
+"""Carries out a sweep: gives the remaining cells to workers, and writes each row when its cell has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to
 
 
 class Schedule:
-    """Cells that are left, by structure: the first cell of each is run alone, and compiles for the others."""
+    """The remaining cells, grouped by structure.
+
+    The first cell of each structure is run alone, and compiles code for the others.
+    """
 
     def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
         self._structure = structures(sweep)
@@ -33,7 +36,7 @@ class Schedule:
         self._warming: set[int] = set()
 
     def next(self) -> int | None:
-        """The next cell to run; None where there is none now."""
+        """The next cell to run; None where no cell can be started now."""
         for structure, cells in self._left.items():
             if structure in self._warm:
                 return self._take(structure, cells)
@@ -43,7 +46,7 @@ class Schedule:
         return None
 
     def ended(self, cell: int) -> None:
-        """Note that a cell has ended: its structure is compiled."""
+        """Record that a cell has ended, and that the code of its structure is compiled."""
         self._warm.add(self._structure(cell))
 
     def _take(self, structure: int, cells: deque[int]) -> int:
@@ -62,11 +65,11 @@ def carry_out(
     ended: Callable[[Row], None] = lambda row: None,
     retry: bool = False,
 ) -> None:
-    """Run every cell that the journal lacks.
+    """Run every cell that is not in the journal.
 
     limit_s  wall time after which a cell is ended, s
     ended    called with each new row
-    retry    whether cells that did not come to their end are run again
+    retry    whether cells whose run was not completed are run again
     """
     left = left_of(sweep, journal, retry)
     total = sweep.cells
@@ -110,25 +113,25 @@ def run_cells(
 
 
 def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
-    """Cells that are to be run."""
+    """Numbers of the cells that remain to be run. `retry`: whether lost cells are run again."""
     rows = journal.rows
     return [cell for cell in range(sweep.cells) if (row := rows.get(cell)) is None or (retry and row.result in LOST)]
 
 
 def warm_up(sweep: Sweep) -> None:
-    """Import and compile in this process what all cells share, before the workers are forked from it."""
+    """Import and compile in this process what all cells need, before the workers are forked from it."""
     logging.getLogger("armswing.compile").setLevel(logging.INFO)
     with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
         make_server(plan_with(sweep, ()), wall_clock=False)
 
 
 def default_workers() -> int:
-    """One per core that this process may use."""
+    """Default number of workers: one per core that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
-    """Whether all repeats of every combination that has ended have the same figures."""
+    """Whether the repeats of each combination have equal figures, for all combinations that have ended."""
     first: dict[int, Row] = {}
     compared = False
     for row in rows:
@@ -143,5 +146,5 @@ def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
 
 
 def folder_of(launch: Path) -> Path:
-    """Default folder of a sweep: the launch file's name with "_sweep"."""
+    """Default folder of a sweep: the name of the launch file with "_sweep" appended."""
     return Path(f"{launch.stem}_sweep")

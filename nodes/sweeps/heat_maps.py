@@ -1,4 +1,4 @@
-"""Pictures of a sweep: a figure over two axes as a heat map, over one axis as points."""
+"""Pictures of a sweep: a result over two axes as a heat map, over one axis as points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 34  # characters of a label before it is shortened in the middle
 
 
 def draw_map(path: Path, found: Grid) -> None:
-    """Write a heat map as PNG. Places with failed runs are hatched; places with lost ones are hatched crosswise."""
+    """Write a heat map as PNG. Combinations with failed runs are hatched, those with lost runs are cross-hatched."""
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.collections import PatchCollection
@@ -63,7 +63,7 @@ def draw_map(path: Path, found: Grid) -> None:
 
 
 def draw_points(path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis) -> None:
-    """Write a figure over one axis as PNG: a point per run; the pass rate of a listed axis with its intervals."""
+    """Write a PNG of a figure over one axis: one point per run, or the pass rate at each value with its interval."""
     with settings():
         figure, axis = _figure()
         if figure_name == PASS_RATE and not axis_of.random:
@@ -79,7 +79,7 @@ def draw_points(path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str,
 
 
 def _rates(axis: Any, sweep: Sweep, rows: Sequence[Row], axis_of: Axis) -> None:
-    """Pass rate at each value, with its 95 % interval."""
+    """Draw the pass rate at each value of the axis, with its 95 % confidence interval."""
     places, texts = _places(axis_of)
     rates = {text: PassRate() for text in texts}
     for row in rows:
@@ -94,7 +94,7 @@ def _rates(axis: Any, sweep: Sweep, rows: Sequence[Row], axis_of: Axis) -> None:
 
 
 def _runs(axis: Any, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis) -> None:
-    """A point per run, by its result."""
+    """Draw one point per run, coloured by its result."""
     places, texts = _places(axis_of)
     at = dict(zip(texts, places, strict=True))
     for label, color, marker in (("passed", BLUE, "o"), ("did not pass", VERMILION, "x")):
@@ -112,7 +112,8 @@ def _runs(axis: Any, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_o
 
 
 def _places(axis_of: Axis) -> tuple[list[float], list[str]]:
-    """Positions of an axis' values in a plot, and their texts: the values themselves where they are numbers."""
+    """(positions of an axis' values in a plot, their texts). Numbers are their own positions; other values are
+    numbered."""
     texts = [as_text(value) for value in axis_of.values]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis_of.values):
         return [float(value) for value in axis_of.values], texts
@@ -136,7 +137,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _ticks(axis: Any, axis_of: Axis) -> None:
-    """Name the places of a heat map's axis by their values; only some of many."""
+    """Label the ticks of a heat map's axis with values; of many values, only some."""
     texts = [_tick(value) for value in axis_of.values]
     most = max(2, min(MOST_TICKS, MOST_CHARACTERS // max(map(len, texts))))
     shown = range(0, len(texts), math.ceil(len(texts) / most))

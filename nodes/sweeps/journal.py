@@ -1,4 +1,6 @@
-"""Folder of a sweep: what it runs (`sweep.json`) and the rows of its finished cells, one a line (`cells.jsonl`)."""
+"""The folder of a sweep: its definition (`sweep.json`), and the rows of finished cells, one per line
+(`cells.jsonl`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ MARKER, JOURNAL = "sweep.json", "cells.jsonl"
 
 
 class Journal:
-    """The open journal of a folder. Rows are only ever added; of several rows of a cell, the last one counts.
+    """The open journal of a folder. Rows are only added; of several rows of a cell, the last one is valid.
 
     rows  {cell: row} of all finished cells
     """
@@ -29,21 +31,21 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
-            raise SweepError(f"{folder}: another process is at this sweep now") from None
+            raise SweepError(f"{folder}: another process is running this sweep now") from None
         self.rows = dict(_read(self.path))
         end = _last_line_end(self.path)
         if end < self.path.stat().st_size:  # a line that a killed process left half written
             os.ftruncate(self._file, end)
 
     def add(self, row: Row) -> None:
-        """Write a row; it stays also when this process is killed right after."""
+        """Write a row at once, so that the row is kept even if this process is killed."""
         data = memoryview(msgspec.json.encode(row) + b"\n")
         while data:
             data = data[os.write(self._file, data) :]
         self.rows[row.cell] = row
 
     def close(self) -> None:
-        """Close the journal, and have the disk keep it."""
+        """Write all data to the disk and close the journal."""
         with contextlib.suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)
@@ -56,7 +58,7 @@ class Journal:
 
 
 def read_sweep(folder: Path) -> Sweep:
-    """The sweep that a folder holds. SweepError, one line, for a folder without one."""
+    """The sweep in a folder. SweepError, one line, for a folder without a sweep."""
     if not folder.is_dir():
         raise SweepError(f"no folder {str(folder)!r}")
     try:
@@ -74,11 +76,11 @@ def read_rows(folder: Path) -> dict[int, Row]:
 
 
 def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
-    """Prepare a folder for a sweep, a new one or one that holds the same sweep; the files that changed since it began.
+    """Prepare a folder for a sweep. Returns the names of files that changed since the sweep in this folder began.
 
-    accept_changes  whether the sweep may go on although files changed
+    The folder is new, or has the same sweep; SweepError, one line, for a folder with other content.
 
-    SweepError, one line, for a folder of anything else.
+    accept_changes  whether the sweep may continue although files changed
     """
     where = str(folder)
     if folder.exists() and not folder.is_dir():
@@ -104,7 +106,7 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
 
 
 def difference(before: Sweep, now: Sweep) -> str:
-    """What the first difference between two sweeps is, for a message."""
+    """Text about the first difference between two sweeps, for a message."""
     if before.launch != now.launch:
         return f"of {before.launch}"
     if before.axes != now.axes:
@@ -131,7 +133,7 @@ def _read(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _last_line_end(path: Path) -> int:
-    """Length of the file up to the end of its last whole line."""
+    """Position of the end of the file's last complete line, bytes."""
     size = path.stat().st_size
     with path.open("rb") as file:
         while size:
@@ -145,7 +147,7 @@ def _last_line_end(path: Path) -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a whole file, or leave it as it was."""
+    """Write a file as a whole: another process sees the old or the new content, never a part."""
     part = path.with_name(f".{path.name}.part")
     part.write_bytes(data)
     os.replace(part, path)

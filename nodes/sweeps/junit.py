@@ -18,7 +18,10 @@ FORBIDDEN = re.compile(r"[^\t\n\r -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  
 
 
 def write_junit(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> Path | None:
-    """Write the file; None where there are too many runs. Runs that did not pass are failures, lost ones errors."""
+    """Write the results as JUnit XML and return the path; None, and no file, where there are too many runs.
+
+    Runs that did not pass are failures; lost runs are errors.
+    """
     if len(rows) > MOST_CASES:
         return None
     ordered, name = in_order(rows), Path(sweep.launch).stem

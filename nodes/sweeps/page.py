@@ -28,9 +28,10 @@ SHOWN_FIGURES, SHOWN_PAIRS, SHOWN_LOST, SHOWN_VALUES = 7, 3, 50, 60
 def write_page(
     folder: Path, sweep: Sweep, rows: Mapping[int, Row], figures: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> Path:
-    """Write the page and its pictures; the path of the page. SweepError, one line, for a figure that no run has.
+    """Write the page and its pictures. Returns the path of the page. SweepError, one line, for a figure that no run
+    has.
 
-    figures  names of the figures to draw; by default the pass rate and the first ones that differ between runs
+    figures  names of the figures to draw; by default the pass rate and the first figures that differ between runs
     """
     ordered = in_order(rows)
     pictures, others = _pictures(folder, sweep, ordered, figures)
@@ -63,7 +64,7 @@ def write_page(
 
 
 def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
-    """SweepError, one line, for a figure of an option that no run has."""
+    """Raise SweepError, one line, for a figure in an option of the command line that no run has."""
     known = [PASS_RATE, *figure_names(in_order(rows))]
     for name in figures:
         if name not in known:
@@ -73,7 +74,7 @@ def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str =
 def _pictures(
     folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """(file, caption) of the pictures drawn, and the names of figures that are not."""
+    """((file, caption) of each picture that was drawn, names of the figures without a picture)."""
     every = varying(rows)
     chosen = list(figures) or [PASS_RATE, *every[:SHOWN_FIGURES]]
     stage = Path(tempfile.mkdtemp(prefix=".pictures-", dir=folder))

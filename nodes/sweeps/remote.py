@@ -1,7 +1,7 @@
-"""Worker process of a Dask worker: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
+"""Process of a Dask worker that runs cells: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
 
-It reads the sweep and the limit of a cell from the descriptor, answers "" or the reason why it cannot run the sweep,
-and then runs the cells of each request in a process that it forks.
+The process reads the sweep and the time limit of a cell from the file descriptor, and replies with "" or with the
+reason why it cannot run the sweep. It then runs the cells of each request in a process that it forks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nodes.sweeps.workers import Worker
 
 
 def main() -> None:
-    """Run cells until the other end hangs up."""
+    """Run the cells of each request until the connection is closed."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
@@ -48,7 +48,7 @@ def _row(worker: Worker, number: int, limit_s: float) -> Row:
 
 
 def refused(sweep: Sweep) -> str:
-    """Why this computer cannot run the sweep with the same numbers; "" where it can."""
+    """Reason why this computer cannot run the sweep with equal results; "" where it can."""
     if os.path.isdir(sweep.cwd):
         os.chdir(sweep.cwd)
     try:

@@ -17,7 +17,7 @@ Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 @dataclass
 class PassRate:
-    """Number of runs, of those that passed, and of those that were lost."""
+    """Numbers of runs, of runs that passed, and of lost runs."""
 
     runs: int = 0
     passed: int = 0
@@ -31,22 +31,25 @@ class PassRate:
 
     @property
     def rate(self) -> float:
-        """Share of the runs that passed; lost runs have not. nan without runs."""
+        """Share of the runs that passed; lost runs count as not passed. NaN without runs."""
         return self.passed / self.runs if self.runs else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's score interval of the pass rate, 95 %."""
+        """(low, high): Wilson's score interval of the pass rate at a confidence of 95 %."""
         return wilson(self.passed, self.runs)
 
     def text(self) -> str:
-        """Text such as "83.3 % (55.2 to 95.3 %)"."""
+        """Pass rate with its interval as text, such as "83.3 % (55.2 to 95.3 %)"."""
         low, high = self.interval
         return f"{100 * self.rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)" if self.runs else "–"
 
 
 def wilson(passed: int, runs: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval of a share; (0, 1) without runs."""
+    """(low, high): Wilson's score interval of the share passed / runs; (0, 1) without runs.
+
+    z: quantile of the normal distribution for the confidence
+    """
     if not runs:
         return 0.0, 1.0
     rate, square = passed / runs, z * z / runs
@@ -65,7 +68,7 @@ def pass_rate(rows: Iterable[Row]) -> PassRate:
 
 
 def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, PassRate]]:
-    """Pass rate at each value of a listed axis, over all values of the others."""
+    """(value, pass rate) for each value of a listed axis, over all values of the other axes."""
     found = {as_text(value): PassRate() for value in axis.values}
     for row in rows:
         found[as_text(sweep.cell(row.cell).values[axis.key])].add(row)
@@ -73,7 +76,7 @@ def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, P
 
 
 def value_of(row: Row, figure: str) -> float | None:
-    """A figure of a row, or 1.0 and 0.0 for `pass_rate`; None where the row has no number."""
+    """A figure of a row as a number; `pass_rate` is 1.0 or 0.0. None where the row has no number."""
     if figure == PASS_RATE:
         return float(row.result == PASSED)
     return number(row.figures.get(figure))
@@ -94,7 +97,7 @@ def varying(rows: Sequence[Row]) -> list[str]:
 
 
 def _rank(name: str) -> int:
-    """Order of figures on the page: of milestones, nodes, loads, the simulation, and positions at the end."""
+    """Rank of a figure on the page: milestones first, then nodes, loads, the simulation, and positions at the end."""
     first, dot, _ = name.partition(".")
     ranks = {"milestone": 0, "load": 2, "beyond": 3, "output": 5, "position": 6, "velocity": 7, "refused": 8}
     return ranks.get(first, 1) if dot else 4
@@ -102,11 +105,11 @@ def _rank(name: str) -> int:
 
 @dataclass(frozen=True)
 class Grid:
-    """Mean of a figure over two axes.
+    """Mean of a figure over two axes, (values of the second axis, values of the first) each.
 
-    mean    [row of the second axis][column of the first], nan where no run has a number
-    failed  whether any run of a place came to its end and did not pass
-    lost    whether any run of a place was lost
+    mean    mean over the runs of a combination; NaN where no run has a number
+    failed  whether any completed run of the combination did not pass
+    lost    whether any run of the combination was lost
     """
 
     figure: str
@@ -118,7 +121,7 @@ class Grid:
 
 
 def grid(sweep: Sweep, rows: Iterable[Row], figure: str, across: Axis, up: Axis) -> Grid:
-    """Mean of a figure over all runs with the same values of two listed axes."""
+    """Mean of a figure over all runs with the same values on two listed axes."""
     columns = {as_text(value): place for place, value in enumerate(across.values)}
     lines = {as_text(value): place for place, value in enumerate(up.values)}
     shape = range(len(lines))

@@ -1,4 +1,5 @@
-"""Parameters that change a robot's equations: their cells are run together, and compile once."""
+"""Parameters that change a robot's equations. Cells with equal values of these parameters are run together, and compile
+once."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ LOOKED_AT = 4  # values of an axis that are compared
 
 
 def structural(sweep: Sweep) -> list[Axis]:
-    """Axes whose values change the equations of a robot, or the method, so that each value compiles code of its own."""
+    """Axes whose values change the equations of a robot or the integration method, so that each value needs its own
+    compiled code."""
     return [axis for axis in sweep.axes if _is_structural(sweep, axis)]
 
 
 def structures(sweep: Sweep) -> Callable[[int], int]:
-    """Function from a cell's number to the number of its structure; cells of one structure share compiled code."""
+    """Function (number of a cell) -> number of its structure. Cells of one structure share compiled code."""
     keys = {axis.key for axis in structural(sweep) if not axis.random}
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
@@ -51,14 +53,14 @@ def _is_structural(sweep: Sweep, axis: Axis) -> bool:
 
 
 def spread(values: tuple[Any, ...]) -> list[Any]:
-    """Up to LOOKED_AT values: both ends and some between."""
+    """Up to LOOKED_AT of the values: both ends, and some in between."""
     if len(values) <= LOOKED_AT:
         return list(values)
     return [values[k * (len(values) - 1) // (LOOKED_AT - 1)] for k in range(LOOKED_AT)]
 
 
 def _hash(sweep: Sweep, override: str) -> str | None:
-    """Hash of the equations with one override; None where its plan is refused."""
+    """Hash of the robot's equations with one override; None where the plan is refused."""
     with contextlib.suppress(PlanError, ValueError, TypeError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = plan_with(sweep, [override])
@@ -67,6 +69,6 @@ def _hash(sweep: Sweep, override: str) -> str | None:
 
 
 def _identity(mechanism: Mechanism) -> str:
-    """What `assemble` compiles anew for."""
+    """Text that differs between two mechanisms if `assemble` compiles different code for them."""
     bounds = [tunable.decades for tunable in mechanism.tunables]
     return f"{mechanism.canonical_hash}|{mechanism.reference_q or mechanism.initial_q}|{bounds}"

@@ -1,4 +1,7 @@
-"""Tables of a sweep: one row per cell in cell order. `cells.csv` holds only what is the same on every run."""
+"""Tables of a sweep: one row per cell, in the order of the cells.
+
+`cells.csv` contains only numbers that are the same on every run of the sweep.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def header(sweep: Sweep, figures: Sequence[str]) -> list[str]:
 
 
 def line_of(sweep: Sweep, row: Row, figures: Sequence[str]) -> list[Any]:
-    """The values of a row under `header`; None for a missing one."""
+    """Values of a row in the order of `header`; None for a missing value."""
     cell = sweep.cell(row.cell)
     values = [value if isinstance(value, int | float | str) else as_text(value) for value in cell.values.values()]
     ours = [cell.repeat, row.seed, row.result, row.reason or None, "; ".join(row.warnings) or None]
@@ -41,7 +44,10 @@ def line_of(sweep: Sweep, row: Row, figures: Sequence[str]) -> list[Any]:
 
 
 def write_tables(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> list[Path]:
-    """Write the tables of all finished cells; the paths written. Parquet only where pyarrow is installed."""
+    """Write the tables of all finished cells, and return the paths written.
+
+    A Parquet file is written only where pyarrow is installed.
+    """
     ordered = in_order(rows)
     figures = figure_names(ordered)
     lines = (line_of(sweep, row, figures) for row in ordered)
@@ -75,7 +81,7 @@ def differing(sweep: Sweep, row: Row, other: Row) -> list[str]:
 
 
 def _write_parquet(path: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]) -> None:
-    """Write the same table as Parquet: figures are doubles unless one is text."""
+    """Write the table as Parquet. The columns of figures are doubles, or text where a figure is text."""
     import pyarrow
     from pyarrow import parquet
 

@@ -1,4 +1,6 @@
-"""Worker processes of a sweep: they live long, run one cell at a time, and take nothing with them when they end."""
+"""Worker processes of a sweep: each runs many cells, one at a time; a worker that ends affects only its present
+cell.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ ENDING = {signal.SIGINT, signal.SIGTERM}
 
 
 class Process(Protocol):
-    """What a worker needs of its process."""
+    """The parts of a process that a worker needs."""
 
     @property
     def exitcode(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Exit code of the process, negative for a signal; None while the process runs."""
 
     def kill(self) -> None:
-        """End it."""
+        """End the process at once."""
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait for the end of the process."""
 
 
 class Worker:
-    """One process that runs cells, forked from this one with all that it has imported and compiled.
+    """One process that runs cells, forked from this process with all imported and compiled code.
 
-    cell   the cell that it runs; None while it has none
-    since  when it was given the cell, time.monotonic()
+    cell   cell that the worker runs; None while it runs none
+    since  time at which the cell was started, by time.monotonic()
     """
 
     def __init__(self, sweep: Sweep) -> None:
@@ -65,13 +67,16 @@ class Worker:
         self.starts += 1
 
     def give(self, cell: Cell, recording: Path | None = None) -> None:
-        """Have it run a cell, and record it if a path is given."""
+        """Have the worker run a cell, and record the run if a path is given."""
         self.cell, self.since = cell, time.monotonic()
         with contextlib.suppress(OSError):  # it has ended; `take` says so
             self.connection.send_bytes(_encoder.encode((cell, "" if recording is None else str(recording))))
 
     def take(self) -> Row:
-        """The row of its cell; one that says "crashed" if the process has ended, and a new process in its place."""
+        """Row of the worker's cell.
+
+        Where the process has ended, the result is "crashed", and a new process is started.
+        """
         cell = self.cell
         assert cell is not None
         self.cell = None
@@ -84,7 +89,10 @@ class Worker:
             return row
 
     def end(self, limit_s: float) -> Row:
-        """End the process of a cell that takes longer than limit_s; a row that says "hung", and a new process."""
+        """End the process of a cell that takes longer than `limit_s`, s, and start a new process.
+
+        Returns the cell's row with the result "hung".
+        """
         cell = self.cell
         assert cell is not None
         self.cell = None
@@ -106,9 +114,9 @@ class Worker:
 def run_alone(
     sweep: Sweep, number: int, limit_s: float, look: Callable[[], None], recording: Path | None = None
 ) -> Row:
-    """Row of one cell, run in a process of its own.
+    """Row of one cell, run in a separate process.
 
-    look  called several times a second; may raise to stop the cell
+    look  called several times a second; may raise an exception to stop the cell
     """
     with Pool(sweep, 1, limit_s) as pool:
         pool.workers[0].give(sweep.cell(number), recording)
@@ -119,7 +127,7 @@ def run_alone(
 
 
 class Pool:
-    """Workers of a sweep, as a context: its end ends the processes.
+    """Workers of a sweep, as a context manager whose end ends the processes.
 
     limit_s  wall time after which a cell is ended, s
     """
@@ -139,7 +147,8 @@ class Pool:
         return [worker for worker in self.workers if worker.cell is not None]
 
     def ended(self, timeout_s: float) -> Iterator[tuple[Cell, Row]]:
-        """Cells that ended and their rows, after timeout_s at most; none where all still run."""
+        """(cell, row) of each cell that has ended. Waits for at most `timeout_s`, s; yields nothing where all cells
+        still run."""
         by_connection: dict[Any, Worker] = {worker.connection: worker for worker in self.busy}
         for ready in wait(list(by_connection), timeout_s):
             worker = by_connection[ready]
@@ -164,7 +173,7 @@ _requests = msgspec.json.Decoder(tuple[Cell, str])
 
 
 def _serve(connection: Connection, parents: Connection, sweep: Sweep, parent: int) -> None:
-    """Run the cells that the parent sends until it hangs up."""
+    """Run the cells that the parent process sends, until the parent closes the connection."""
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -178,7 +187,7 @@ def _serve(connection: Connection, parents: Connection, sweep: Sweep, parent: in
 
 
 def serve(connection: Connection, sweep: Sweep) -> None:
-    """Run each cell that arrives and send its row, until the other end hangs up."""
+    """Run each cell that arrives and send its row, until the connection is closed."""
     while True:
         try:
             cell, recording = _requests.decode(connection.recv_bytes())

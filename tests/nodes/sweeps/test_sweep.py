@@ -148,7 +148,7 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
         (("--over", "nde.how=a,b"), "no node 'nde'; did you mean 'node'?"),
         (("--over", "sim.parameters.torque_limt=1,2"), "did you mean 'torque_limit'?"),
         (("--over", "node.gain=0:-1:3"), "key 'gain' is -1.0, not in 0 .. 1e+30 N m"),
-        (("--over", "node.gain=1"), "an axis has two values at least; a fixed value is --set node.gain=1"),
+        (("--over", "node.gain=1"), "an axis has at least two values; set a fixed value by --set node.gain=1"),
         (("--over", "node.gain=1,2", "--over", "node.gain=3,4"), "the key has two axes"),
         (("--over", "sim.mode=fast,lockstep"), "cells run in lockstep only"),
         (("--over", "seed=1,2", "--repeat", "2"), "draw the seeds of the cells"),
