@@ -82,7 +82,7 @@ def run(
 
 
 def _show(application: Any, window: MainWindow, interrupted: threading.Event) -> int:
-    """Open the window and return the exit code."""
+    """Show the window until it is closed, and return the exit code."""
     try:
         window.show()
         code = int(application.exec())
@@ -100,7 +100,7 @@ def _picture(
     run_number: int | None,
     interrupted: threading.Event,
 ) -> int:
-    """Write a picture and return the exit code."""
+    """Write a picture to the file `png`, and return the exit code."""
     from viewer.panels import choose_fields
     from viewer.qt.window import StillWindow
     from viewer.scene.projection import check_plane
@@ -147,7 +147,7 @@ def _film(
 
 @contextlib.contextmanager
 def _interrupts(application: Any) -> Iterator[threading.Event]:
-    """Context in which Ctrl-C sets the yielded event and quits the Qt application.
+    """Context manager that yields an event; Ctrl-C sets the event and quits the Qt application.
 
     A KeyboardInterrupt raised inside a Qt callback would end the process with a traceback. Python runs the signal
     handler at the window's next timer tick, that is within one frame.
@@ -168,13 +168,15 @@ def _interrupts(application: Any) -> Iterator[threading.Event]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of `python -m viewer`; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m viewer", description=__doc__)
-    parser.add_argument("file", nargs="?", help="a recording; without it, the live domain")
+    parser.add_argument("file", nargs="?", help="a recording (.mcap); without one, the live domain is shown")
     parser.add_argument("--png", metavar="FILE", help="write one picture and end")
-    parser.add_argument("--domain", type=int, help="the live domain (default: ARMSWING_DOMAIN, else 0)")
-    parser.add_argument("--plot", nargs="+", default=(), metavar="FIELD", help="what to plot, e.g. position outputs")
-    parser.add_argument("--run", type=int, help="which run of the recording (default: the last)")
-    parser.add_argument("--plane", default="auto", help="auto, xy, xz, yz or space")
-    parser.add_argument("--theme", default="light", help="light or dark")
+    parser.add_argument("--domain", type=int, help="number of the live domain (default: ARMSWING_DOMAIN, else 0)")
+    parser.add_argument(
+        "--plot", nargs="+", default=(), metavar="FIELD", help="fields to plot, such as position outputs"
+    )
+    parser.add_argument("--run", type=int, help="number of the run in the recording (default: the last)")
+    parser.add_argument("--plane", default="auto", help="viewing plane: auto, xy, xz, yz or space")
+    parser.add_argument("--theme", default="light", help="colours: light or dark")
     given = parser.parse_args(arguments)
     try:
         return run(given.file, given.png, given.domain, given.plot, given.plane, given.run, colors=given.theme)
@@ -249,7 +251,7 @@ def _main_window(
 
 
 def _source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
-    """A recording for the window, its subtitle, and the text for one without robot state."""
+    """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
     from nodes.recording.reader import read_recording
     from viewer.data.topics import RecordedStore
     from viewer.window.source import Source
@@ -260,14 +262,14 @@ def _source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[S
 
 
 def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
-    """Signals of a recording, its subtitle, and the text that replaces the plots where it holds no robot state."""
+    """(signals of a recording, its subtitle, text that replaces the plots where it has no robot state)."""
     from nodes.recording.reader import read_recording
 
     return _describe(file, read_recording(file, run=-1 if run_number is None else run_number), fields)
 
 
 def _describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Signals, str, str]:
-    """Signals of a recording that was read, its subtitle, and the text for one without robot state."""
+    """(signals of a recording that was read, its subtitle, text to show where it has no robot state)."""
     from viewer.data.signals import diverged_text, from_recording
     from viewer.panels import check_curves, choose_fields
 
@@ -291,8 +293,10 @@ def _run_without_qt(
     run_number: int | None,
     reason: str,
 ) -> int:
-    """Write the picture with matplotlib and return the exit code. Raises ViewerUnavailable where matplotlib is missing
-    too."""
+    """Write the picture with matplotlib, because Qt cannot run for the reason `reason`; return the exit code.
+
+    Raises ViewerUnavailable where matplotlib is missing, too.
+    """
     if importlib.util.find_spec("matplotlib") is None:
         raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
     from viewer.panels import choose_fields
@@ -318,7 +322,10 @@ def _run_without_qt(
 
 
 def _listen(domain: int | None, is_stopped: Callable[[], bool] = lambda: False) -> tuple[Signals, str, str]:
-    """Signals of a live domain, its subtitle and its waiting text, recorded for GATHER_S after the first state."""
+    """(signals of a live domain, its subtitle, text to show while no state has arrived).
+
+    Messages are gathered for GATHER_S seconds after the first state.
+    """
     from viewer.data.live import LiveFeed
     from viewer.data.signals import Signals, diverged_text
 
@@ -337,7 +344,7 @@ def _listen(domain: int | None, is_stopped: Callable[[], bool] = lambda: False) 
 
 
 def _missing(recording: Recording) -> str:
-    """Short description of the gaps in a recording; the reader's warning lists all of them."""
+    """Text about the gaps in a recording, for the subtitle; the reader's warning lists all of them."""
     holes = [hole for hole in recording.holes if hole.cause != "cut off"]
     spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
     more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""
@@ -345,7 +352,7 @@ def _missing(recording: Recording) -> str:
 
 
 def _which(recording: Recording) -> str:
-    """Number of the shown run, as "run 2 of 3", for a recording with several runs; else empty."""
+    """Number of the shown run, as ", run 2 of 3", for a recording with several runs; else ""."""
     if len(recording.runs) < 2 or recording.run is None:
         return ""
     run = recording.runs[recording.run - 1]

@@ -26,7 +26,7 @@ XCB_LIBRARIES = (
 
 
 class ViewerUnavailable(RuntimeError):  # noqa: N818 - not a fault of the program
-    """The viewer cannot run here; the only argument is one line that says what to do."""
+    """The viewer cannot run on this computer. The only argument is one line with the reason and the remedy."""
 
 
 def require_qt(window: bool) -> None:

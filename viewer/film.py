@@ -1,4 +1,4 @@
-"""What a film of a recording is to be: file, time, speed, frames and size, checked without Qt."""
+"""Settings of a film of a recording (file, time, speed, frames, size), checked without Qt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Film:
 
     def __post_init__(self) -> None:
         if Path(self.path).suffix.lower() not in (".mp4", ".gif"):
-            raise ValueError(f"{self.path!r}: a film is .mp4 or .gif")
+            raise ValueError(f"{self.path!r}: the name of a film ends in .mp4 or .gif")
         for name, time in (("--from", self.start), ("--to", self.end)):
             if time is not None and not math.isfinite(time):
                 raise ValueError(f"{name} {time}: it must be a time in s")
@@ -52,12 +52,12 @@ class Film:
 
     @property
     def is_gif(self) -> bool:
-        """Whether it is a GIF; else an MP4."""
+        """Whether the film is a GIF; otherwise it is an MP4."""
         return Path(self.path).suffix.lower() == ".gif"
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Width and height of a text such as 1280x720. Raises ValueError."""
+    """(width, height), pixels, of a text such as "1280x720". Raises ValueError for another text."""
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdecimal() and height.isdecimal()):
         raise ValueError(f"--size {text!r}: it must be width and height such as 1280x720")

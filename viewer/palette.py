@@ -1,6 +1,7 @@
-"""Colours as text, independent of Qt, on a light or a dark ground; curve colours are distinct for colour-blind readers.
+"""Colours as text, independent of Qt, for a light or a dark background.
 
-Modules read them as `palette.INK` at the time of drawing, because `use` changes them.
+The colours of curves are distinct for colour-blind readers. Modules read colours as `palette.INK` at the time of
+drawing, because `use` changes them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ NAMED = {  # the colour names of HTML 4
 
 
 def use(name: str) -> None:
-    """Draw in the colours of one of THEMES from now on. Raises ValueError for another name."""
+    """Use the colours of one of THEMES from now on. Raises ValueError for another name."""
     global theme
     check_theme(name)
     theme = name
@@ -68,7 +69,7 @@ def check_theme(name: str) -> None:
 
 
 def visible(color: str) -> str:
-    """Colour #rrggbb that is seen on the present ground: on a dark one, lightened where it is dark."""
+    """The colour #rrggbb, lightened where it would be too dark on a dark background."""
     if theme == "light":
         return color
     hue, light, saturation = colorsys.rgb_to_hls(*(int(color[place : place + 2], 16) / 255.0 for place in (1, 3, 5)))
@@ -78,7 +79,7 @@ def visible(color: str) -> str:
 
 
 def curve_color(index: int) -> str:
-    """Colour of the curve with this index in a plot, different for every index."""
+    """Colour of the curve with this index in a plot; every index has another colour."""
     if index < len(CURVES):
         return visible(CURVES[index])
     hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
@@ -86,12 +87,12 @@ def curve_color(index: int) -> str:
 
 
 def curve_dash(index: int) -> tuple[str, list[float]]:
-    """Dash style of the curve with this index: its mark in a legend, and its dash pattern (empty for a solid line)."""
+    """(legend mark, dash pattern) of the curve with this index. The pattern is empty for a solid line."""
     return DASHES[index // HUES % len(DASHES)]
 
 
 def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
-    """Colour of each kind of constraint-mode change (time, kind), in the order of first occurrence."""
+    """{kind: colour} of the kinds of constraint-mode changes (time, kind), in the order of first occurrence."""
     kinds = list(dict.fromkeys(kind for _, kind in changes))
     others = [kind for kind in kinds if kind not in CHANGES]
     return {k: visible(CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)]) for k in kinds}

@@ -129,7 +129,7 @@ def _default(signals: Signals) -> tuple[Field, ...]:
 
 
 def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
-    """The panels of these fields for this robot, and a sentence that lists the fields left out.
+    """(panels of these fields for this robot, sentence that lists the fields left out).
 
     keep_empty  whether a field without curves keeps its panel, with a remark
     """
@@ -149,7 +149,7 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
 
 
 def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """The panels with one of them spanning both columns where their number is odd.
+    """The panels, with one of them spanning both columns where their number is odd.
 
     The energy panel is widened where pairs remain before and after it, else the last panel.
     """
@@ -201,7 +201,9 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
 
 
 def _of_joint(effort: str) -> str:
-    """Position unit of an actuator that drives no joint: rad for an effort in N m, else m."""
+    """Unit of the position of an actuator that drives no joint, from the unit of its effort: "rad" for N m, "m" for
+    N.
+    """
     return "m" if effort == "N" else "rad"
 
 

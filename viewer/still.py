@@ -59,8 +59,7 @@ def save_still(
     fields: Sequence[str] = (),
     plane: str = "auto",
 ) -> None:
-    """Write a picture of the bodies at the last state, of earlier poses, and of the plots. Raises OSError if
-    unwritable.
+    """Write a picture of the bodies at the last state, of earlier poses, and of the plots. Raises OSError.
 
     waiting        text shown instead where no state was recorded
     fields, plane  as in `viewer.app.run`
@@ -90,7 +89,7 @@ def save_still(
     try:
         figure.savefig(path, format="png")
     except OSError as error:
-        raise OSError(f"cannot write the picture {path}; its folder must exist and take files") from error
+        raise OSError(f"cannot write the picture {path}; its folder must exist and be writable") from error
 
 
 class _Page:
@@ -110,7 +109,7 @@ class _Page:
         weight: str = "normal",
         align: str = "left",
     ) -> None:
-        """Write a line of text whose top is at y."""
+        """Write a line of text whose upper edge is at y, pixels."""
         color = palette.INK if color is None else color
         self._figure.text(
             x / WIDTH, y / HEIGHT, text, size=size, color=color, weight=weight, ha=align, va="top", family=FONT
@@ -193,7 +192,7 @@ class _Page:
                 self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
 
     def _places(self, panel: Panel) -> dict[str, int]:
-        """Index of each label of a panel among the series' labels; the index sets the curve's colour."""
+        """{label of a panel: index of its curve among all curves of the field}, which sets the curve's colour."""
         main = series_of(panel.field, self._signals)
         if panel.field.curve:
             return {panel.field.curve: 0}
@@ -201,7 +200,7 @@ class _Page:
         return {label: place for place, label in enumerate(labels) if panel.takes(label)}
 
     def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
-        """Curves, with their colour indices, of the panels whose legends have no room for all their curves."""
+        """{label: colour index} of the curves in panels whose legends do not have room for all curves."""
         found: dict[str, int] = {}
         for panel in panels:
             places = self._places(panel)
@@ -239,7 +238,9 @@ class _Page:
             axes.axvline(signals.diverged_at, color=palette.ALARM, linestyle="--", linewidth=1.5 * POINT)
 
     def _draw_curve(self, axes: Any, panel: Panel, role: str, label: str, place: int) -> tuple[float, float] | None:
-        """Draw one curve; return the range its axis must show, None for a curve without finite values."""
+        """Draw one curve. Returns the range of values that its axis must show; None for a curve without finite
+        values.
+        """
         series = self._signals.series.get(role) if role else series_of(panel.field, self._signals)
         if series is None or label not in series.labels:
             return None
@@ -315,7 +316,7 @@ def _rows(keys: Sequence[Key], width: float) -> int:
 
 
 def _few(keys: Sequence[Key]) -> list[Key]:
-    """The entries of a legend, in which more than MOST_NAMED bodies are replaced by their number."""
+    """The entries of a legend; more than MOST_NAMED bodies are replaced by one entry with their number."""
     bodies = [key for key in keys if key[0] == BODY]
     if len(bodies) <= MOST_NAMED:
         return list(keys)

@@ -92,7 +92,7 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         assert "torque_limit = -3 is outside 1e-09 .. 1e+06 N m" in parameters.said.text()
         assert item.text(1) == "0.04"
         item.setText(1, "much")
-        assert "'much' is no value like 0.04" in parameters.said.text()
+        assert "'much' is not a value like 0.04" in parameters.said.text()
         # the emergency stop: by its key, without waiting for other calls, and released by its button
         QtWidgets.QApplication.setActiveWindow(window)  # no window manager does it
         qtbot.keyClick(window, QtCore.Qt.Key.Key_F12)

@@ -179,7 +179,7 @@ def test_a_layout_is_saved_and_loaded(window: MainWindow, tmp_path: Path, monkey
 def test_a_file_that_is_no_layout_is_refused_in_one_line(window: MainWindow, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "bad.json"
     path.write_text('{"camera": 3}')
-    with pytest.raises(LayoutError, match="is no layout of the viewer: Expected"):
+    with pytest.raises(LayoutError, match="is not a layout of the viewer: Expected"):
         load_layout(path)
     with pytest.raises(LayoutError, match="No such file"):
         load_layout(tmp_path / "missing.json")
@@ -242,7 +242,7 @@ def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(
     told: list[str] = []
     monkeypatch.setattr(window.files, "warn", told.append)
     window.files.go_on_with("nowhere.toml")
-    assert "a launch goes on from t = 2.99 s" in window.page.subtitle.text()
+    assert "a launch continues from t = 2.99 s" in window.page.subtitle.text()
     qtbot.waitUntil(lambda: bool(told), timeout=60_000)
     assert "nowhere.toml" in told[0]
     assert window.page.subtitle.text() == window.subtitle

@@ -59,7 +59,7 @@ def test_a_recording_without_states_has_no_plots_and_no_time(tmp_path: Path, qtb
     [
         (without_shapes, "the description of swing has no shapes: there is nothing to draw"),
         (lambda _, m: None if isinstance(m, Description) else m, "no description of the robot was received"),
-        (lambda _, m: None if isinstance(m, BodyPoses) else m, "no poses of the bodies here"),
+        (lambda _, m: None if isinstance(m, BodyPoses) else m, "no poses of the bodies were received"),
     ],
     ids=["no shapes", "no description", "no poses"],
 )

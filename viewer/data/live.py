@@ -18,7 +18,8 @@ UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe ane
 
 
 class LiveFeed:
-    """Messages of every topic of a domain; waits for a launch, and for the next one when a launch has ended."""
+    """Receives the messages of all topics of a domain: waits for a launch and, when the launch has ended, for the next
+    one."""
 
     def __init__(self, domain: int | None) -> None:
         self.domain = default_domain() if domain is None else domain

@@ -23,7 +23,7 @@ class Ring:
         self._values = np.zeros((2 * capacity, len(self.labels)))
 
     def append(self, time: float, row: Sequence[float]) -> None:
-        """Add one row at a time in seconds."""
+        """Add one row with its time, s."""
         place = self._count % self._capacity
         for index in (place, place + self._capacity):
             self._times[index] = time
@@ -79,8 +79,8 @@ class Track:
         self._drawn: list[Drawn] = []
 
     def append(self, time: float, names: Sequence[str], counts: Sequence[int], points: Sequence[float]) -> None:
-        """Add the polylines of a message at a time in seconds: their names, point counts, and coordinates in one list
-        (m)."""
+        """Add the polylines of a message at a time, s: their names, their numbers of points, and all coordinates in one
+        list, m."""
         if len(self._times) >= 2 * self._capacity:
             del self._times[: self._capacity], self._drawn[: self._capacity]
         flat = np.asarray(points, dtype=np.float64).reshape(-1, 3)
@@ -88,8 +88,10 @@ class Track:
         self._drawn.append(Drawn(tuple(names), tuple(np.split(flat, np.cumsum(counts)[:-1]) if counts else ())))
 
     def at(self, time: float, first: bool = False) -> Drawn | None:
-        """Polylines of the last message at or before `time`; before the first message None, or with `first` the
-        first."""
+        """Polylines of the last message at or before `time`, s.
+
+        For a time before the first message, None, or with `first` the polylines of the first message.
+        """
         place = bisect_right(self._times, time) - 1
         if not self._times or (place < 0 and not first):
             return None

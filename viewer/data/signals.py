@@ -1,4 +1,7 @@
-"""Everything the viewer shows of a robot - description, time series, poses - filled from messages or a recording."""
+"""The signals of one robot that the viewer shows: description, time series and poses.
+
+The signals are filled from live messages or from a recording.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Signals:
 
     series         time series by field ("position", "phi", "outputs", "reference" ...); labels are joint or output
                    names
-    poses          rows of p (3n) then quaternion (4n) per instant; None before the first
+    poses          rows of positions (3n,) m, then quaternions (4n,), per instant; None before the first
     measured       rows like those of `poses`, of the measured robot; None before the first
     lines          polylines that belong to the robot, such as its beams
     overlay        polylines that other nodes draw over the picture
@@ -74,7 +77,7 @@ class Signals:
         self.sane_until = float(series.times[np.flatnonzero(size <= OUT_OF_ALL * usual)[-1]])
 
     def take(self, topic: str, message: Message) -> None:
-        """Take one live message; messages of other robots and of unknown topics are ignored."""
+        """Add one live message. Messages of other robots and of unknown topics are ignored."""
         robot, _, _ = topic.rpartition("/")
         if not robot or (self.robot and robot != self.robot):
             return
@@ -154,7 +157,10 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
 
 
 def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Values of a field of DERIVED by the name of its force or gripper, from the outputs' columns by name."""
+    """{name: values} of a derived field of DERIVED, by the name of its force or gripper.
+
+    columns  {output: values} of the outputs
+    """
     found: dict[str, Floats] = {}
     for part in description.forces if field == "force" else description.holds:
         if part.outputs and all(name in columns for name in part.outputs):

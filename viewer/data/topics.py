@@ -31,7 +31,7 @@ class EventMark(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Topics with numeric fields."""
+    """Interface of the topics with numeric fields, live or recorded."""
 
     events: list[EventMark]
 
@@ -40,13 +40,13 @@ class Store(Protocol):
         """Names of the topics that have fields, in the order of their first message."""
 
     def fields(self, topic: str) -> Sequence[str]:
-        """Names of the fields of a topic, such as `position.elbow`; none for an unknown topic."""
+        """Names of the fields of a topic, such as `position.elbow`; [] for an unknown topic."""
 
     def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
-        """Times, s, and values of a field; None for an unknown one."""
+        """(times in s, values) of a field; None for an unknown field."""
 
     def total(self, topic: str, field: str) -> int:
-        """Number of rows that a field has had."""
+        """Number of rows that a field has had so far, including rows that were dropped."""
 
 
 class Table:
@@ -60,7 +60,7 @@ class Table:
         self._data = np.zeros((len(self.labels) + 1, FIRST_ROWS))  # times, then a row per field
 
     def extend(self, times: Sequence[float], rows: Any) -> None:
-        """Add rows (n, labels) with their times, s; of more than CAPACITY the latest."""
+        """Add rows (n, labels) with their times, s. Of more than CAPACITY rows, the latest are added."""
         self.total += max(0, len(times) - CAPACITY)
         times, rows = times[-CAPACITY:], rows[-CAPACITY:]
         new = len(times)
@@ -82,7 +82,7 @@ class Table:
         return self._data[1 + self.places[label], : self._count]
 
     def _make_room(self, new: int) -> None:
-        """Grow to twice CAPACITY, then keep the latest CAPACITY rows."""
+        """Grow the table to twice CAPACITY; when it is full, keep the latest CAPACITY rows."""
         size = self._data.shape[1]
         while size < min(2 * CAPACITY, self._count + new):
             size *= 2
@@ -121,12 +121,12 @@ class LiveStore:
         return [label for table in self._tables.get(topic, ()) for label in table.labels]
 
     def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
-        """Times, s, and values of a field; None for an unknown one."""
+        """(times in s, values) of a field; None for an unknown field."""
         table = self._table(topic, field)
         return None if table is None else (table.times, table.column(field))
 
     def total(self, topic: str, field: str) -> int:
-        """Number of rows that a field has had."""
+        """Number of rows that a field has had so far, including rows that were dropped."""
         table = self._table(topic, field)
         return 0 if table is None else table.total
 
@@ -139,7 +139,7 @@ class LiveStore:
         return next((table for table in self._tables.get(topic, ()) if field in table.places), None)
 
     def take(self, heard: Sequence[tuple[str, Message]]) -> None:
-        """Take the messages of one frame."""
+        """Add the messages of one frame."""
         instant = time.monotonic()
         batches: dict[tuple[str, tuple[str, ...]], tuple[list[float], list[list[float]]]] = {}
         for topic, message in heard:
@@ -164,7 +164,10 @@ class LiveStore:
                 self._derive(name.removesuffix("/state"), labels, times, rows)
 
     def _extend(self, topic: str, labels: tuple[str, ...], times: list[float], rows: Any) -> None:
-        """Add rows to the table with these fields; a new one where the fields are others, or time goes back."""
+        """Add rows to the topic's table with these fields.
+
+        A new table is made where the fields differ, or where time goes back.
+        """
         tables = self._tables.setdefault(topic, [])
         table = next((each for each in tables if each.labels == labels), None)
         if table is None or (table.total and times[0] < table.times[-1]):
@@ -173,7 +176,7 @@ class LiveStore:
         table.extend(times, rows)
 
     def _derive(self, robot: str, labels: Sequence[str], times: list[float], rows: list[list[float]]) -> None:
-        """Add the forces and gripper states that the description makes of the outputs of a batch of states."""
+        """Add the forces and gripper states that follow from the outputs in a batch of states."""
         description = self._descriptions.get(robot)
         if description is None or not (description.forces or description.holds):
             return
@@ -209,7 +212,7 @@ class RecordedStore:
         return tuple(self._fields.get(topic, ()))
 
     def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
-        """Times, s, and values of a field with NaN in each hole; None for an unknown one."""
+        """(times in s, values) of a field, with NaN in each hole; None for an unknown field."""
         key = (topic, field)
         if key not in self._columns:
             place = self._fields.get(topic, {}).get(field)
@@ -248,7 +251,8 @@ _FIELDS: dict[type[Message], tuple[str, ...]] = {}
 
 
 def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
-    """Rows of a message with their labels: one row per plotted value, which may come and go; else one for all."""
+    """(labels, values) of each row of a message: one row per value of PlotValues, as these may change; else one row for
+    all."""
     parts: list[Message] = [message]
     if isinstance(message, PlotValues):
         parts = [PlotValues(values={name: value}) for name, value in message.values.items()]
@@ -259,7 +263,7 @@ def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
 
 
 def _row(message: Message) -> tuple[tuple[str, ...], list[float]]:
-    """Names and values of the numeric fields of a message."""
+    """(names, values) of the numeric fields of a message."""
     values: list[float] = []
     shape: list[Any] = [type(message)]
     names = getattr(message, "name", ())
@@ -290,7 +294,7 @@ def _row(message: Message) -> tuple[tuple[str, ...], list[float]]:
 
 
 def _labels(message: Message) -> Iterator[str]:
-    """Names of the numeric fields of a message, in the order of `_row`."""
+    """Names of the numeric fields of a message, in the order of the values of `_row`."""
     names = getattr(message, "name", ())
     for field in _numeric_fields(type(message)):
         value = getattr(message, field)
@@ -307,7 +311,7 @@ def _labels(message: Message) -> Iterator[str]:
 
 
 def _is_plotted(value: list[Any], names: object) -> bool:
-    """Whether each number of a list is plotted as a field: in a list whose entries have names, and in a short list."""
+    """Whether each number of a list is a field: in a list whose entries have names, and in a short list."""
     if not value or not isinstance(value[0], int | float):
         return False
     return len(value) <= MOST_NUMBERS or (isinstance(names, list) and len(names) == len(value))
@@ -321,7 +325,7 @@ def _numeric_fields(kind: type[Message]) -> tuple[str, ...]:
 
 
 def _derived(description: Description, outputs: dict[str, Floats]) -> dict[str, Floats]:
-    """Values of all derived fields, such as `force.hand_a`, from the outputs by name."""
+    """{field: values} of all derived fields, such as `force.hand_a`, from the outputs by name."""
     return {
         f"{field}.{name}": values
         for field in DERIVED
@@ -330,7 +334,7 @@ def _derived(description: Description, outputs: dict[str, Floats]) -> dict[str, 
 
 
 def _recorded_fields(columns: Any) -> dict[str, tuple[str, int | None]]:
-    """Name of each numeric field of a recorded topic, with its column and place in it."""
+    """{name of each numeric field of a recorded topic: (its column, its index in the column or None)}."""
     found: dict[str, tuple[str, int | None]] = {}
     names = [str(name) for name in columns["name"][0]] if "name" in columns and columns["name"].ndim == 2 else []
     for name, values in columns.items():
@@ -350,7 +354,7 @@ def _events(columns: Any) -> list[EventMark]:
 
 
 def event_text(event: Event) -> str:
-    """One line of detail about an event."""
+    """An event as one line of text."""
     return _event_text({name: getattr(event, name) for name in event.__struct_fields__})
 
 
@@ -365,9 +369,9 @@ def _event_text(row: dict[str, Any]) -> str:
 
 
 def unit_of(signals: Signals, topic: str, field: str) -> str:
-    """Unit of a field by the robot's description; "" where it is not known.
+    """Unit of a field, from the robot's description; "" where the unit is not known.
 
-    topic  full name; its robot is not compared
+    topic  full name of the topic; the robot in it is not compared
     """
     kind, _, name = field.partition(".")
     description = signals.description

@@ -21,7 +21,7 @@ class PlainAxis(pg.AxisItem):
         self.setTickDensity(0.6)  # density of numbers while no spacing is set
 
     def restyle(self) -> None:
-        """Take the colours of the theme in use."""
+        """Use the colours of the present theme."""
         self.setPen(theme.FAINT)
         self.setTextPen(theme.MUTED)
 
@@ -39,7 +39,8 @@ class PlainAxis(pg.AxisItem):
         self.update()
 
     def space(self, span: float, least: int) -> None:
-        """Place numbers at round distances, at least `least` of them over `span`, with four finer lines between two."""
+        """Place numbers at round distances: at least `least` of them over a range `span`, with four finer lines between
+        two."""
         step = nice_step(span / least)
         self.setTickSpacing(step, step / 5.0)
 
@@ -52,8 +53,7 @@ class PowerAxis(PlainAxis):
         self.setLogMode(True)
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, list[float]]]:
-        """pyqtgraph override: ticks at whole decades, and between them at 2 .. 9 times the decade where decades are
-        few."""
+        """pyqtgraph override: ticks at whole decades and, where there are few decades, at 2 .. 9 times each of them."""
         first, last = math.ceil(minVal), math.floor(maxVal)
         every = max(1, math.ceil((last - first) / 6))
         decades = [float(exponent) for exponent in range(first, last + 1, every)]

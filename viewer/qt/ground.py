@@ -24,7 +24,7 @@ class GroundPlane:
         self._fits = True
 
     def draw(self, view: View, gravity: Floats, cloud: Floats, fit: bool = True) -> str:
-        """Draw the background of a view around the points `cloud` (k, 3); returns a sentence that names the view.
+        """Draw the background of a view around the points `cloud` (k, 3), m. Returns a sentence that names the view.
 
         fit  whether to set the plot's limits to the points, too
         """
@@ -60,7 +60,7 @@ class GroundPlane:
         self._items.append(item)
 
     def _draw_triad(self, triad: Floats) -> None:
-        """Draw the world axes, (3, 3, 2): start, end and letter position of each."""
+        """Draw the world axes. `triad`: (3, 3, 2), start, end and position of the letter of each axis."""
         for ends, letter, color in zip(triad, "xyz", AXIS_COLORS, strict=True):
             self._add_segments(ends[None, :2], color)
             text = pg.TextItem(letter, color=color, anchor=(0.5, 0.5))

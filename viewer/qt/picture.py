@@ -26,7 +26,7 @@ LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its la
 
 
 class BodiesItem(pg.GraphicsObject):
-    """Graphics item that draws outlines in layers with an opacity each, and coloured paths, back to front."""
+    """Graphics item that draws outlines, in layers with one opacity each, and coloured paths, from back to front."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class BodiesItem(pg.GraphicsObject):
 
     @property
     def present(self) -> Any:
-        """Bounds of the last layer."""
+        """Bounds of the last layer, the bodies at the present pose."""
         if self._present is None:
             drawn = self._layers[-1][0] if self._layers else []
             corners = [outline.corners + side * outline.radius for outline in drawn for side in (-1.0, 1.0)]
@@ -113,7 +113,8 @@ class BodiesItem(pg.GraphicsObject):
 
 @lru_cache(maxsize=4096)
 def _style(body: int, wanted: str, darkness: int, opacity: float, width: float) -> tuple[Any, Any, Any]:
-    """Colour, pen of the edge and brush of a surface; making them anew for each outline would cost most of a frame."""
+    """(colour, pen of the edge, brush) of a surface, cached, as making them for each outline would cost most of a
+    frame."""
     color = theme.body_color(body, wanted).darker(darkness)
     edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=width)
     return color, edge, pg.mkBrush(theme.faded(color, opacity))
@@ -131,7 +132,7 @@ def _polygon(corners: Floats) -> Any:
 
 
 def _around(points: Floats, pad: float) -> Any:
-    """Rectangle around the points (k, 2), NaN left out, and `pad` on all sides."""
+    """Rectangle around the points (k, 2), without NaN, extended by `pad` on all sides."""
     if len(points) == 0:
         return QtCore.QRectF()
     x, y = points.T.copy()
@@ -151,10 +152,14 @@ def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
 
 
 class BodyPicture:
-    """Picture of the bodies. `widget` is the Qt widget; `caption` is a sentence that names the view."""
+    """Qt picture of the bodies.
+
+    widget   the Qt widget
+    caption  sentence that names the view
+    """
 
     def __init__(self, plane: str = "auto", box: Any = None) -> None:
-        """Empty picture. `box` is the pyqtgraph ViewBox to draw in, where another than its own handles the mouse."""
+        """Make an empty picture. `box`: pyqtgraph ViewBox to draw in, where it is not the default one."""
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setContentsMargins(4, 0, 4, 0)
         axes = {"left": PlainAxis("left"), "bottom": PlainAxis("bottom")}
@@ -188,7 +193,7 @@ class BodyPicture:
         self._scene.shows_measured = shown
 
     def restyle(self) -> None:
-        """Take the colours of the theme in use; `survey` and `show` are due."""
+        """Use the colours of the present theme; the next `survey` and `show` draw with them."""
         self.widget.setBackground(theme.PAPER)
         _style.cache_clear()
         for number in self._numbers:
@@ -255,5 +260,5 @@ class BodyPicture:
 
     @property
     def outgrown(self) -> bool:
-        """Whether the current pose extends beyond the picture's limits, so that `survey` is due."""
+        """Whether the present pose extends beyond the limits of the picture, so that `survey` has to be called."""
         return not self.plot.getViewBox().viewRect().contains(self._bodies.present)

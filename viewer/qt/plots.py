@@ -72,8 +72,8 @@ class FieldPlot:
         self._curves.clear()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
-        """Draw the signals between two times, s; values after the start of a divergence do not affect the axis
-        range."""
+        """Draw the signals between two times, s. Values after the start of a divergence do not affect the range of the
+        axis."""
         self._sane_until = signals.sane_until
         self.divergence.setVisible(signals.diverged_at is not None)
         if signals.diverged_at is not None:
@@ -103,8 +103,8 @@ class FieldPlot:
         self.show_title(signals)
 
     def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
-        """Draw thin vertical lines at changes of constraint mode, coloured by kind; none if there are more than
-        MOST_CHANGES."""
+        """Draw thin vertical lines at changes of constraint mode, coloured by kind; no lines for more than MOST_CHANGES
+        changes."""
         colors = theme.change_colors(changes)
         near = [(time, kind) for time, kind in changes if start <= time <= end]
         near = near if len(near) <= MOST_CHANGES else []
@@ -148,7 +148,7 @@ class FieldPlot:
         self.unnamed = [] if all_named else curves
 
     def _places(self, signals: Signals) -> dict[str, int]:
-        """Index of each label, which sets its colour: a joint has the same colour in all panels."""
+        """{label: index that sets its colour}; a joint has the same colour in all panels."""
         if self.field.curve:  # a single curve is solid, in the first colour
             return {self.field.curve: 0}
         main = series_of(self.field, signals)
@@ -179,7 +179,7 @@ class FieldPlot:
         return bounds
 
     def _bounds(self, x: Floats, y: Floats) -> list[tuple[float, float]]:
-        """Range that the axis must show of a curve, as a list of one pair; empty for a curve without finite values."""
+        """[(lowest, highest)] values of a curve that the axis must show; [] for a curve without finite values."""
         counted = y[np.isfinite(y) & (x <= self._sane_until)]
         if len(counted) == 0:
             return []
@@ -206,7 +206,7 @@ class FieldPlot:
         return pen
 
     def _dash(self, place: int) -> tuple[str, list[float]]:
-        """Legend mark and dash pattern of a curve; live curves are all solid, because dashes are slow to draw."""
+        """(legend mark, dash pattern) of a curve. All live curves are solid, because dashes are slow to draw."""
         return theme.curve_dash(place if self._still else 0)
 
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
@@ -229,7 +229,7 @@ class FieldPlot:
 
 
 class PlotGrid:
-    """The plots in two columns, or four where there is width for them, on a common time axis.
+    """The plots on a common time axis, in two columns, or four in a wide window.
 
     widget      Qt widget
     caption     sentence that lists the fields without a plot
@@ -249,7 +249,7 @@ class PlotGrid:
         self._still = False
 
     def _arrange(self, signals: Signals) -> None:
-        """Lay the panels out anew where the signals need other ones."""
+        """Arrange the panels again where the signals need other panels than those shown."""
         panels, self.caption = arrange(self._fields, signals, self._keep_empty)
         columns = max(1, min(WIDE_COLUMNS if self.wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
         if (panels, columns) == self._laid_out:
@@ -291,7 +291,7 @@ class PlotGrid:
             plot.show_title(signals)
 
     def key(self) -> str:
-        """Rich text with the names of all curves that the titles have no room for."""
+        """Rich text with the names of the curves that do not fit into the titles."""
         curves = dict.fromkeys(curve for plot in self.plots for curve in plot.unnamed)
         return table(list(curves), self.widget.width() - AXIS_WIDTH)
 
@@ -305,15 +305,20 @@ class PlotGrid:
 
 
 def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
-    """Number of columns that each panel takes: wide ones both of two; of four columns the last panel takes the
-    remainder."""
+    """Number of columns that each panel spans.
+
+    Of two columns, a wide panel spans both; of four, the last panel spans the remainder.
+    """
     if columns <= 2:
         return [columns if panel.wide else 1 for panel in panels]
     return [1] * (len(panels) - 1) + [columns - (len(panels) - 1) % columns]
 
 
 def _link(first: Any, other: Any, alike: bool) -> None:
-    """Give two plots one time axis: by pyqtgraph's link, which works in pixels, only where both are equally wide."""
+    """Give two plots one time axis.
+
+    pyqtgraph's link works in pixels and is used only where both plots are equally wide.
+    """
     if alike:
         other.setXLink(first)
         return

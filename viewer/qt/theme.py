@@ -26,14 +26,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Colours of the palette in use, such as `theme.INK`."""
+    """A colour of the present palette, such as `theme.INK`."""
     if name.isupper() and hasattr(palette, name):
         return getattr(palette, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def use(name: str) -> None:
-    """Draw in the colours of one of palette.THEMES from now on; what is drawn already is drawn anew by its owner."""
+    """Use the colours of one of palette.THEMES from now on. Items drawn before are not redrawn."""
     palette.use(name)
     configure()
     application = QtWidgets.QApplication.instance()

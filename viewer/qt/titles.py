@@ -38,7 +38,7 @@ class Title(pg.GraphicsWidget):
 def compose(
     title: str, unit: str, curves: Sequence[Curve], dashed: bool, remark: str, width: float
 ) -> tuple[str, int, bool]:
-    """Rich text of a title for `width` pixels, its number of lines, and whether it names all curves.
+    """(rich text of a title for `width` pixels, number of lines, whether the text names all curves).
 
     curves  curves named in order; where they do not fit, only their number is given and the table below names them
     dashed  whether references are drawn
@@ -66,7 +66,7 @@ def compose(
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
-    """Rich-text table of curve names in columns for `width` pixels, read downwards; empty without curves."""
+    """Rich-text table of curve names in columns for `width` pixels, in order from top to bottom; "" without curves."""
     if not curves:
         return ""
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
@@ -78,7 +78,7 @@ def table(curves: Sequence[Curve], width: float) -> str:
 
 
 def _rows(entries: Sequence[Entry], letters: int) -> list[list[Entry]]:
-    """The entries broken into lines of at most `letters` letters, in order."""
+    """The legend entries, distributed in order over lines of at most `letters` letters."""
     rows: list[list[Entry]] = [[]]
     for entry in entries:
         if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:

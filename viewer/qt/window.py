@@ -21,10 +21,10 @@ WANTED_SIZE = (1600, 1000)
 
 
 class StillWindow(QtWidgets.QMainWindow):
-    """Window that is never shown: the layout of a picture of one robot.
+    """Window that is never shown, which lays out the picture of one robot.
 
     subtitle    line below the title
-    waiting     text in the place of the picture where there is no state
+    waiting     text shown in place of the picture where there is no state
     fields      fields to plot; empty: the default ones
     """
 
@@ -118,7 +118,7 @@ class StillWindow(QtWidgets.QMainWindow):
         entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
         self.legend.setText("&nbsp;&nbsp; ".join(entries))  # a line breaks behind the gap
         if signals.poses is None:
-            self.caption.setText("no poses of the bodies here")
+            self.caption.setText("no poses of the bodies were received")
             return
         self.caption.setText(f"{self.picture.caption}; faint poses are earlier ones")
 
@@ -159,7 +159,7 @@ class StillWindow(QtWidgets.QMainWindow):
             image.fill(QtGui.QColor(theme.PAPER))
             self.render(image)
         if not image.save(str(path), "PNG"):
-            raise OSError(f"cannot write the picture {path}; its folder must exist and take files")
+            raise OSError(f"cannot write the picture {path}; its folder must exist and be writable")
 
     def resizeEvent(self, event: Any) -> None:
         """Qt override: lays out titles and legends for the new width."""

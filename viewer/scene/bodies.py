@@ -23,9 +23,9 @@ class Outline(NamedTuple):
     depth    distance toward the eye, m, for sorting
     closed   whether the corners bound a surface
     radius   radius of a ball, m; 0 for any other shape
-    fine     whether it is a thin mark on a surface
+    fine     whether the shape is a thin mark on a surface
     shade    brightness of a surface, by its angle to the light
-    width    line width in pixels, for a line that is not a body's; 0 for the default
+    width    line width in pixels, for a line that does not belong to a body; 0 for the default
     hollow   whether only the ring of a ball is drawn
     """
 
@@ -82,8 +82,10 @@ class Skeleton:
         return (own.robot, own.bodies, own.gravity) == (description.robot, description.bodies, description.gravity)
 
     def place(self, row: Floats) -> tuple[Floats, Floats]:
-        """Positions p_WB (bodies, 3) and rotations R_WB (bodies, 3, 3) of a row of poses; empty for a row of another
-        length."""
+        """(positions p_WB (bodies, 3), rotations R_WB (bodies, 3, 3)) of a row of poses.
+
+        Both are empty for a row whose length does not fit the bodies.
+        """
         if len(row) != 7 * self.bodies:
             return np.zeros((0, 3)), np.zeros((0, 3, 3))
         positions = row[: 3 * self.bodies].reshape(-1, 3)
@@ -128,7 +130,7 @@ class Skeleton:
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points)
 
     def front(self, rows: Floats) -> Floats:
-        """Mean direction (3,) from the heaviest body to the tips, weighted by their motion, in units of the robot's
+        """Mean direction (3,) from the heaviest body to the tips, weighted by the tips' motion, in units of the robot's
         size."""
         rows = rows[np.isfinite(rows).all(axis=1)]
         if self.bodies == 0 or len(rows) < 2 or rows.shape[1] != 7 * self.bodies:
@@ -142,7 +144,7 @@ class Skeleton:
         return np.asarray((out.mean(axis=0) * moved[:, None]).sum(axis=0) / moved.sum() / size)
 
     def seen(self) -> Seen:
-        """Empty record of the positions of all shape points; fill it with the result of `spots`."""
+        """Empty record of the positions of all shape points, for `Seen.add` with results of `spots`."""
         parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])
         return Seen(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
 
@@ -157,7 +159,7 @@ class Skeleton:
         )
 
     def reach(self, spots: Floats) -> Floats:
-        """All points as one cloud (k, 3), extended by the radii of balls: the points that a picture must contain."""
+        """The points (k, 3), m, that a picture must contain: all `spots`, extended by the radii of balls."""
         radii = [part.radius for part in self._parts]
         pad = np.repeat(np.array(radii), [len(part.points) for part in self._parts])[:, None]
         return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
@@ -177,7 +179,7 @@ class Skeleton:
 
 
 def _parts(body: int, shape: Shape) -> Iterator[_Part]:
-    """The shape, and for a cylinder a spoke on each end face, which shows its rotation."""
+    """The shape as a part and, for a cylinder, a line on each end face, which shows the cylinder's rotation."""
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))
     points = points @ R.T + np.asarray(shape.position)
@@ -188,7 +190,7 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:
-    """Points (m, 3) of a shape in its own frame, and the radius of a ball around them; missing sizes count as zero."""
+    """(points (m, 3) of a shape in its own frame, radius of a ball around them), m. Missing sizes count as zero."""
     size = [*shape.size, 0.0, 0.0, 0.0]
     if shape.kind == "line":
         return np.asarray(shape.points, dtype=np.float64).reshape(-1, 3), 0.0

@@ -50,7 +50,7 @@ class Holds:
         return [(mark, name, palette.INK) for mark, name in KEYS] if self._holds else []
 
     def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
-        """States of the grippers whose outputs are all present."""
+        """States of the grippers at one pose. Grippers whose outputs are not all present are left out."""
         return [
             Hold(name, body, p_WB[body] + R_WB[body] @ point, state_of([outputs[part] for part in parts]))
             for name, body, point, parts in self._holds
@@ -59,7 +59,8 @@ class Holds:
 
 
 def state_of(parts: Sequence[float]) -> int:
-    """GRIPS when all parts of a gripper act (value above 0.5), SLIDES when some do, else OPEN."""
+    """State of a gripper, from the outputs of its parts: GRIPS where all are above 0.5, SLIDES where some are, else
+    OPEN."""
     acting = sum(part > 0.5 for part in parts)
     return GRIPS if acting == len(parts) else SLIDES if acting else OPEN
 

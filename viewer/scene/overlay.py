@@ -1,4 +1,4 @@
-"""Things drawn beside the moving bodies: fixed ground shapes, springs, polylines of messages, forces as arrows."""
+"""Drawn elements beside the moving bodies: ground shapes, springs, polylines from messages, and forces as arrows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class _End:
 
 
 class SceneOverlay:
-    """Things drawn beside the bodies of one robot. Poses are arrays p_WB, R_WB as `Skeleton.place` returns them."""
+    """Elements drawn beside the bodies of one robot: ground shapes, springs, polylines and forces.
+
+    Poses are arrays p_WB, R_WB as `Skeleton.place` returns them.
+    """
 
     def __init__(self, description: Description) -> None:
         colored = [shape if shape.color else _in_gray(shape) for shape in description.ground]
@@ -79,7 +82,7 @@ class SceneOverlay:
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
-        """Outlines of the ground shapes, which stand still."""
+        """Outlines of the ground shapes, which do not move."""
         return list(self._ground.outlines(AT_REST, view))
 
     def ground_spots(self) -> Floats:
@@ -117,7 +120,7 @@ class SceneOverlay:
 
 
 def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
-    """Outlines of the polylines of a message; dashed for an overlay."""
+    """Outlines of the polylines of a message. Those of an overlay are dashed."""
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -129,7 +132,8 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
 
 
 def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
-    """Outlines of a cross at the last point of each overlay line, its destination; `size` of the picture in m."""
+    """Outlines of a cross at the last point of each overlay line, which is the line's destination. `size`: of the
+    picture, m."""
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -141,8 +145,11 @@ def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
 
 
 def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
-    """Shaft and head of a force's arrow as outlines; `scale` in m/N, `size` of the picture in m. Empty for a tiny
-    force."""
+    """Outlines of a force's arrow: shaft and head. Empty for a tiny force.
+
+    scale  length of the arrow per force, m/N
+    size   size of the picture, m
+    """
     start, tip = view.project(np.stack([force.point, force.point + scale * force.newton]))
     along = (tip - start)[:2]
     length = float(np.linalg.norm(along))
@@ -156,8 +163,8 @@ def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
 
 
 def zigzag(ends: Floats, width: float) -> Floats:
-    """Corners of a spring between two ends (2, 2): a straight piece at both ends, coils of the given width between,
-    m."""
+    """Corners (k, 2) of a spring between two ends (2, 2), m: straight at both ends, with coils of this width in
+    between."""
     start, end = ends
     along = end - start
     length = float(np.linalg.norm(along))
@@ -171,8 +178,10 @@ def zigzag(ends: Floats, width: float) -> Floats:
 
 
 def around(bodies: Floats, beside: Floats) -> Floats:
-    """Points of `beside` (k, 3) that a picture of the bodies' points must contain: all, or the near ones if far
-    larger."""
+    """The points of `beside` (k, 3) that a picture of the bodies must contain.
+
+    These are all points or, where they extend much farther than the bodies, the points near the bodies.
+    """
     if len(beside) == 0 or len(bodies) == 0:
         return np.zeros((0, 3))
     low, high = bodies.min(axis=0), bodies.max(axis=0)
@@ -185,7 +194,7 @@ def around(bodies: Floats, beside: Floats) -> Floats:
 
 
 def force_colors(description: Description) -> dict[str, str]:
-    """Colour of each force by name: red where only one body has forces, else a darker shade of the body's colour."""
+    """{force: colour}: red where only one body has forces, otherwise a darker shade of the body's colour."""
     if len({force.body for force in description.forces}) < 2:
         return {force.name: palette.FORCE for force in description.forces}
     bodies = {body.name: (index, body) for index, body in enumerate(description.bodies)}
@@ -203,7 +212,7 @@ def force_named(name: str) -> str:
 
 
 def words(name: str) -> str:
-    """A name with spaces for underscores."""
+    """A name with spaces in place of underscores."""
     return name.replace("_", " ")
 
 

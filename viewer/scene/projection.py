@@ -60,7 +60,7 @@ class Seen:
         self._planes = ["xy", "xz", "yz"]
 
     def add(self, spots: Floats) -> None:
-        """Extend the bounds by finite points (poses, points, 3)."""
+        """Extend the bounds by the points (poses, points, 3), without points that are not finite."""
         if spots.size == 0:
             return
         self._low = np.minimum(self._low, spots.min(axis=0))
@@ -72,7 +72,7 @@ class Seen:
         self._planes = [plane for plane in self._planes if self._holds(plane, whole, extents)]
 
     def _holds(self, plane: str, whole: Floats, extents: Floats) -> bool:
-        """Whether all shapes lie in the plane within their allowed thickness, and move parallel to it."""
+        """Whether all shapes lie in the plane, within their permitted thickness, and move parallel to it."""
         off = _normal(plane)
         along = [axis for axis in range(3) if axis != off]
         size = max(float(whole[along].max()), 1e-9)
@@ -81,7 +81,8 @@ class Seen:
         return bool(moved <= FLAT * size and np.all(extents[:, off] <= allowed) and whole[off] <= LAYERED * size)
 
     def plane(self, gravity: Floats) -> str:
-        """The plane to view face on, preferably one that contains gravity; "space" when every plane was left."""
+        """The plane to view face on, preferably a plane that contains gravity; "space" where the motion has left every
+        plane."""
         if not np.isfinite(self._low).all() or len(self._low) == 0:
             return "space"
         thickness = self._high.max(axis=0) - self._low.min(axis=0)
@@ -98,7 +99,7 @@ def _normal(plane: str) -> int:
 
 
 def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> View:
-    """The named view, with the drawing's up direction as far against gravity as the view allows.
+    """The view with this name, in which up is as far against gravity as the view permits.
 
     front  direction of the robot's reach, as of `Skeleton.front`; where it points away from the eye, the eye of the
            oblique view moves to the opposite side
@@ -142,8 +143,10 @@ def _space_view(up: Floats, front: Floats) -> View:
 
 
 def rotation(quaternion: Floats) -> Floats:
-    """Rotation matrices R_WB (..., 3, 3) of quaternions w x y z (..., 4), normalized; a zero quaternion gives the
-    identity."""
+    """Rotation matrices R_WB (..., 3, 3) of quaternions w x y z (..., 4), which are normalized.
+
+    A zero quaternion gives the identity.
+    """
     norm = np.linalg.norm(quaternion, axis=-1, keepdims=True)
     unit = np.where(norm > 0.0, quaternion / np.where(norm > 0.0, norm, 1.0), [1.0, 0.0, 0.0, 0.0])
     w, x, y, z = np.moveaxis(unit, -1, 0)

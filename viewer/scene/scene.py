@@ -89,7 +89,7 @@ class Scene:
     view   view chosen by `survey`; None before
     trace_pieces  pieces of a tip's path, each with its own opacity
     shows_measured  whether the measured robot is drawn over the model
-    latest_only   whether `survey` looks at a few poses since the last survey only, and keeps what earlier ones found
+    latest_only   whether `survey` only examines a few poses since the last survey, and keeps the earlier results
     camera view to use instead of the chosen one; None for the chosen one
     wide   whether the motion has been much wider than high, so that the picture should span the whole width
     share  suitable share of the window's width (of its height if wide) for the picture
@@ -156,7 +156,7 @@ class Scene:
         return cloud
 
     def know(self, description: Description) -> Skeleton:
-        """The skeleton of the described robot; a description of another robot than before resets the scene."""
+        """Skeleton of the described robot. A description of another robot than before resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
             self._stage, self._holds = SceneOverlay(description), Holds(description)
@@ -166,8 +166,10 @@ class Scene:
         return self.skeleton
 
     def frame(self, signals: Signals, time: float, since: float, ghosts: bool) -> Frame | None:
-        """The pose at `time`, the tips' paths since `since`, and with `ghosts` faint poses between the two; times in
-        s."""
+        """The scene at `time`, s: pose of the bodies, paths of the tips since `since`, grippers and forces.
+
+        ghosts  whether to add faint poses between the two times
+        """
         skeleton, view, poses = self.skeleton, self.view, signals.poses
         present = None if poses is None else row_at(poses.times, time)
         if skeleton is None or view is None or poses is None or present is None:
@@ -218,7 +220,7 @@ class Scene:
         return [outline._replace(color=palette.MEASURED) for outline in outlines]
 
     def _grippers(self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View) -> list[Outline]:
-        """Marks of the grippers' states, over the gripper's balls."""
+        """Outlines of marks that show the states of the grippers, drawn over the grippers' balls."""
         found: list[Outline] = []
         if self.skeleton is not None:
             for hold in self._holds.at(p_WB, R_WB, outputs):
@@ -229,7 +231,7 @@ class Scene:
     def _arrows(
         self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View
     ) -> tuple[list[Outline], list[Label]]:
-        """Forces as arrows, and the label beyond each tip: name and magnitude in N."""
+        """(outlines of the forces' arrows, labels beyond their tips with name and magnitude in N)."""
         scale = LONGEST_ARROW * self.size / self._largest_force if self._largest_force > 0.0 else 0.0
         found: list[Outline] = []
         labels = []
@@ -268,8 +270,10 @@ class Scene:
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
-        """Tips' paths (n, bodies, 2) in pieces, older ones fainter, with those of one colour in one array, separated by
-        NaN; tips at rest have none."""
+        """(points, colour, opacity) of the tips' paths (n, bodies, 2) in pieces, older pieces fainter.
+
+        Pieces of one colour are in one array, separated by NaN. Tips at rest have no path.
+        """
         if len(paths) < 2 or self.skeleton is None:
             return []
         span = np.where(self.skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
@@ -288,7 +292,8 @@ class Scene:
 
 
 class TipPaths:
-    """Positions of the tips at the poses of the last frame, so that the next one computes those of new poses only."""
+    """Positions of the tips at the poses of the last frame, kept so that the next frame computes only those of new
+    poses."""
 
     def __init__(self) -> None:
         self._of: tuple[Skeleton, Series] | None = None
@@ -296,7 +301,7 @@ class TipPaths:
         self._tips = np.zeros((0, 0, 3))
 
     def at(self, skeleton: Skeleton, poses: Series, times: Floats, rows: Floats) -> Floats:
-        """Tips (n, bodies, 3), m, at the rows (n, 7 bodies) of `poses` at the given times, s."""
+        """Positions (n, bodies, 3), m, of the tips at the rows (n, 7 bodies) of `poses` at the given times, s."""
         kept = self._tips[:0]
         if self._of is not None and self._of[0] is skeleton and self._of[1] is poses and len(times):
             first = int(np.searchsorted(self._times, times[0]))
@@ -312,8 +317,10 @@ class TipPaths:
 
 
 def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
-    """Outlines of an earlier pose with hollow balls, without the balls that overlap one of the same body in earlier
-    layers."""
+    """Outlines of an earlier pose with hollow balls.
+
+    A ball that overlaps one of the same body in `layers` is left out.
+    """
     drawn = [outline for earlier, _ in layers for outline in earlier if outline.radius > 0.0]
     found = []
     for outline in outlines:
@@ -354,14 +361,14 @@ def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
 
 
 def extremes(points: Floats) -> Floats:
-    """Those of the points (k, 3) that are farthest in one of 26 directions."""
+    """The points of a cloud (k, 3) that are farthest in at least one of 26 directions."""
     steps = (-1.0, 0.0, 1.0)
     directions = np.array([[x, y, z] for x in steps for y in steps for z in steps if (x, y, z) != (0.0, 0.0, 0.0)])
     return points[np.unique(np.argmax(directions @ points.T, axis=1))]
 
 
 def limits(points: Floats) -> tuple[float, float, float, float]:
-    """Left, bottom, width and height of a picture that contains the points (k, 2) with a margin."""
+    """(left, bottom, width, height) of a picture that contains the points (k, 2) with a margin."""
     (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
     margin = MARGIN * max(right - left, top - bottom, 1e-6)
     return left - margin, bottom - margin, right - left + 2 * margin, top - bottom + 2 * margin
@@ -376,7 +383,7 @@ def seen_text(view: View, step: float) -> str:
 
 
 def plane_letters(view: View) -> tuple[str, str]:
-    """Names "x", "y" or "z" of the coordinates to the right and up in a planar view."""
+    """Names "x", "y" or "z" of the coordinates that point right and up in a planar view."""
     right, up = ("xyz"[int(np.argmax(np.abs(axis)))] for axis in view.axes[:2])
     return right, up
 
@@ -397,8 +404,10 @@ def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Flo
 
 
 def nice_step(length: float) -> float:
-    """Largest number of the form 1, 2 or 5 times a power of ten not above `length`; 1 for a length that is not
-    positive."""
+    """Largest of the numbers 1, 2 and 5 times a power of ten that is at most `length`.
+
+    1 for a length that is not positive.
+    """
     if not (math.isfinite(length) and length > 0.0):
         return 1.0
     power = 10.0 ** math.floor(math.log10(length))

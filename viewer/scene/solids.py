@@ -21,10 +21,10 @@ Faces = list[tuple[Floats, float]]  # corners (k, 2), m, and brightness of each
 
 
 class Solids:
-    """The boxes and cylinders among parts, each with its points in one array.
+    """The boxes and cylinders among the parts of a robot, each kind with its points in one array.
 
     kinds   kind of each part
-    starts  place of the first point of each part
+    starts  index of the first point of each part
     """
 
     def __init__(self, kinds: Sequence[str], starts: Sequence[int]) -> None:
@@ -36,7 +36,7 @@ class Solids:
         self._rings = first[:, None, None] + np.arange(2 * ROUND).reshape(2, ROUND)
 
     def faces(self, flat: Floats) -> dict[int, Faces]:
-        """Faces that are turned toward the eye, by part, back to front; `flat` has all points (n, 3) in view axes."""
+        """{part: faces turned toward the eye, from back to front}. `flat`: all points (n, 3) in view axes."""
         found: dict[int, Faces] = {}
         if self._boxes:
             self._add_boxes(flat[self._corners], found)
@@ -45,7 +45,7 @@ class Solids:
         return found
 
     def _add_boxes(self, faces: Floats, found: dict[int, Faces]) -> None:
-        """Add the visible ones of the faces (boxes, 6, 4, 3)."""
+        """Add the visible faces of boxes to `found`. `faces`: corners (boxes, 6, 4, 3)."""
         middles = faces.mean(axis=2)
         normals = middles - middles.mean(axis=1, keepdims=True)
         shades = brightness(normals).tolist()
@@ -55,7 +55,8 @@ class Solids:
             found[self._boxes[box]].append((faces[box, face, :, :2], shades[box][face]))
 
     def _add_cylinders(self, rings: Floats, found: dict[int, Faces]) -> None:
-        """Add the side and the visible end of the cylinders (cylinders, 2, ROUND, 3)."""
+        """Add the side and the visible end of cylinders to `found`. `rings`: points of both ends (cylinders, 2, ROUND,
+        3)."""
         middles = rings.mean(axis=2)
         ends = middles - middles.mean(axis=1, keepdims=True)
         near = np.where(ends[:, 1, 2] > 0.0, 1, 0)
@@ -92,7 +93,8 @@ def silhouettes(rings: Floats, others: Floats) -> list[Floats]:
 
 
 def brightness(normals: Floats) -> Floats:
-    """Brightness of faces: 1 for one that faces the light, less otherwise. `normals` (..., 3) are in view axes, of any
-    length."""
+    """Brightness of faces, 0 .. 1: 1 for a face turned to the light. `normals`: (..., 3) in view axes, of any
+    length.
+    """
     length = np.maximum(np.linalg.norm(normals, axis=-1), 1e-12)
     return np.asarray(DIMMEST + (1.0 - DIMMEST) * np.maximum(normals @ LIGHT / length, 0.0))

@@ -1,4 +1,7 @@
-"""Tables of the window's commands, keys and mouse gestures: menus, shortcuts and the page on F1 are made from them."""
+"""Tables of the window's commands, keys and mouse gestures.
+
+The menus, the shortcuts and the page that F1 shows are made from these tables.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ LIVE, RECORDING = "live", "recording"
 class Command:
     """One entry of a menu.
 
-    name  method that it calls, by its path from the window
-    keys  shortcuts as Qt writes them, the first is shown in the menu
-    when  "live" or "recording" where it applies to one of them only
+    name  method that the entry calls, by its path from the window
+    keys  shortcuts as Qt writes them; the first is shown in the menu
+    when  "live" or "recording" for a command that applies only to one of them; otherwise ""
     """
 
     name: str
@@ -75,7 +78,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Gesture:
-    """A use of the mouse: `name` for the program, `text` for the page on F1."""
+    """A drag with the mouse: `name` for the program, `text` for the page of shortcuts."""
 
     name: str
     text: str
@@ -109,7 +112,7 @@ OTHER_GESTURES = (
 
 
 def gesture(area: str, button: object, modifiers: object) -> str:
-    """Name of the gesture of a mouse drag; "" where the table has none."""
+    """Name of the gesture that a mouse drag means in an area of the window; "" where the table has none."""
     pressed = int(modifiers) & int(_KEYS.ShiftModifier)  # type: ignore[call-overload]
     for row in GESTURES:
         if (row.area, row.button, row.modifier) == (area, int(button), pressed):  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Commands that ask for a file: layouts, the window's picture, and a launch that goes on from a recording."""
+"""Commands that ask for a file: layouts, the window's picture, and a launch that continues a recorded run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewer.window.processes import ArmswingProcess
 
 
 class FileMenu:
-    """Commands of one window that ask for a file; what fails is shown in one line."""
+    """Commands of one window that ask for a file. A failure is shown as one line."""
 
     def __init__(self, window: Any) -> None:
         self._window = window
@@ -52,7 +52,8 @@ class FileMenu:
             self.warn(f"cannot write {path}")
 
     def go_on(self) -> None:
-        """Ask for a launch file, and continue the recorded run at the present time; the launch has its own window."""
+        """Ask for a launch file, and start a launch that continues the recorded run at the present time, in a window of
+        its own."""
         path, _ = QtWidgets.QFileDialog.getOpenFileName(
             self._window, "Launch file of the recorded run", "launch", "Launch files (*.toml)"
         )
@@ -60,13 +61,13 @@ class FileMenu:
             self.go_on_with(path)
 
     def go_on_with(self, launch_file: str) -> None:
-        """Start a launch that continues the recorded run at the present time; a refusal is shown in one line."""
+        """Start a launch that continues the recorded run at the present time. A refusal is shown as one line."""
         window = self._window
         source = window.sources[0]
         at = f"{window.playback.now - source.offset:.6f}"
         self.launch = ArmswingProcess(["launch", launch_file, "--from", source.path, "--at", at, "--view"], window)
         self.launch.ended.connect(self._on_ended)
-        window.page.show_subtitle(f"a launch goes on from t = {float(at):g} s, in a window of its own ...")
+        window.page.show_subtitle(f"a launch continues from t = {float(at):g} s, in a window of its own ...")
 
     def _on_ended(self, code: int, line: str) -> None:
         self._window.page.show_subtitle(self._window.subtitle)
@@ -75,10 +76,10 @@ class FileMenu:
             self.warn(line.removeprefix("armswing: ") or f"the launch ended with exit code {code}")
 
     def close(self) -> None:
-        """Let a launch that was started run on."""
+        """Stop watching a launch that was started, which keeps running."""
         if self.launch is not None:
             self.launch.leave()
 
     def warn(self, text: str) -> None:
-        """Show one line that has to be confirmed."""
+        """Show one line in a dialog that has to be confirmed."""
         QtWidgets.QMessageBox.warning(self._window, "armswing", text)

@@ -25,7 +25,7 @@ class FilmError(ValueError):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Times of the frames: `count` of them, `step` s of the recording apart, from `start` s."""
+    """Times of the frames of a film: `count` frames, `step` s of the recording apart, from `start`, s."""
 
     start: float
     step: float
@@ -33,7 +33,7 @@ class Schedule:
 
 
 def schedule(film: Film, span: tuple[float, float]) -> Schedule:
-    """Times of the frames of a film of a recording with this first and last time, s. Raises FilmError."""
+    """Times of the frames of a film. `span`: first and last time of the recording, s. Raises FilmError."""
     first, last = span
     start, end = first if film.start is None else film.start, last if film.end is None else film.end
     for option, time in (("--from", start), ("--to", end)):
@@ -51,10 +51,10 @@ def schedule(film: Film, span: tuple[float, float]) -> Schedule:
 def write_film(
     window: MainWindow, film: Film, shown: Callable[[int, int], None], is_stopped: Callable[[], bool]
 ) -> bool:
-    """Write the film of a window's recording; returns whether it was finished, and leaves no file where it was not.
+    """Write the film of a window's recording. Returns whether the film was completed; otherwise no file is left.
 
-    shown       called with the number of frames so far and of all of them
-    is_stopped  asked before each frame
+    shown       called with (number of frames so far, number of all frames)
+    is_stopped  called before each frame; true ends the film
 
     Raises FilmError, and OSError where the file cannot be written.
     """
@@ -77,7 +77,7 @@ def write_film(
 
 
 def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
-    """Lay the page out at the film's size, without panels, menu and slider, and without a window on a screen."""
+    """Lay out the page at the size of the film, without panels, menu and slider, and without a window on the screen."""
     window.playback.stop()
     window.docks.show_only(())
     window.menuBar().hide()
@@ -95,7 +95,7 @@ def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
 
 
 def _picture(page: Any, size: tuple[int, int]) -> bytes:
-    """Present picture of the page as rows of RGB."""
+    """Present picture of the page as bytes, rows of RGB."""
     QtWidgets.QApplication.processEvents()
     image = QtGui.QImage(*size, QtGui.QImage.Format.Format_RGB888)
     image.fill(QtGui.QColor(theme.PAPER))
@@ -111,7 +111,10 @@ def _picture(page: Any, size: tuple[int, int]) -> bytes:
 
 @contextlib.contextmanager
 def _encoder(path: Path, film: Film) -> Iterator[Callable[[bytes], None]]:
-    """Context with a function that takes frames. Raises FilmError with ffmpeg's reason."""
+    """Context manager that yields a function which adds a frame to the film.
+
+    Raises FilmError with the reason that ffmpeg gives.
+    """
     import imageio_ffmpeg
 
     options: dict[str, Any] = {"quality": 8, "macro_block_size": 2}

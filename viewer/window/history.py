@@ -15,7 +15,7 @@ MOST_CHANGES = 500
 
 
 class ViewHistory(QtCore.QObject):
-    """The current layout, and those before and after it.
+    """The current layout, the layouts before it, and the layouts after it that were undone.
 
     changed  Qt signal with the layout to show, at each change, undo and redo
     """
@@ -30,13 +30,16 @@ class ViewHistory(QtCore.QObject):
         self._sealed = False
 
     def change(self, layout: Layout, text: str) -> None:
-        """Show another layout; `text` names the change in the menu, and like changes in quick succession merge."""
+        """Change to another layout.
+
+        text  name of the change in the menu; changes with the same name in quick succession are undone together
+        """
         if layout != self.layout:
             self.stack.push(_Change(text, self.layout, layout, self._show, self._sealed))
             self._sealed = False
 
     def seal(self) -> None:
-        """End a gesture: the next change is undone on its own."""
+        """End a gesture, so that the next change is undone separately."""
         self._sealed = True
 
     def _show(self, layout: Layout) -> None:

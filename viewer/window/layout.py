@@ -52,10 +52,10 @@ class PlotSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be chosen about the view.
+    """The choices of the user about the view.
 
-    camera      None for the automatic view
-    plots       None for the plots that suit the robot
+    camera      camera of the scene; None for the automatic view
+    plots       plots; None for the plots that suit the robot
     time        first and last time shown, s; None for all of a recording, or the latest seconds of a live run
     window      number of the latest seconds of a live run that are shown; None for 20
     difference  whether plots show each further recording minus the first
@@ -73,7 +73,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LayoutError(ValueError):
-    """A file that is no layout. The text is one line for the user."""
+    """A file that is not a layout. The only argument is one line for the user."""
 
 
 def save_layout(layout: Layout, path: str | Path) -> None:
@@ -82,10 +82,10 @@ def save_layout(layout: Layout, path: str | Path) -> None:
 
 
 def load_layout(path: str | Path) -> Layout:
-    """The layout in a file. Raises LayoutError for a file that cannot be read as one."""
+    """The layout in a file. Raises LayoutError for a file that is not a layout or cannot be read."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Layout)
     except OSError as error:
         raise LayoutError(f"{path}: {error.strerror or error}; expected a layout ({SUFFIX})") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LayoutError(f"{path} is no layout of the viewer: {error}") from None
+        raise LayoutError(f"{path} is not a layout of the viewer: {error}") from None

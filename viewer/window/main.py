@@ -104,12 +104,12 @@ class MainWindow(QtWidgets.QMainWindow):
 
     @property
     def is_heard(self) -> bool:
-        """Whether messages of a live run arrive."""
+        """Whether messages of a live run are arriving."""
         return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
 
     @property
     def simulation_state(self) -> str:
-        """State of the live simulation by its status, such as "paused"."""
+        """State of the live simulation from its status, such as "paused"."""
         return self._sim
 
     @property
@@ -140,7 +140,7 @@ class MainWindow(QtWidgets.QMainWindow):
         return start - margin, end + margin
 
     def _apply(self, layout: Layout) -> None:
-        """Show another layout."""
+        """Show the window with another layout."""
         self.scene.set_camera(layout.camera, self.signals)
         self.scene.show_measured(layout.measured)
         self.page.show_legend(self.scene.keys(self.signals))
@@ -161,7 +161,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.plots.lay_out_titles()
 
     def _overlaid(self) -> str:
-        """Sentence on the recordings that the plots overlay; "" for a single one."""
+        """Sentence about the recordings that are overlaid in the plots; "" for a single recording."""
         if len(self.sources) < 2:
             return ""
         first, *others = (source.label for source in self.sources)
@@ -180,7 +180,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self._caption()
 
     def _give_way(self) -> None:
-        """Give the plots most of the room where there is nothing to draw in the scene."""
+        """Give most of the room to the plots where there is nothing to draw in the scene."""
         description = self.signals.description
         shapes = description is not None and any(body.shapes for body in description.bodies)
         if self.signals.states and not (shapes and self.signals.poses is not None):
@@ -191,7 +191,7 @@ class MainWindow(QtWidgets.QMainWindow):
         if signals.description is None:
             text = "no description of the robot was received: its bodies are not known"
         elif signals.poses is None:
-            text = "no poses of the bodies here"
+            text = "no poses of the bodies were received"
         elif not any(body.shapes for body in signals.description.bodies):
             text = f"the description of {signals.robot} has no shapes: there is nothing to draw"
         else:
@@ -269,7 +269,7 @@ class MainWindow(QtWidgets.QMainWindow):
             plot.invalidate()
 
     def _show_live(self) -> None:
-        """Update the line about the state of the launch."""
+        """Update the line about the state of the live launch."""
         if self.feed is not None and self.signals.states == 0:
             self.page.empty.setText(self.feed.waiting)
         if self._heard_at is None:
@@ -322,7 +322,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self._on_camera(None, "automatic camera")
 
     def toggle_theme(self) -> None:
-        """Draw on a dark ground, or on a light one again."""
+        """Change between a dark and a light background."""
         theme.use("light" if palette.theme == "dark" else "dark")
         self.setStyleSheet(theme.style())
         self.scene.restyle()
@@ -338,7 +338,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.history.change(msgspec.structs.replace(layout, measured=not layout.measured), "measured robot")
 
     def toggle_difference(self) -> None:
-        """Show each further recording minus the first in the plots, or all of them again."""
+        """In the plots, change between each further recording minus the first and all recordings themselves."""
         if len(self.sources) > 1:
             layout = self.history.layout
             changed = msgspec.structs.replace(layout, difference=not layout.difference)
@@ -356,14 +356,17 @@ class MainWindow(QtWidgets.QMainWindow):
             self.jump_to(min(later))
 
     def previous_event(self) -> None:
-        """Go to the event before."""
+        """Go to the previous event."""
         earlier = [mark.time for mark in self.sources[0].events if mark.time < self._present - 1e-9]
         if earlier:
             self.jump_to(max(earlier))
 
     @property
     def _present(self) -> float:
-        """Time of a recording's scene, s; of a live run the middle of plots that stand still, else the latest time."""
+        """Present time, s: of a recording, the time of the scene; of a live run, its latest time.
+
+        While the plots of a live run stand still, it is the middle of their time range.
+        """
         time_shown = self.history.layout.time
         return 0.5 * sum(time_shown) if self.feed is not None and time_shown is not None else self.playback.now
 

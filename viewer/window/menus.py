@@ -30,7 +30,7 @@ class Menus(QtCore.QObject):
         self._follow(window.history.stack)
 
     def insert(self, title: str, before: str) -> Any:
-        """A new, empty menu in front of another."""
+        """Insert a new, empty menu before the menu `before`, and return it."""
         menu = self.menus[title] = QtWidgets.QMenu(title, self._window)
         self._window.menuBar().insertMenu(self.menus[before].menuAction(), menu)
         return menu
@@ -43,7 +43,7 @@ class Menus(QtCore.QObject):
         return action
 
     def _follow(self, stack: Any) -> None:
-        """Enable and name undo and redo as the stack allows."""
+        """Enable undo and redo, and name the changes that they undo and redo, as the stack `stack` has them."""
         stack.undoTextChanged.connect(self._name_undo)
         stack.redoTextChanged.connect(self._name_redo)
         for name, changed in (("undo", stack.canUndoChanged), ("redo", stack.canRedoChanged)):

@@ -72,13 +72,16 @@ class Page(QtWidgets.QWidget):
         return found
 
     def show_run(self, robot: str, clock: str) -> None:
-        """Show title and time of a run; an empty `clock` for one without states, which shows the waiting text."""
+        """Show title and time of a run. For a run without states `clock` is "", and the waiting text is shown."""
         _set(self.title, robot.replace("_", " ") or "armswing")
         self._show_clock(clock)
         self.stack.setCurrentIndex(1 if clock else 0)
 
     def _show_clock(self, text: str) -> None:
-        """Show the time. Its label has a fixed size, which only grows: another size would lay out the page anew."""
+        """Show the time.
+
+        The label has a fixed size that only grows, because each other size would lay out the page anew.
+        """
         if text == self.clock.text():
             return
         self.clock.setText(text)
@@ -88,7 +91,7 @@ class Page(QtWidgets.QWidget):
             self.clock.setFixedSize(width, self.clock.sizeHint().height())
 
     def show_legend(self, keys: Sequence[Key]) -> None:
-        """Show the legend of the scene; of more than MOST_NAMED bodies only their number."""
+        """Show the legend of the scene. More than MOST_NAMED bodies are replaced by their number."""
         bodies = [key for key in keys if key[0] == BODY]
         entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
         entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
@@ -103,7 +106,11 @@ class Page(QtWidgets.QWidget):
         _set(self.subtitle, text)
 
     def lay_out(self, wide: bool, share: float) -> None:
-        """Place a wide scene above the plots, any other beside them, with its share of the room."""
+        """Arrange scene and plots.
+
+        wide   whether the scene is above the plots; otherwise it is beside them
+        share  share of the room for the scene
+        """
         orientation = QtCore.Qt.Orientation.Vertical if wide else QtCore.Qt.Orientation.Horizontal
         if self.splitter.orientation() != orientation or not self._laid_out:
             self._laid_out = True
@@ -111,7 +118,7 @@ class Page(QtWidgets.QWidget):
             self.splitter.setSizes([round(1000 * share), 1000 - round(1000 * share)])
 
     def favour_plots(self) -> None:
-        """Give the plots most of the room, where there is nothing to draw in the scene."""
+        """Give most of the room to the plots, where there is nothing to draw in the scene."""
         self.splitter.setSizes([200, 800])
 
 

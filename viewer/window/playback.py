@@ -35,7 +35,7 @@ class Playback:
 
     @property
     def playing(self) -> bool:
-        """Whether time goes on."""
+        """Whether the recording is playing."""
         return self._played_at is not None
 
     def seek(self, instant: float) -> None:
@@ -48,7 +48,7 @@ class Playback:
         self._refresh()
 
     def advance(self) -> None:
-        """Go on by the time that has passed since the last call, while playing."""
+        """While playing, advance the shown time by the time that has passed since the last call."""
         if self._played_at is None:
             return
         instant = time.monotonic()
@@ -63,7 +63,7 @@ class Playback:
         self.timeline.set_playing(False)
 
     def play_or_pause(self) -> None:
-        """Play the recording from the present time, from its start at the end; or pause."""
+        """Pause a playing recording, or play it: from the present time or, at the end, from the start."""
         if self._played_at is not None:
             self.stop()
             return
@@ -74,7 +74,7 @@ class Playback:
         self.timeline.set_playing(True)
 
     def _step(self, count: int) -> None:
-        """Go a number of recorded poses on; of states where there are no poses."""
+        """Go forward by `count` recorded poses (back for a negative number), or by states where there are no poses."""
         self.stop()
         source = self.sources[0]
         series = source.signals.poses or source.signals.series.get("energy")
@@ -91,27 +91,27 @@ class Playback:
         self._step(-1)
 
     def skip_ahead(self) -> None:
-        """Go ten poses on."""
+        """Go forward by ten recorded poses."""
         self._step(SKIPPED_FRAMES)
 
     def skip_back(self) -> None:
-        """Go ten poses back."""
+        """Go back by ten recorded poses."""
         self._step(-SKIPPED_FRAMES)
 
     def go_to_start(self) -> None:
-        """Go to the start."""
+        """Go to the start of the recording."""
         self.stop()
         self.seek(self.span[0])
 
     def go_to_end(self) -> None:
-        """Go to the end."""
+        """Go to the end of the recording."""
         self.stop()
         self.seek(self.span[1])
 
     def play_faster(self) -> None:
-        """Choose the next larger factor."""
+        """Select the next larger playback speed."""
         self.timeline.change_factor(1)
 
     def play_slower(self) -> None:
-        """Choose the next smaller factor."""
+        """Select the next smaller playback speed."""
         self.timeline.change_factor(-1)

@@ -1,4 +1,4 @@
-"""Commands of armswing that the window starts as processes of their own: recordings, and runs that go on from one."""
+"""Processes of the command armswing that the window starts: recorders, and launches that continue a recorded run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ END_S = 20.0  # longest wait for a process that is asked to end
 
 
 class ArmswingProcess(QtCore.QObject):
-    """`armswing` with some arguments, in a session of its own: Ctrl-C in the viewer's terminal does not reach it.
+    """A process of `armswing`, in its own session: Ctrl-C in the viewer's terminal does not reach it.
 
-    ended  Qt signal with the exit code and the last line that it wrote
+    ended  Qt signal with the exit code and the last line of the process's output
     """
 
     ended = QtCore.pyqtSignal(int, str)
@@ -39,16 +39,16 @@ class ArmswingProcess(QtCore.QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def interrupt(self) -> None:
-        """Ask it to end, as Ctrl-C does."""
+        """Request the process to end, as Ctrl-C does."""
         if self.is_running:
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """Ask it to end, and wait until it has."""
+        """Request the process to end, and wait for its end."""
         self._timer.stop()
         self.interrupt()
         try:
@@ -59,7 +59,7 @@ class ArmswingProcess(QtCore.QObject):
         self._output.close()
 
     def leave(self) -> None:
-        """Let it run on without the window."""
+        """Stop watching the process, which keeps running without the window."""
         self._timer.stop()
 
     def _poll(self) -> None:

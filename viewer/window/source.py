@@ -1,4 +1,4 @@
-"""One shown run: a live domain or a recording, with its signals for the scene and its fields for the plots."""
+"""One run that is shown, live or recorded, with its signals for the scene and its fields for the plots."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from viewer.window.layout import Curve
 
 @dataclass
 class Source:
-    """One run.
+    """One run that is shown.
 
-    label   its name beside others, such as the name of its file
-    path    its file; "" for a live run
-    offset  s, added to its times, so that overlaid runs start together
+    label   name of the run in legends, such as the name of its file
+    path    file of the run; "" for a live run
+    offset  time that is added to the run's times so that overlaid runs start together, s
     """
 
     label: str
@@ -42,11 +42,11 @@ class Source:
 
     @property
     def events(self) -> list[EventMark]:
-        """Events, with the offset."""
+        """Events of the run, on the window's time axis."""
         return [EventMark(mark.time + self.offset, mark.kind, mark.detail) for mark in self.store.events]
 
     def column(self, curve: Curve) -> tuple[Floats, Floats] | None:
-        """Times, s, with the offset, and values of a curve; None where the run does not have it."""
+        """(times in s on the window's time axis, values) of a curve; None where the run does not have the curve."""
         found = self.store.column(curve.topic, curve.field)
         if found is None or not self.offset:
             return found
@@ -54,14 +54,16 @@ class Source:
 
 
 def align(sources: list[Source]) -> None:
-    """Shift all sources so that they start with the first one."""
+    """Set the offsets of all sources so that they start at the same time as the first one."""
     for source in sources[1:]:
         source.offset = 0.0
         source.offset = sources[0].span[0] - source.span[0]
 
 
 def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Times of the first curve, and the other curve minus the first there, interpolated; NaN where it has no value."""
+    """(times of the first curve, other curve minus first curve), interpolated; NaN where the other curve has no
+    value.
+    """
     times, values = first
     finite = np.isfinite(other[1])
     if not finite.any():

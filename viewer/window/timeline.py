@@ -1,4 +1,4 @@
-"""Time slider of a recording, set by a click; play, pause and speed."""
+"""Time slider of a recording, which a click sets, and controls to play, to pause and to select the speed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TimeSlider(QtWidgets.QSlider):
         super().mousePressEvent(event)
 
     def x_of(self, place: float) -> int:
-        """Pixel of a position in 0 .. 1."""
+        """Pixel of a position on the slider, 0 .. 1."""
         handle = self._handle_width()
         return round(0.5 * handle + place * (self.width() - handle))
 
@@ -65,7 +65,7 @@ class TimeSlider(QtWidgets.QSlider):
 
 
 class Timeline(QtWidgets.QWidget):
-    """Controls of a recording.
+    """Controls of the playback of a recording.
 
     sought   Qt signal: go to this time, s
     toggled  Qt signal: play or pause
@@ -115,7 +115,7 @@ class Timeline(QtWidgets.QWidget):
             self.slider.set_marks(marks, [((a - start) / length, (b - start) / length) for a, b in holes])
 
     def set_time(self, time: float) -> None:
-        """Move the handle without a signal."""
+        """Move the handle to a time, s, without emitting a signal."""
         start, end = self._span
         self.slider.blockSignals(True)
         self.slider.setValue(round(STEPS * (time - start) / (end - start)) if end > start else 0)

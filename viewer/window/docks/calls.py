@@ -1,4 +1,4 @@
-"""Service calls of the window, on a thread of their own, so that a slow node does not stop the drawing."""
+"""Calls services for the window on a separate thread, so that a slow node does not stop the drawing."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ class ServiceCalls(QtCore.QObject):
         self._answered.connect(self._deliver)
 
     def call(self, node: str, service: str, then: Then | None = None, quiet: bool = False, **arguments: Any) -> None:
-        """Call a service; `then` gets its response on the window's thread. `quiet` suppresses `failed`."""
+        """Call a service. `then` is called with the response on the window's thread.
+
+        `quiet`: whether to suppress the signal `failed`.
+        """
         self.run(lambda client: client.call(node, service, **arguments), then, quiet)
 
     def run(
         self, work: Callable[[Client], Any], then: Then | None = None, quiet: bool = False, urgent: bool = False
     ) -> None:
-        """Run `work` with a client on the other thread; `then` gets its result on the window's thread.
+        """Run `work` with a client on the other thread; `then` is called with its result on the window's thread.
 
-        urgent  do not wait for the calls before
+        urgent  whether to start at once, without waiting for earlier calls
         """
         if not self._closed:
             (self._urgent if urgent else self._pool).submit(self._work, work, then, quiet)
 
     def close(self) -> None:
-        """Cancel the calls that have not begun."""
+        """Cancel the calls that have not started."""
         self._closed = True
         for pool in (self._pool, self._urgent):
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,5 @@
-"""Panels around the scene and the plots: topics, events, statistics; of a live run steering, parameters, timing."""
+"""Panels around the scene and the plots: topics, events and statistics; for a live run also simulation, parameters,
+timing."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ UPDATE_MS = 500  # between two updates of what need not be drawn in every frame
 
 
 class Docks:
-    """The panels of a window; those of the live run are None for recordings."""
+    """The panels of a window. Panels that only a live run has are None for recordings."""
 
     def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
         self._window, self._plots = window, plots
@@ -64,7 +65,7 @@ class Docks:
         self.docks[name] = dock
 
     def fit_widths(self) -> None:
-        """Give the panels at the sides their usual widths."""
+        """Set the panels at the sides to their usual widths."""
         names = ["Topics", *(["Simulation"] if self.steering is not None else [])]
         narrow = min(1.0, self._window.width() / 1600)
         widths = [round(narrow * TOPICS_WIDTH), round(narrow * STEERING_WIDTH)][: len(names)]
@@ -82,7 +83,7 @@ class Docks:
         self.topics.search.selectAll()
 
     def update(self) -> None:
-        """Bring all panels up to date."""
+        """Update all panels."""
         source = self._plots.sources[0]
         self.topics.show_source(source)
         self.events.show_events(source.events)
@@ -97,14 +98,14 @@ class Docks:
             self.parameters.read()
 
     def restyle(self) -> None:
-        """Take the colours of the theme in use."""
+        """Use the colours of the present theme."""
         self.events.restyle()
         if self._plots.interval is not None:
             self.show_statistics()
         self.update()
 
     def take_status(self, status: Status) -> None:
-        """Take the status of a live node."""
+        """Pass the status of a live node to the panels."""
         if self.timing is not None:
             self.timing.take_status(status)
 

@@ -1,4 +1,4 @@
-"""Parameters of the live nodes, with units and limits, to read and to set."""
+"""Panel that shows and sets the parameters of the live nodes, with their units and limits."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ParameterPanel(QtWidgets.QWidget):
         self.said.setText("" if there else "no node of this launch has parameters")
 
     def item(self, node: str, key: str) -> Any:
-        """The row of a parameter; None where there is none."""
+        """The row of a parameter in the tree; None for an unknown parameter."""
         for i in range(self.tree.topLevelItemCount()):
             top = self.tree.topLevelItem(i)
             for j in range(top.childCount()):
@@ -131,7 +131,7 @@ class ParameterPanel(QtWidgets.QWidget):
         self.said.setText(f"{node}.{key} = {value_text(now[key])}")
 
     def _refuse(self, item: Any, before: Any, text: str) -> None:
-        """Show the value that holds, and the reason why another does not."""
+        """Show the present value of a parameter again, and the reason why another value was refused."""
         self._write(item, before)
         self.said.setStyleSheet(f"color: {theme.ALARM}")
         self.said.setText(text)
@@ -144,7 +144,7 @@ class ParameterPanel(QtWidgets.QWidget):
 
 
 def _read_all(client: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Values, and units and limits, of the parameters of all nodes that have any."""
+    """({node: parameters}, {node: units and limits}) of all nodes that have parameters."""
     values, limits = {}, {}
     for entry in client.nodes():
         try:
@@ -161,13 +161,13 @@ def value_text(value: Any) -> str:
 
 
 def parse_value(text: str, before: Any) -> Any:
-    """The value that a user has written in place of `before`. Raises ValueError, one line."""
+    """The value that a user typed to replace the value `before`. Raises ValueError, one line."""
     if isinstance(before, str):
         return text
     try:
         value = json.loads(text.strip())
     except json.JSONDecodeError:
-        raise ValueError(f"{text!r} is no value like {value_text(before)}") from None
+        raise ValueError(f"{text!r} is not a value like {value_text(before)}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{text!r} is not finite")
     if isinstance(before, float) and isinstance(value, int) and not isinstance(value, bool):

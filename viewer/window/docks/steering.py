@@ -1,4 +1,4 @@
-"""Steering of the live simulation: pause, resume, step, reset, speed, emergency stop, and a recording."""
+"""Panel that controls the live simulation: pause, resume, step, reset, speed, emergency stop, and a recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPEEDS = ("0.05", "0.1", "0.25", "0.5", "1", "2", "5", "10")
 
 
 class SteeringPanel(QtWidgets.QWidget):
-    """Buttons of the simulation, and one line with the response of the last call."""
+    """Buttons that control the simulation, and one line with the response to the last call."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.show_state("", live=False)
 
     def show_state(self, state: str, live: bool) -> None:
-        """Enable what the simulation accepts in a state such as "paused"."""
+        """Enable the buttons that the simulation accepts in a state such as "paused"."""
         if (state, live) == (self._state, self.pause.isEnabled()):
             return
         self._state = state
@@ -74,7 +74,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.step_button.setToolTip("" if state == "paused" else "pause the simulation first")
 
     def pause_or_resume(self) -> None:
-        """Pause a simulation that runs, resume one that is paused."""
+        """Pause a running simulation, or resume a paused one."""
         self._call("resume" if self._state in ("paused", "stopped") else "pause")
 
     def step(self) -> None:
@@ -82,7 +82,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self._call("step", n=self.count.value())
 
     def reset(self) -> None:
-        """Return the robot to its start, at time zero."""
+        """Set the robot back to its start, and simulation time to zero."""
         self._call("reset")
 
     def set_speed(self) -> None:
@@ -91,12 +91,12 @@ class SteeringPanel(QtWidgets.QWidget):
         try:
             factor = float(text)
         except ValueError:
-            self.tell_failure(f"speed {text!r} is no number")
+            self.tell_failure(f"speed {text!r} is not a number")
             return
         self._call("speed", x=factor)
 
     def emergency_stop(self) -> None:
-        """Stop the actuators of all robots of the launch; calls before it are not waited for."""
+        """Stop the actuators of all robots of the launch at once, without waiting for earlier calls."""
         self._calls.run(lambda client: client.estop("emergency stop in the viewer"), self._tell_stop, urgent=True)
 
     def release_stop(self) -> None:
@@ -106,7 +106,9 @@ class SteeringPanel(QtWidgets.QWidget):
     def _tell_stop(self, answers: Any) -> None:
         missing = [each.node for each in answers if each.error]
         if missing or not answers:
-            self.tell_failure(f"{', '.join(missing) or 'no node'} did not stop; press the robot's own switch")
+            self.tell_failure(
+                f"{', '.join(missing) or 'no node'} did not stop; press the emergency switch of the robot"
+            )
             return
         self.said.setStyleSheet(f"color: {theme.ALARM}; font-weight: bold")
         self.said.setText("stopped: " + ", ".join(f"{each.node} after {each.ms:.0f} ms" for each in answers))
@@ -120,7 +122,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.said.setText("stop released: " + ", ".join(each.node for each in answers))
 
     def record(self) -> None:
-        """Ask for a file and record all topics to it; end the recording that runs."""
+        """Ask for a file and record all topics to it; or end the present recording."""
         if self.recording is not None:
             self.recording.interrupt()
             self.record_button.setEnabled(False)  # until the file is closed
@@ -151,7 +153,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.said.setText(f"wrote {self._file}")
 
     def close_recording(self) -> None:
-        """End a recording that runs, and wait until its file is closed."""
+        """End the present recording, if there is one, and wait until its file is closed."""
         if self.recording is not None:
             self.recording.close()
             self.recording = None
@@ -170,7 +172,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.show_state(str(status["state"]), live=True)
 
     def tell_failure(self, text: str) -> None:
-        """Show one line on a call that failed."""
+        """Show one line about a call that failed."""
         self.said.setStyleSheet(f"color: {theme.ALARM}")
         self.said.setText(text)
 

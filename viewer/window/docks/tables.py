@@ -43,7 +43,7 @@ class EventTable(QtWidgets.QWidget):
         self._events: list[EventMark] = []
 
     def show_events(self, events: Sequence[EventMark]) -> None:
-        """Show these events."""
+        """Show these events in the table."""
         if list(events) == self._events:
             return
         self._events = list(events)
@@ -59,7 +59,7 @@ class EventTable(QtWidgets.QWidget):
         self.table.resizeColumnsToContents()
 
     def restyle(self) -> None:
-        """Take the colours of the theme in use at the next `show_events`."""
+        """Use the colours of the present theme at the next `show_events`."""
         self._events = []
 
     def _on_double_click(self, item: Any) -> None:

@@ -1,4 +1,5 @@
-"""Timing of the live simulation: histogram of the step time, pace, jitter, overruns, lost messages, frame rate."""
+"""Panel with the timing of the live simulation: step time, real-time factor, jitter, overruns, lost messages, frame
+rate."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class Histogram(QtWidgets.QWidget):
         self.counts: dict[str, int] = {}
 
     def show_counts(self, counts: dict[str, int]) -> None:
-        """Show these counts."""
+        """Show the counts {label: count}."""
         self.counts = dict(counts)
         self.setMinimumHeight(BAR_HEIGHT * max(1, len(counts)) + 4)
         self.update()
@@ -47,7 +48,7 @@ class Histogram(QtWidgets.QWidget):
 
 
 class TimingPanel(QtWidgets.QWidget):
-    """Figures of the simulation's pace, and messages that nodes have lost."""
+    """Timing of the simulation, and the numbers of messages that nodes have lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +77,7 @@ class TimingPanel(QtWidgets.QWidget):
         self._drawn = (time.monotonic(), time.process_time(), 0)
 
     def take_status(self, status: Status) -> None:
-        """Note the messages that a node has lost."""
+        """Record the number of messages that a node has lost, from its status."""
         self._lost[status.node] = status.counters.get("lost", 0)
 
     def show_status(self, status: dict[str, Any], frames: int, own_lost: int) -> None:
@@ -114,7 +115,7 @@ def _number(value: Any) -> str:
 
 
 def _quantiles(status: dict[str, Any], name: str) -> str:
-    """Median, 99 % quantile and largest of a duration, in the unit that suits it."""
+    """Median, 99 % quantile and largest value of a duration, as text in a suitable unit."""
     parts = [
         f"{label} {_duration(status[key])}"
         for label, key in (("p50", f"{name}_p50_s"), ("p99", f"{name}_p99_s"), ("max", f"{name}_max_s"))

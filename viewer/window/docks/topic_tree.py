@@ -22,7 +22,7 @@ SILENT_S = 3.0  # a topic without a message for this long is shown as silent
 
 
 class FieldTree(QtWidgets.QTreeWidget):
-    """Tree whose leaves are curves that can be dragged."""
+    """Tree of topics and fields, whose fields can be dragged into plots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class TopicTree(QtWidgets.QWidget):
         self._counts: dict[str, tuple[float, int]] = {}
 
     def show_source(self, source: Source) -> None:
-        """Show the topics of a run, and for a live one their rates."""
+        """Show the topics of a run; of a live run also their rates."""
         store = source.store
         content = [(topic, tuple(store.fields(topic))) for topic in sorted(store.topics)]
         if (id(store), content, source.signals.description is None) != self._shown:
@@ -131,7 +131,7 @@ class TopicTree(QtWidgets.QWidget):
         return [self.tree.topLevelItem(place) for place in range(self.tree.topLevelItemCount())]
 
     def _filter(self, text: str) -> None:
-        """Show only fields whose topic and name contain all words."""
+        """Show only the fields whose topic and name together contain all words of `text`."""
         words = text.lower().split()
 
         def show(item: Any, path: str) -> bool:
@@ -151,7 +151,7 @@ class TopicTree(QtWidgets.QWidget):
             show(item, item.data(0, TOPIC))
 
     def visible_curves(self) -> list[Curve]:
-        """Curves of the fields that the search leaves."""
+        """Curves of the fields that match the search."""
         found: list[Curve] = []
         walk = QtWidgets.QTreeWidgetItemIterator(self.tree, QtWidgets.QTreeWidgetItemIterator.IteratorFlag.NotHidden)
         while walk.value() is not None:
@@ -161,7 +161,7 @@ class TopicTree(QtWidgets.QWidget):
         return found
 
     def _choose_only(self) -> None:
-        """Plot the only field that the search leaves."""
+        """Plot the field that matches the search, if only one does."""
         curves = self.visible_curves()
         if len(curves) == 1:
             self.chosen.emit(curves[0])

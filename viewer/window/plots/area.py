@@ -30,7 +30,7 @@ ASPECT = 2.2  # width to height that plots should have
 
 
 class Canvas(pg.GraphicsLayoutWidget):
-    """Widget of the plots; takes fields that are dragged from the tree of topics."""
+    """Widget that draws the plots and accepts fields dragged from the tree of topics."""
 
     dropped = QtCore.pyqtSignal(object, str)  # position in the scene, curve as JSON
 
@@ -42,23 +42,23 @@ class Canvas(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 0, 8, 0)
 
     def dragEnterEvent(self, event: Any) -> None:
-        """Qt override: accept fields."""
+        """Qt override: accept dragged fields."""
         if event.mimeData().hasFormat(MIME):
             event.acceptProposedAction()
 
     def dragMoveEvent(self, event: Any) -> None:
-        """Qt override: accept fields everywhere."""
+        """Qt override: accept dragged fields at any position."""
         if event.mimeData().hasFormat(MIME):
             event.acceptProposedAction()
 
     def dropEvent(self, event: Any) -> None:
-        """Qt override: report the curve and where it was dropped."""
+        """Qt override: report the dropped curve and its position."""
         self.dropped.emit(self.mapToScene(event.pos()), bytes(event.mimeData().data(MIME)).decode())
         event.acceptProposedAction()
 
 
 class PlotArea(QtWidgets.QWidget):
-    """All plots.
+    """All plots of the window.
 
     sought    Qt signal: go to this time, s
     selected  Qt signal: another interval is selected, or none
@@ -104,13 +104,13 @@ class PlotArea(QtWidgets.QWidget):
 
     @property
     def differs(self) -> bool:
-        """Whether the plots show differences to the first run."""
+        """Whether the plots show the difference of each run from the first."""
         return self._history.layout.difference
 
     # -- content
 
     def set_specs(self, specs: tuple[PlotSpec, ...]) -> None:
-        """Show these plots."""
+        """Show the plots that `specs` describe."""
         columns = self._suitable_columns(len(specs))
         alike = [(spec.log, spec.words) for spec in specs] == [(p.spec.log, p.spec.words) for p in self.plots]
         if alike and columns == self._columns:
@@ -156,7 +156,10 @@ class PlotArea(QtWidgets.QWidget):
         box.menued.connect(lambda at: self._menu(place).exec_(at.toPoint()))
 
     def show_data(self, now: float | None) -> None:
-        """Draw the data of the present frame; `now` is the time of the scene, s, None to hide its mark."""
+        """Draw the data of the present frame.
+
+        now  time of the scene, s, which a line marks; None for no line
+        """
         self._now = now
         layout = self._history.layout
         time = self._time_shown(layout)
@@ -197,7 +200,7 @@ class PlotArea(QtWidgets.QWidget):
         self.names.setFixedHeight(min(self.key.sizeHint().height(), round(NAMES * self.height())))
 
     def _on_resized(self) -> None:
-        """Draw for the new sizes, once Qt has laid out all plots."""
+        """Draw the plots at their new sizes, once Qt has laid out all of them."""
         if not self._redraws:
             self._redraws = True
             QtCore.QTimer.singleShot(0, self._redraw)
@@ -273,7 +276,7 @@ class PlotArea(QtWidgets.QWidget):
         self.toggle_log(self.current)
 
     def clear_interval(self) -> None:
-        """Select no interval."""
+        """Clear the selected interval."""
         self.set_interval(None)
 
     def fit(self, place: int) -> None:
@@ -337,7 +340,7 @@ class PlotArea(QtWidgets.QWidget):
         self.sought.emit(time)
 
     def make_current(self, place: int) -> None:
-        """Make a plot the one that further curves go to."""
+        """Make the plot with index `place` the current one, to which further curves are added."""
         if place != self.current:
             self.current = place
             self.lay_out_titles()
@@ -378,7 +381,10 @@ class PlotArea(QtWidgets.QWidget):
         self.hover(plot.box.mapSceneToView(position) if inside and plot is not None else None, place)
 
     def hover(self, point: Any, place: int | None) -> None:
-        """Show the cursor at a point (time, value) of a plot, and the values there; None hides both."""
+        """Show the cursor at a point (time, value) of the plot `place`, and the values of the curves there.
+
+        None hides cursor and values.
+        """
         for plot in self.plots:
             plot.hover_line.setVisible(point is not None)
             if point is not None:
@@ -406,7 +412,7 @@ class PlotArea(QtWidgets.QWidget):
     # -- selection
 
     def set_interval(self, interval: tuple[float, float] | None) -> None:
-        """Select an interval of time, s; None for none."""
+        """Select an interval of time, (start, end) in s; None for no interval."""
         self.interval = interval
         for plot in self.plots:
             plot.selection.setVisible(interval is not None)

@@ -1,4 +1,4 @@
-"""Curves of one plot, drawn into an image, to which live curves only add their newest piece."""
+"""Draws the curves of one plot into an image, to which only the newest piece of a live curve is added."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Frame:
-    """Ranges of the axes, and what lies behind the curves.
+    """Ranges of the axes, and the background behind the curves.
 
     grid   positions of grid lines: times, and values
     marks  (time, colour) of vertical lines
@@ -72,7 +72,7 @@ class CurvesItem(pg.GraphicsObject):
         painter.drawImage(QtCore.QPointF(0.0, 0.0), self._image)
 
     def redraw(self, frame: Frame, lines: Sequence[Line], smooth: bool) -> None:
-        """Draw everything anew. `smooth` asks for antialiasing."""
+        """Draw the image again, with frame and curves. `smooth`: whether to use antialiasing."""
         self._frame = frame
         self.prepareGeometryChange()
         width, height = self.size
@@ -92,7 +92,7 @@ class CurvesItem(pg.GraphicsObject):
         self.update()
 
     def append(self, lines: Sequence[Line]) -> None:
-        """Draw further pieces of lines over the image."""
+        """Add further pieces of curves to the image."""
         if self._frame is None or not lines:
             return
         painter = QtGui.QPainter(self._image)

@@ -12,7 +12,7 @@ from viewer.window.source import Source
 
 
 def default_plots(fields: Sequence[Field], source: Source, keep_empty: bool) -> tuple[tuple[PlotSpec, ...], str]:
-    """The plots of these fields for the robot of a run, and a sentence that lists the fields left out.
+    """(plots of these fields for the robot of a run, sentence that lists the fields left out).
 
     keep_empty  whether a field without curves keeps its plot
     """

@@ -30,7 +30,7 @@ REFERENCE_DASH = (1.5, 3.5)
 
 
 class PlotBox(pg.ViewBox):
-    """ViewBox that reports the mouse instead of changing its range.
+    """ViewBox that reports the actions of the mouse by Qt signals instead of changing its range.
 
     dragged   gesture's name, start and present position (time, value) of the pointer, and the step since the last
               report in pixels
@@ -94,7 +94,7 @@ class Drawn:
 
 
 class Plot:
-    """One plot in a pyqtgraph layout; `spec` says what it shows."""
+    """One plot in a pyqtgraph layout. `spec` describes its curves and axes."""
 
     def __init__(self, spec: PlotSpec, bottom: bool) -> None:
         self.spec = spec
@@ -135,7 +135,7 @@ class Plot:
         return line
 
     def drawn(self, sources: Sequence[Source], differs: bool) -> list[Drawn]:
-        """The curves in the order of drawing: each curve of the first source, then of the others."""
+        """The curves in the order of drawing: first all curves of the first source, then those of the other sources."""
         key = (self.spec, len(sources), differs)
         if self._order is None or self._order[0] != key:
             self._order = key, self._find_order(sources, differs)
@@ -157,7 +157,7 @@ class Plot:
         return found
 
     def values(self, drawn: Drawn, sources: Sequence[Source], differs: bool) -> tuple[Floats, Floats] | None:
-        """Times, s, and values of a curve, unscaled; None where its source lacks it."""
+        """(times in s, values) of a curve, without logarithm; None where the source does not have the curve."""
         own = sources[drawn.source].column(drawn.curve)
         if own is None or not differs or len(sources) < 2:
             return own
@@ -172,7 +172,10 @@ class Plot:
         marks: Sequence[tuple[float, str]],
         bands: Sequence[tuple[float, float]],
     ) -> None:
-        """Draw the curves between two times; of live ones only their newest piece where nothing else changed."""
+        """Draw the curves between two times, s.
+
+        Of a live curve, only the newest piece is drawn where nothing else changed.
+        """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)
         key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands))
@@ -205,7 +208,7 @@ class Plot:
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands), lines, smooth=not live)
 
     def invalidate(self) -> None:
-        """Draw anew at the next `show`."""
+        """Have the next `show` draw the whole plot again."""
         self._key = None
 
     def scaled(self, values: Floats) -> Floats:
@@ -213,7 +216,7 @@ class Plot:
         return np.log10(np.maximum(values, SMALLEST)) if self.spec.log else values
 
     def _append(self, drawn: Sequence[Drawn], sources: Sequence[Source], time: tuple[float, float]) -> bool:
-        """Draw the newest pieces; False where the plot has to be drawn anew."""
+        """Draw the newest pieces of live curves. Returns false where the whole plot has to be drawn again."""
         lines = []
         low, high = self.span
         for each in drawn:
@@ -240,7 +243,7 @@ class Plot:
         return True
 
     def _fit(self, bounds: Sequence[tuple[float, float]]) -> None:
-        """Set the value axis: to the chosen span, else so that it contains the curves."""
+        """Set the range of the value axis: the span of `spec`, or a range that contains the curves."""
         if self.spec.span is not None:
             low, high = self.spec.span
         elif self.spec.words:
@@ -270,7 +273,7 @@ class Plot:
             self.bottom.space(time[1] - time[0], 5)
 
     def _grid(self, time: tuple[float, float]) -> tuple[Sequence[float], Sequence[float]]:
-        """Positions of the numbers on both axes."""
+        """(positions of the numbers on the time axis, positions on the value axis)."""
         width, height = self.curves.size
         across = self.bottom.tickValues(*time, width)
         up = self.left.tickValues(*self.span, height)
@@ -305,12 +308,12 @@ class Plot:
 
 
 def _colour_key(curve: Curve) -> str:
-    """The key by which curves of a plot share a colour: a reference has that of the state."""
+    """Key by which curves share a colour: the reference of a joint has the colour of its state."""
     return curve.field if curve.topic.endswith(("/reference", "/state")) else f"{curve.topic} {curve.field}"
 
 
 def curve_names(curves: Sequence[Curve]) -> list[str]:
-    """Shortest names that tell the curves of one plot apart."""
+    """Names of the curves of one plot, as short as possible but distinct."""
     fields = {curve.field.partition(".")[0] for curve in curves}
     topics = {curve.topic for curve in curves if not curve.topic.endswith("/reference")}
     names = []

@@ -17,7 +17,7 @@ MOST_VALUES = 12  # most values at the cursor: those nearest to the pointer
 
 
 def value_at(times: Floats, values: Floats, time: float) -> float:
-    """The last value at or before `time`; NaN before the first."""
+    """Last value at or before `time`, s; NaN before the first one."""
     place = int(np.searchsorted(times, time, side="right")) - 1
     return float(values[place]) if place >= 0 else float("nan")
 

@@ -22,7 +22,10 @@ SMALLEST_M, LARGEST_M = 1e-6, 1e6  # of the picture's height
 
 
 def basis(gravity: Floats) -> Floats:
-    """Directions ahead, left and up, rows of a (3, 3) matrix, of a world with this gravity; up is z without any."""
+    """Directions ahead, left and up, the rows of a (3, 3) matrix, in a world with this gravity.
+
+    Without gravity, up is z.
+    """
     length = float(np.linalg.norm(gravity))
     up = -gravity / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
     ahead = np.eye(3)[int(np.argmin(np.abs(up)))]
@@ -48,7 +51,7 @@ def view_of(camera: Camera, gravity: Floats) -> View:
 
 
 def camera_of(view: View, gravity: Floats, target: Floats, height: float) -> Camera:
-    """The camera with the direction of a view. A view that is rolled about its own direction is turned upright."""
+    """The camera with the direction of a view. A view that is rolled about its viewing direction is turned upright."""
     ahead, left, up = basis(gravity)
     right, _, eye = view.axes
     elevation = math.degrees(math.asin(max(-1.0, min(1.0, float(eye @ up)))))
@@ -58,20 +61,23 @@ def camera_of(view: View, gravity: Floats, target: Floats, height: float) -> Cam
 
 
 def orbited(camera: Camera, dx: float, dy: float) -> Camera:
-    """The camera after a drag of (dx, dy) pixels, right and down, that turns it about its target."""
+    """The camera after a drag of (dx, dy) pixels, right and down, that turns the camera about its target."""
     azimuth = (camera.azimuth_deg - DEG_PER_PIXEL * dx + 180.0) % 360.0 - 180.0
     elevation = max(-90.0, min(90.0, camera.elevation_deg + DEG_PER_PIXEL * dy))
     return msgspec.structs.replace(camera, azimuth_deg=azimuth, elevation_deg=elevation)
 
 
 def moved(camera: Camera, view: View, dx: float, dy: float) -> Camera:
-    """The camera after a drag of (dx, dy) m, right and up in the picture, that moves the scene with it."""
+    """The camera after a drag of (dx, dy) m, right and up in the picture, that moves the scene with the pointer."""
     target = np.asarray(camera.target) - dx * view.axes[0] - dy * view.axes[1]
     return msgspec.structs.replace(camera, target=_three(target))
 
 
 def zoomed(camera: Camera, view: View, factor: float, x: float, y: float) -> Camera:
-    """The camera with a picture `factor` times as high, keeping the point (x, y) m, from its middle, in place."""
+    """The camera after zooming: the picture is `factor` times as high, and the point (x, y) stays in place.
+
+    x, y  position from the middle of the picture, m
+    """
     height = max(SMALLEST_M, min(LARGEST_M, camera.height * factor))
     kept = 1.0 - height / camera.height
     target = np.asarray(camera.target) + kept * (x * view.axes[0] + y * view.axes[1])
@@ -79,7 +85,7 @@ def zoomed(camera: Camera, view: View, factor: float, x: float, y: float) -> Cam
 
 
 def turned(camera: Camera, preset: str) -> Camera:
-    """The camera in the direction of one of PRESETS."""
+    """The camera turned to the direction of one of PRESETS."""
     azimuth, elevation = PRESETS[preset]
     return msgspec.structs.replace(camera, azimuth_deg=azimuth, elevation_deg=elevation)
 

@@ -24,7 +24,7 @@ WHEEL_STEP, DRAG_STEP = 1.0015, 1.01  # zoom per unit of wheel angle, and per pi
 
 
 class SceneBox(pg.ViewBox):
-    """ViewBox that reports drags, wheel and double clicks instead of changing its range.
+    """ViewBox that reports drags, wheel and double clicks by Qt signals instead of changing its range.
 
     dragged   name of the gesture, and the pixels moved to the right and down
     wheeled   angle of the wheel, and the pointer's position in the drawing plane, m
@@ -63,9 +63,9 @@ class SceneBox(pg.ViewBox):
 
 
 class SceneView(BodyPicture):
-    """Picture of the bodies with a camera.
+    """Picture of the bodies with a camera that the mouse moves.
 
-    moved_camera  called with the camera that the user wants, None for the automatic one, and the name of the change
+    moved_camera  called with the camera that the user selects, None for the automatic one, and the name of the change
     ended         called at the end of a drag
     """
 
@@ -88,12 +88,12 @@ class SceneView(BodyPicture):
         self.box.sigResized.connect(lambda _: self._place())
 
     def set_smooth(self) -> None:
-        """Draw as in a still picture, at the cost of time."""
+        """Draw as in a still picture, with antialiasing and more pieces of paths, which takes longer."""
         self._bodies.edge = EDGE
         self._scene.trace_pieces = STILL_TRACE_PIECES
 
     def set_live(self) -> None:
-        """Let surveys look at the latest motion only: those of all poses would take longer than a frame."""
+        """Let `survey` examine only the latest motion, because examining all poses would take longer than a frame."""
         self._scene.latest_only = True
 
     @property
@@ -106,14 +106,14 @@ class SceneView(BodyPicture):
         return self._scene.view or view_of(Camera(-52.0, 22.0, (0.0, 0.0, 0.0), 1.0), self._gravity)
 
     def survey(self, signals: Signals) -> None:
-        """Override: the automatic camera's limits follow the motion, those of another camera stay."""
+        """Override: the limits of the automatic camera follow the motion; those of another camera stay."""
         cloud = self._scene.survey(signals)
         if cloud is not None:
             self._cloud = cloud
         self._draw_ground()
 
     def set_camera(self, camera: Camera | None, signals: Signals) -> None:
-        """Look through another camera; None for the automatic one."""
+        """Use another camera; None for the automatic one."""
         if camera == self.camera:
             return
         was_manual, self.camera = self.camera is not None, camera
@@ -134,7 +134,7 @@ class SceneView(BodyPicture):
         super().show(signals, time, since, ghosts)
 
     def present_camera(self) -> Camera:
-        """The camera of the present view, automatic or not."""
+        """The camera of the present view, also where the view is automatic."""
         if self.camera is not None:
             return self.camera
         view, rect = self._view, self.box.viewRect()
@@ -144,28 +144,28 @@ class SceneView(BodyPicture):
         return camera_of(view, self._gravity, target, float(rect.height()) or 1.0)
 
     def look(self, preset: str) -> None:
-        """Look from one of the presets at the whole robot."""
+        """View the whole robot from the direction of one of PRESETS."""
         camera = turned(msgspec.structs.replace(self.present_camera(), follow=""), preset)
         self._moved_camera(self.fitted(camera), f"{preset} view")
 
     def look_front(self) -> None:
-        """Look from the front."""
+        """View the robot from the front."""
         self.look("front")
 
     def look_side(self) -> None:
-        """Look from the side."""
+        """View the robot from the side."""
         self.look("side")
 
     def look_top(self) -> None:
-        """Look from above."""
+        """View the robot from above."""
         self.look("top")
 
     def look_isometric(self) -> None:
-        """Look along the diagonal."""
+        """View the robot along the diagonal of the axes."""
         self.look("isometric")
 
     def fitted(self, camera: Camera) -> Camera:
-        """The camera in the same direction that contains the whole motion."""
+        """The camera with the same direction, moved so that the picture contains the whole motion."""
         if self._cloud is None:
             return camera
         view = view_of(camera, self._gravity)
@@ -178,7 +178,7 @@ class SceneView(BodyPicture):
         return Camera(camera.azimuth_deg, camera.elevation_deg, (x, y, z), needed)
 
     def follow_next(self) -> None:
-        """Follow the next body in the order of the description."""
+        """Let the camera follow the next body, in the order of the description."""
         names = list(self._origins)
         if not names:
             return
@@ -188,7 +188,7 @@ class SceneView(BodyPicture):
         self._moved_camera(camera, f"camera on {names[place]}")
 
     def unfollow(self) -> None:
-        """Leave a following camera where it is."""
+        """Let the camera follow no body; it stays at its present place."""
         if self.camera is not None and self.camera.follow:
             x, y, z = self._aim().tolist()
             self._moved_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
@@ -231,7 +231,7 @@ class SceneView(BodyPicture):
         return np.asarray(camera.target) + self._origins.get(camera.follow, np.zeros(3))
 
     def _place(self) -> None:
-        """Set the limits of the picture to those of the camera."""
+        """Set the limits of the plot to those of the camera."""
         camera = self.camera
         if camera is None or self._scene.camera is None:
             return

@@ -64,7 +64,7 @@ def list_parameters(
     if as_json:
         say_json(parameters)
     elif not parameters:
-        what = "tunable parameters of the robot" if node == "sim" else "parameters"
+        what = "tunables: no number of this robot can be changed in a run" if node == "sim" else "parameters"
         say(f"node {node!r} has no {what}")
     else:
         for key, value in parameters.items():
