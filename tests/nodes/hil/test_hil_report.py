@@ -156,7 +156,7 @@ def test_a_dead_encoder_is_named(recordings: Path, capsys: pytest.CaptureFixture
     (stretch,) = verdict["joints"][1]["dead"]
     assert (stretch["start_s"], stretch["end_s"]) == pytest.approx((1.0, 4.0), abs=2e-3)
     assert verdict["joints"][0]["dead"] == []
-    assert ": it says 14.3 deg from t = " in verdict["findings"][0]["text"].replace("is dead", "")
+    assert ": it reads 14.3 deg from t = " in verdict["findings"][0]["text"].replace("is dead", "")
     assert not verdict["exceeded"]
 
 
