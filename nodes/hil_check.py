@@ -262,7 +262,7 @@ class HilCheck(Node):
 
 
 def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
-    """The plan of a check: the drivers of a plan and what emulates their robots, commanded by HilCheck alone.
+    """The plan of a check: the drivers of a plan and the nodes that emulate their robots, commanded by HilCheck alone.
 
     ValueError, one line, for a plan without a driver, or on several computers.
     """
@@ -299,7 +299,9 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
 
 
 def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
-    """Joints of the plan's robot with a servo, or those of them that are asked for. ValueError for an unknown one."""
+    """Names of the joints with a servo of the plan's robot; where `asked` names some, only these. ValueError for an unknown
+    joint.
+    """
     from robots.registry import build
     from sim_core.support.suggestion import did_you_mean
 

@@ -145,7 +145,7 @@ class HilCompare(Node):
             return None
 
     def _hear(self, placed: RobotState | JointCommand) -> Iterator[tuple[str, Message]]:
-        """Take a measured state, or an applied command, in simulation time."""
+        """Process a measured state, or an applied command, in simulation time."""
         if isinstance(placed, RobotState) and self._poses is not None:
             poses = self._poses.at(placed)
             if poses is not None:

@@ -23,8 +23,8 @@ Millis = Annotated[float, Range(0.0, 1e7, "ms")]
 class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Limits of one joint; a limit that is left out does not apply. Units: rad or m, s, N m or N.
 
-    actuator            its actuator; empty: the one with the joint's name
-    lower, upper        range of its position
+    actuator            actuator of the joint; empty for the actuator with the joint's name
+    lower, upper        range of the position
     velocity            largest speed
     acceleration        largest acceleration of the setpoint of a position or velocity servo
     effort              largest effort
@@ -35,7 +35,7 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     servo               whether the actuator takes velocities, by which it is stopped; otherwise by zero effort. By
                         default as the robot's description has it, and true in a driver's process
     margin              largest distance beyond lower and upper that the robot permits
-    velocity_margin     largest excess of the velocity limit that the robot permits; by default a fifth of it
+    velocity_margin     largest excess of the velocity limit that the robot permits; by default a fifth of that limit
     """
 
     actuator: str = ""

@@ -271,7 +271,7 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Make the values that were given at an earlier time the start of the next ones."""
+        """Store the values given at an earlier time as the values from which the next ones start."""
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]

@@ -1,9 +1,9 @@
-"""Loading an edited node file anew in a running node: the new node takes over between two messages.
+"""Loads an edited node file into a running node: the new node takes over between two messages.
 
 The file is loaded and the new node started on a separate thread, while the old node goes on. Parameters, random
 numbers, the latest message of each topic that is not sampled and, where the node has one, its snapshot carry over. The
-new node begins with the old one's last commands and fades over to its own. Where it raises meanwhile, the old node
-takes over again.
+new node begins with the old one's last commands and changes gradually to its own. Where it raises meanwhile, the old
+node takes over again.
 """
 
 from __future__ import annotations

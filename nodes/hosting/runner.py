@@ -267,8 +267,8 @@ class Runner:
             service.reply(request, note)
 
     def _node_replaced(self, failure: Exception | None) -> None:
-        """Log and record the end of a change of the node's file: `failure` is the new node's error, None where it
-        works."""
+        """Log and record that the change to an edited file is complete, or that the new node failed with the error
+        `failure`."""
         if failure is not None:
             shown = traceback_of(failure, self._file)
             log.error("%s: its new code failed, the previous code is in charge again\n%s", self._hosted.name, shown)

@@ -131,8 +131,8 @@ def _run(
 
 
 class Greeting:
-    """Callback for registry changes: reports when the node has joined a simulation, and when that simulation was
-    restarted."""
+    """Reports when a node has joined a simulation, and when that simulation was restarted: a callback for registry
+    changes."""
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say

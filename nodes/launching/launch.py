@@ -154,8 +154,10 @@ class Launch:
         )
 
     def signals(self) -> contextlib.AbstractContextManager[None]:
-        """Context in which Ctrl-C, SIGTERM and SIGHUP end the run in order; a second signal kills the remaining
-        processes."""
+        """Context manager in which Ctrl-C, SIGTERM and SIGHUP end the run in an orderly way.
+
+        A second signal kills the remaining processes.
+        """
         return on_signals(self._asked)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
@@ -441,7 +443,7 @@ def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> l
 
 @contextlib.contextmanager
 def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Context in which Ctrl-C, SIGTERM and SIGHUP call `asked`."""
+    """Context manager in which Ctrl-C, SIGTERM and SIGHUP call `asked`."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [(number, signal.signal(number, asked)) for number in numbers]
     try:

@@ -1,4 +1,4 @@
-"""Summary of a run: the figures printed at the end of a launch, and the same as JSON."""
+"""Summary of a run, which is printed at the end of a launch and written as JSON."""
 
 from __future__ import annotations
 

@@ -123,10 +123,10 @@ class Supervisor:
     failed: dict[str, int] = field(default_factory=dict)
 
     def start(self, programs: Sequence[Program]) -> None:
-        """Start all programs in the given order; call `poll` until `ready`.
+        """Start all programs in the given order; call `poll` until `ready` is true.
 
-        They load at the same time, because most of the time goes into imports. Output files of an earlier launch are
-        overwritten.
+        The programs load at the same time, because most of the time goes into imports. Output files of an earlier
+        launch are overwritten.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for program in programs:

@@ -1,4 +1,4 @@
-"""`armswing launch --watch`: has a node load its file anew when the file was saved."""
+"""`armswing launch --watch`: has a node load its file again when the file was saved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FileWatch:
         self._seen = {path: _version(path) for path in self._files}
 
     def look(self) -> None:
-        """Request each node whose file has changed to load it anew. Returns at once, before the nodes have loaded
+        """Request the nodes of each file that was saved to load it again. Returns at once, before they have loaded
         it.
         """
         for path, names in self._files.items():

@@ -9,8 +9,8 @@ FIRST = 1  # version of peers and recordings that carry none
 def mismatch(what: str, protocol: object) -> str:
     """One-line error message where the peer's `protocol` differs from this protocol version; "" where it is equal.
 
-    what      the peer or recording, for the message
-    protocol  its version
+    what      name of the peer or recording, as the message calls it
+    protocol  protocol version of the peer or recording
     """
     if protocol == PROTOCOL:
         return ""

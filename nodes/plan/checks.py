@@ -274,7 +274,10 @@ def _located(robot: str, entry: Entry, where: Source) -> str:
 
 
 def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
-    """Make a robot's parameter `file` absolute; it is searched for in the same folders as a `run`."""
+    """Make the path in a robot's parameter `file` absolute.
+
+    The file is searched for in the folders in which the file of a node's `run` is searched for.
+    """
     asked = parameters.get("file")
     if not isinstance(asked, str) or not asked:
         return

@@ -52,7 +52,7 @@ def is_file(path: Path) -> bool:
 
 
 def shortened(text: str) -> str:
-    """The first 400 characters of a longer text."""
+    """A text, cut after 400 characters with "..." appended; a shorter text is unchanged."""
     return text if len(text) <= 400 else f"{text[:400]}..."
 
 

@@ -260,13 +260,13 @@ class Scheduler:
         self._numbers = count(max(numbers, default=-1) + 1)
 
     def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
-        """Continue from a snapshot: yields each tick on the way to the first step that is published, and takes it.
+        """Continue from a snapshot: yields each tick up to the first step that is published, and takes that step.
 
-        Until then only participants that publish have turns. In place of those that start fresh, their recorded
-        messages are given.
+        Until then only participants that publish have turns. Participants that start anew, without their recorded
+        state, do not run; their recorded messages are used instead.
 
         latched  messages that the participants received before and that are not sent again
-        live     whether the run had begun: messages are numbered on, and the first one is an event "restore"
+        live     whether the run had begun: sequence numbers continue, and the first message is an event "restore"
         """
         server, run = self.server, begin.run
         server.out = self._from_server

@@ -12,10 +12,11 @@ LONGEST_BATCH = 256
 
 
 class StepPacer:
-    """Paces steps of `step_s` simulated seconds.
+    """Paces the steps of a simulation by the clock, at any speed.
 
-    pacer  pacer of the present speed; None before the first step
-    batch  number of steps per deadline
+    step_s  simulated time per step, s
+    pacer   pacer of the present speed; None before the first step
+    batch   number of steps per deadline
     """
 
     def __init__(self, step_s: float, deadline: Deadline = "skip") -> None:

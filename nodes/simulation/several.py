@@ -75,7 +75,7 @@ class SeveralServers:
 
     @property
     def runs(self) -> bool:
-        """Whether to take a step."""
+        """Whether to take a step: time runs, or single steps were requested."""
         return self._first.runs
 
     @property

@@ -1,2 +1,1 @@
-"""Sweeps: one lockstep run, in this process or a worker, per combination of parameter values; a table, a page and a
-journal."""
+"""Sweeps: lockstep runs of a launch for many combinations of parameter values, with a table, a page and a journal."""

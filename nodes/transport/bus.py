@@ -122,7 +122,7 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Send `END` and close the socket; unsent messages get LAST_WORDS_MS."""
+        """Send `END` and close the socket. Messages that were not sent yet are sent for up to LAST_WORDS_MS."""
         with contextlib.suppress(zmq.ZMQError):
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:

@@ -20,7 +20,7 @@ PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=
 
 
 class FilmError(ValueError):
-    """A film that cannot be made as asked for. The text is one line for the user."""
+    """A film that cannot be made with these settings. The only argument is one line for the user."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Findings in words: figures beyond their limits, and the causes that would explain them."""
+"""Findings of a comparison as text: error measures beyond their limits, and the causes that would explain them."""
 
 from __future__ import annotations
 

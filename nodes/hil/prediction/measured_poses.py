@@ -43,7 +43,7 @@ class MeasuredPoses:
         self._due = -np.inf  # time of the next poses, s
 
     def see(self, state: RobotState) -> None:
-        """Take a state of the model, for the joints that are not measured."""
+        """Add a state of the model, which gives the positions of joints that are not measured."""
         self._model = dict(zip(state.name, state.position, strict=False))
         self._frames = state.frames
 

@@ -58,7 +58,7 @@ def _last(columns: Columns) -> dict[str, dict[str, Any]]:
 
 
 def _is_left_out(value: object) -> bool:
-    """Whether a value stands for a field that the node does not have: None for texts, NaN for numbers."""
+    """Whether a recorded value means that the node does not have the field: None for texts, NaN for numbers."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a launch file: the table [args], the values given for them, and `"${name}"` in the rest of the file."""
+"""Arguments of a launch file: the table [args], the values given for them, and their use as `"${name}"` in the file."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Task:
     closing       desired speed toward the line at arrival, m/s
     torque_limit  limit of the elbow's torque, N m
     step          time step of the rollouts, s
-    tolerance     miss along the line, m, that costs as much as a gap of GAP_SCALE
+    tolerance     distance from the target along the line, m, that costs as much as a gap of GAP_SCALE
     """
 
     target: float

@@ -70,7 +70,7 @@ def missing_text(messages: Mapping[str, int]) -> str:
 
 
 def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], metadata_damaged: bool) -> str:
-    """One line on what is missing or damaged in a recording; "" for nothing.
+    """One line about missing messages and damage in a recording; "" for an intact recording.
 
     path              path of the recording
     damage            damage by which no message is missing

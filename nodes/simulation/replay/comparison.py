@@ -85,7 +85,10 @@ class Tolerances:
     fields: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """Tolerance of a field. For "outputs.height": the tolerance of that name, else the one of "outputs"."""
+        """Tolerance of a field.
+
+        "outputs.height" has the tolerance given for "outputs.height", else that for "outputs".
+        """
         plain = re.sub(r"\[.*?\]", "", name)
         return self.fields.get(plain, self.fields.get(plain.partition(".")[0], self.default))
 

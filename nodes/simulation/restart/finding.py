@@ -52,14 +52,14 @@ class _Run:
 
 
 def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int | None = None) -> Restart:
-    """The point of the recording at which `plan` continues, so that its first published step is the one at `at_s`.
+    """The point of a recording from which `plan` continues, so that the first published step is the one at `at_s`.
 
     at_s  simulation time, s; the nearest step is taken
     run   number of the run in the recording, from 1; None for the last
 
     Raises RecordingError for a recording without the time or without snapshots, and PlanError for a plan that does not
     continue it: another robot or another [sim], or a node with a state of which the recording has none. Each is one
-    line. A node whose code or parameters are not those of the recording starts fresh; `Restart.fresh` names it.
+    line. A node whose code or parameters are not those of the recording starts anew; `Restart.fresh` names it.
     """
     path, step_s = Path(path), plan.sim.step_s
     if plan.simulations:

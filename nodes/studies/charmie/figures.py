@@ -61,13 +61,19 @@ def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
 
 
 def claw(results: Any, figure: Any) -> None:
-    """Figure 12: position of the claw, this program's as lines, other engines' as markers."""
+    """Draw figure 12: position of the claw over time.
+
+    This program's results are lines, those of other engines markers.
+    """
     found = seen(results)
     _compared(figure, found.times, found.ours.claw, {name: o.claw for name, o in found.others.items()}, "m")
 
 
 def floor(results: Any, figure: Any) -> None:
-    """Figure 13: force of body 2 on body 3 in body 3's axes, this program's as lines, other engines' as markers."""
+    """Draw figure 13: force of body 2 on body 3 over time, in body 3's axes.
+
+    This program's results are lines, those of other engines markers.
+    """
     found = seen(results)
     _compared(figure, found.times, found.ours.force, {name: o.force for name, o in found.others.items()}, "N")
 
@@ -89,7 +95,7 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
 
 
 def computed(results: Any, figure: Any) -> None:
-    """Table 5: time of 1000 steps over the number of bodies, and the share taken by the dynamics."""
+    """Draw table 5: time of 1000 steps over the number of bodies, and the share of it that dynamics takes."""
     left, right = figure.subplots(1, 2)
     found = [times(results, model) for model in MODELS]
     bodies = [each.bodies for each in found]

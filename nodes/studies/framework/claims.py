@@ -160,13 +160,13 @@ def sci(value: float) -> str:
 
 
 def violation_text(outcome: Any) -> str:
-    """Text with the peak violations of an outcome, or with the time and reason of its loss."""
+    """Text with the peak violations of an outcome; for a run that was lost, with the time and the reason of that."""
     peaks = f"peaks |Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
     return peaks if outcome.held else loss_text(outcome)
 
 
 def loss_text(outcome: Any) -> str:
-    """Text with the time and reason of a run's loss."""
+    """Text with the time and the reason for which a run was lost."""
     return f"{LOSS.get(outcome.reason, 'lost')} at {sci(outcome.lost_at)} s"
 
 

@@ -131,7 +131,7 @@ def provenance(study: Study) -> dict[str, Any]:
 
 
 def verdicts(study: Study, results: Results) -> tables.Rows:
-    """Verdicts of all claims, one row per reading."""
+    """Verdicts of all claims, one row per interpretation of the paper."""
     judged = results.judged(study)
     return tables.plain([*tables.claims_table(judged, timed=False), *tables.claims_table(judged, timed=True)])  # type: ignore[no-any-return]
 

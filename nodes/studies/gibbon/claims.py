@@ -33,7 +33,7 @@ def _together(reading: str, results: Results, cases: Sequence[Case], wanted: int
 
 
 def launched_claim(runs: Runs) -> Claim:
-    """Claim about the model errors of the launch file."""
+    """Claim about hand-overs with the model errors that the launch file has."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:
@@ -56,7 +56,7 @@ def launched_claim(runs: Runs) -> Claim:
 
 
 def replanning_claim(runs: Runs) -> Claim:
-    """Claim about the benefit of replanning in flight."""
+    """Claim that planning again in flight is needed."""
 
     wanted = runs.spans.wanted
 

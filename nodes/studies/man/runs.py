@@ -34,7 +34,7 @@ VARIANT: Options = (("variant", "man"),)
 
 @dataclass(frozen=True)
 class Spans:
-    """Simulated seconds per case."""
+    """Simulated duration of each case of the study, s."""
 
     triple: float
     crank: float
@@ -129,8 +129,11 @@ class Runs:
         return {method.label: self.crank(method, reading) for method in methods}
 
     def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
-        """Runs at each fixed step size of a sweep, by label: controller case 1 on the triple pendulum; case 2 and the
-        methods compared with it on the crank-slider."""
+        """{label: runs at each fixed step of a sweep}.
+
+        These are case 1 of the controller on the triple pendulum, and case 2 with the methods compared with it on the
+        crank-slider.
+        """
         span, found = self.spans.sweep, {}
         for case, robot, options, methods in (
             ("triple pendulum", "triple_pendulum", VARIANT, (CASE1,)),

@@ -45,7 +45,7 @@ READINGS = shared.readings("h", " The paper's h is 10 ms.")
 
 
 def assumptions() -> tuple[Assumption, ...]:
-    """Assumptions where the paper states nothing."""
+    """Assumptions about quantities that the paper does not state."""
     phi, phidot, speed = first_violation()
     return (
         shared.SIMULATED_TIME,
@@ -179,7 +179,7 @@ def step_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """Largest stable steps {stabilizer: {stepper: s}}."""
+    """{stabilizer: {stepper: largest stable step, s}}."""
     return {
         method.label: {s.label: method.make().stability_limit(s.make(), STEP) for s in FIXED_STEPPINGS}
         for method in (CASE1, case2(), B20, SAMPLED)

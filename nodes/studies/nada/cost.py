@@ -68,7 +68,10 @@ def cost_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """Largest stable steps {stabilizer: {stepper: s}}; gains that follow the step are those at 1 ms."""
+    """{stabilizer: {stepper: largest stable step, s}}.
+
+    Gains that follow the step have their values at a step of 1 ms.
+    """
     methods = (B2, b3(STEPS[0]), PID, DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, SAMPLED)
     found: dict[str, dict[str, float]] = {}
     for method in methods:

@@ -42,7 +42,7 @@ REACH = LENGTH * LINKS
 
 @dataclass(frozen=True)
 class Spans:
-    """Simulated seconds per case."""
+    """Simulated duration of each case of the study, s."""
 
     rotary: float
     short: float
@@ -98,7 +98,7 @@ class Runs:
         return Run("rotary pendulum", robot, stepping, method, tick, self.spans.rotary, given_s=given, watch=watch)
 
     def unstabilized(self, reading: str) -> dict[str, Run]:
-        """Runs without stabilization, one per integrator, by the integrator's label.
+        """{label of an integrator: its run without stabilization}.
 
         reading  interpretation of the paper's procedure, such as FIXED or ONE_CALL
         """
@@ -121,7 +121,8 @@ class Runs:
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 
     def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Runs with direct correction fed back, inside the right-hand side, and without stabilization, by label."""
+        """Runs of three variants, by label: direct correction fed back, direct correction inside the right-hand side,
+        and no stabilization."""
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
     def triple(self, method: Method, stepping: Stepping = RK4, step: float = 1e-3, seconds: float = 0.0) -> Run:

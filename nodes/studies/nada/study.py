@@ -141,7 +141,7 @@ def triple_section(runs: Runs) -> Section:
 
 
 def rotary_columns(runs: Runs, which: str) -> Columns:
-    """Runs by column title: one column per dt of the fixed-step reading, and one for the adaptive call."""
+    """{column title: runs}: one column per dt with fixed steps, and one for the adaptive call."""
     columns: dict[str, list[tuple[str, Run]]] = {}
     for dt in STEPS:
         columns[f"{FIXED}, δt = {dt * 1e3:g} ms"] = list(getattr(runs, which)(FIXED, dt).items())

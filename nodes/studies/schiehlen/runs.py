@@ -201,7 +201,7 @@ def example() -> dict[str, Any]:
 
 
 def double_curve(spans: Spans) -> dict[str, Any]:
-    """IS2_T of the double pendulum over r, and whether the worst motion tumbles."""
+    """IS2_T of the double pendulum over r, and whether the motion with the largest IS1 tumbles."""
     system, radii = double(), np.linspace(0.04, 0.8, spans.radii)
     found = [worst(system, float(r), seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.runs) for r in radii]
     return {
@@ -223,7 +223,10 @@ def boundary(spans: Spans) -> dict[str, Any]:
 
 
 def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
-    """Times, and the distance between the motion from `start` and the one whose first angle starts APART higher."""
+    """(times, distance between two motions), whose starts differ by APART in the first angle.
+
+    The first motion begins at `start`.
+    """
     starts = np.array([start, start])
     starts[1, 0] += APART
     rolled = double().batch(8).rollout(starts[:, :2], starts[:, 2:], step_s=FINE, steps=round(T / FINE))

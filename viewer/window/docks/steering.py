@@ -133,7 +133,7 @@ class SteeringPanel(QtWidgets.QWidget):
             self.record_to(path)
 
     def record_to(self, path: str) -> None:
-        """Record all topics to a file, which is replaced, until `record` is called again."""
+        """Record all topics to a file, until `record` is called again. A file with this name is replaced."""
         domain = str(self._calls.domain)
         self._file = path
         self.recording = ArmswingProcess(["record", "--output", path, "--force", "--domain", domain], self)

@@ -215,7 +215,7 @@ class PlotArea(QtWidgets.QWidget):
         QtCore.QTimer.singleShot(0, self.lay_out_titles)
 
     def restyle(self) -> None:
-        """Take the colours of the theme in use."""
+        """Use the colours of the present theme."""
         self.canvas.setBackground(theme.PAPER)
         self._build(self._columns)
         self.lay_out_titles()

@@ -184,7 +184,8 @@ def import_robot(
 ) -> None:
     """Write a Python file with a function that returns the robot of a model file, to be edited.
 
-    What is not read is warned of with its line. A model file can also be simulated as it is.
+    Elements of the model file that are not supported cause warnings with their line. A model file can also be simulated
+    directly.
     """
     from robots.files import MODELS, is_model_file, robot_name
     from robots.importing.source import python_source

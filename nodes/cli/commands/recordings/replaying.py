@@ -52,9 +52,9 @@ def replay(
 ) -> None:
     """Feed a recorded run to one node, without sockets, and compare its messages with the recorded ones.
 
-    Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1.
-    A lockstep run is repeated turn by turn, any other in the order of the file. With --from the node continues from the
-    latest snapshot before, or starts fresh where its code or parameters are not the recorded ones.
+    Exit code 1 when something differs; the first difference is printed. A tolerance is relative for numbers above 1. A
+    lockstep run is repeated step by step, another run in the order of the file. With --from the node continues from the
+    latest snapshot before that time, or starts anew where its code or parameters are not the recorded ones.
     """
     from nodes.plan.loading import load_class
     from nodes.simulation.replay import replay as replays
