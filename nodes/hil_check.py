@@ -299,8 +299,9 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
 
 
 def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
-    """Names of the joints with a servo of the plan's robot; where `asked` names some, only these. ValueError for an unknown
-    joint.
+    """Names of the joints with a servo of the plan's robot; where `asked` names some, only these.
+
+    ValueError for an unknown joint.
     """
     from robots.registry import build
     from sim_core.support.suggestion import did_you_mean

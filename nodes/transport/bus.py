@@ -191,7 +191,7 @@ class PublisherConnection:
             if payload.more:
                 while socket.recv(0, False).more:
                     pass
-                self._refusals.refuse(_shown(frame), "more than two frames")
+                self._refusals.refuse(_shown(frame), "more than two frames; expected topic and payload")
                 continue
             known = self._known.get(frame) or self._known_topic(frame, payload)
             if known is None:

@@ -163,7 +163,9 @@ def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> N
     from nodes.launching.host_launch import launch_host
 
     if view or json_file is not None:
-        raise InputError(f"--host {host}: {'--view' if view else '--json'} is for the launch at the server")
+        raise InputError(
+            f"--host {host}: {'--view' if view else '--json'} works only in the launch at the server; leave it out here"
+        )
     raise typer.Exit(launch_host(plan, host))
 
 

@@ -169,7 +169,7 @@ def _checked(
     with working("checking the launch"):
         found, mode = make_sweep(launch, axes, repeat, seconds, arguments, sets)
     if mode != "lockstep":
-        warn(f"{launch} has the mode {mode}; the runs of a sweep are in lockstep")
+        warn(f"{launch} has the mode {mode}; the runs of a sweep are in lockstep instead")
     return found
 
 
