@@ -77,7 +77,7 @@ class SerialBoard(Node):
         import importlib.util
 
         if importlib.util.find_spec("serial") is None:
-            raise ValueError("it needs pyserial: pip install 'armswing[serial]'")
+            raise ValueError("the driver needs pyserial: pip install 'armswing[serial]'")
         require_realtime(plan.sim)
         read_parameters(_file(params, plan.sim.parameters))
 

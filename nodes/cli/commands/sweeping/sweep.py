@@ -128,7 +128,9 @@ def sweep(
     if target.is_dir():
         given = {"--over": over, "--seconds": seconds, "--set": set_, "--output": output, "--repeat": repeat > 1}
         if extra := [*(arguments or []), *(name for name, value in given.items() if value)]:
-            raise InputError(f"{str(target)!r} is the folder of a sweep, which says this itself: leave out {extra[0]}")
+            raise InputError(
+                f"{str(target)!r} is the folder of a sweep, which is already defined: leave out {extra[0]}"
+            )
         if find_boundary is not None and along is not None:
             find_in(target, find_boundary, along, workers, limit_s, as_json)
         else:
