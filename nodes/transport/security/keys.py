@@ -138,7 +138,7 @@ def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
     """Make later connections of a socket CURVE connections to the holder of `server_key`, a key of the allow-list."""
     own = own_key()
     if server_key not in allowed().values():
-        raise KeysError(f"key {server_key} is not allowed; if you trust it: 'armswing keys allow NAME {server_key}'")
+        raise KeysError(f"key {server_key} is not allowed: 'armswing keys allow NAME {server_key}' allows it")
     socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
     socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
     socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))

@@ -193,7 +193,7 @@ def test_a_model_that_was_changed_on_the_way_is_not_driven_anew(event: Event, wh
 def test_who_joins_a_run_on_the_way_does_not_know_the_models_start() -> None:
     made = prediction(3.0)
     list(made.hear(taken(3.0)))
-    assert (made.retraces, made.lost) == (False, "the first state received is of t = 3 s")
+    assert (made.retraces, made.lost) == (False, "the first state received is of t = 3 s, not of the start")
 
 
 def test_a_reset_begins_anew_and_what_was_lost_on_the_way_is_counted() -> None:
