@@ -1,4 +1,7 @@
-"""Multibody dynamics: mechanisms, their equations of motion, stabilized simulation. Names are imported on first use."""
+"""Multibody dynamics: mechanisms, their equations of motion, and simulation with constraint stabilization.
+
+Public names are imported from their modules on first use.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Start of a simulation: checks it, and finds the nearest state that satisfies the constraints.
+"""Checks of a simulation's start, and the nearest state that satisfies the constraints.
 
 A start that violates its constraints by more than the rounding of numbers in files is refused, because the stabilizer
-would pull the bodies together with whatever energy that takes.
+would close the gaps by forces that add an arbitrary amount of energy.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ APART = 1e-12  # m: below it, the line between the ends of a spring has no direc
 def checked_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, share: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q and v after all checks, moved onto the constraints if `assemble_start`.
+    """q and v (n_q,) of a start after all checks; moved onto the constraints if `assemble_start`.
 
-    share  share of the characteristic length by which the start may violate its constraints
+    share       permitted violation of the constraints, as a fraction of the characteristic length
+    stacklevel  stack level of the warnings
 
     Warns of any violation. Raises InvalidMechanism for one larger than `share`, unless the mechanism has `open_start`.
     """
@@ -49,8 +50,8 @@ def checked_start(
         J = system.terms(0.0, q, v, None, p)[2]
         if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), share):
             raise InvalidMechanism(
-                f"{line}; that far off is refused: Simulation(..., assemble_start=True) starts at the nearest "
-                "state that satisfies them, a mechanism with open_start=True as it is"
+                f"{line}; violations this large are refused: use Simulation(..., assemble_start=True) to start at the "
+                "nearest state that satisfies them, or a mechanism with open_start=True to start here"
             )
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     for line in angle_doubts(mechanism, q.tolist()):
@@ -62,12 +63,13 @@ def checked_start(
 def consistent_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones: heavy bodies move least.
+    """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones in the metric of the mass matrix.
 
     p  parameters, by default those of the start
 
-    Gauss-Newton steps, least in the kinetic metric dq' M dq and halved until they reduce Phi; then the velocities
-    nearest in that metric. Raises InvalidRequest naming the constraints that stay violated.
+    q comes from Gauss-Newton steps dq of least dq' M dq, halved until they reduce the violation Phi, so that heavy
+    bodies move least; v is the nearest velocity in the same metric. Raises InvalidRequest with the names of constraints
+    that remain violated.
     """
     q, v = np.array(q, dtype=float), np.array(v, dtype=float)
     p = system.default_parameters() if p is None else p
@@ -89,8 +91,8 @@ def consistent_start(
     phi, phidot = system.residual(0.0, q, v, p)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         raise InvalidRequest(
-            f"no start of {mechanism.name!r} that satisfies its constraints was found near the one given: {violated} "
-            "are still violated; its parts may be too short to meet, or its rows contradict each other"
+            f"no start of {mechanism.name!r} that satisfies its constraints was found near the given one: {violated} "
+            "remain violated; its bodies may be too short to meet, or its constraints contradict each other"
         )
     return q, v
 
@@ -98,7 +100,7 @@ def consistent_start(
 def _least_motion(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The x that minimizes x' M x subject to J x = wanted, by least squares if the rows contradict each other."""
+    """The x (n_q,) of least x' M x with J x = wanted; least squares if the rows of J contradict each other."""
     M, _, every, _ = system.terms(0.0, q, v, None, p)
     # J' J makes M regular along directions that only the rows restrain (Euler parameters); the least x is unchanged
     scale = np.trace(M) / max(np.sum(every * every), 1e-300)
@@ -116,7 +118,7 @@ def _least_motion(
 def _closer(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The first of the successively halved steps that reduces |Phi|, with Phi there; None if none does."""
+    """(q, Phi) after the first of dq, dq/2, dq/4, ... that reduces |Phi| below `before`; None if none does."""
     share = 1.0
     for _ in range(HALVINGS):
         tried = q + share * dq
@@ -128,7 +130,7 @@ def _closer(
 
 
 def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """Check that the ends of a spring with rest length, pretension or damping do not coincide."""
+    """Raise InvalidMechanism if the ends of a spring with rest length, pretension or damping coincide at q."""
     mechanism = system.mechanism
     springs = [s for s in mechanism.springs if any(x != 0.0 for x in (s.rest_length, s.pretension, s.damping))]
     if not springs:
@@ -138,13 +140,13 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
         gap = at(spring.body_a, spring.point_a) - at(spring.body_b, spring.point_b)
         if not np.linalg.norm(gap) > APART * max(1.0, mechanism.characteristic_length):
             raise InvalidMechanism(
-                f"mechanism {mechanism.name!r}: the ends of spring {spring.name!r} meet at the start, where its force "
-                "has no direction; it may start so only without rest_length, damping and pretension"
+                f"mechanism {mechanism.name!r}: the ends of spring {spring.name!r} coincide at the start, so that its "
+                "force has no direction; move one end, or set its rest_length, damping and pretension to 0"
             )
 
 
 def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """Check that the points that slide on beams at the start lie within the beams' lengths."""
+    """Raise InvalidMechanism if a point that slides on a beam is beyond the beam's ends at q."""
     mechanism = system.mechanism
     held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact) and (held is None or c.name in held)]
@@ -157,12 +159,12 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
         if not -ROUNDING <= along / beam.length <= 1.0 + ROUNDING:
             raise InvalidMechanism(
                 f"mechanism {mechanism.name!r}: contact {contact.name!r} starts at {along:.6g} m along beam "
-                f"{beam.name!r}, which is {beam.length:g} m long"
+                f"{beam.name!r}, which is {beam.length:g} m long; it must start between the beam's ends"
             )
 
 
 def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
-    """A function (body, body-fixed point) -> world position at q."""
+    """Function (body, body-fixed point) that returns the point's world position (3,) at q."""
     positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
     names = [body.name for body in system.mechanism.bodies]
 
@@ -176,6 +178,6 @@ def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vect
 
 
 def _check_mass(system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
-    """Check that the mass matrix is regular at q with these parameters."""
+    """Raise InvalidMechanism if the mass matrix is singular at q with the parameters p."""
     if line := singular_mass(system.mechanism, system.coordinate_names, system.terms(0.0, q, v, None, p)[0], q):
         raise InvalidMechanism(line)

@@ -1,12 +1,12 @@
-"""Batch evaluation: kernels that compute several copies of one system per call, one per vector lane.
+"""Batch evaluation: kernels that evaluate several copies of a system per call, one copy per vector lane.
 
     batch = system.batch(lanes=8)
     batch.inverse_dynamics(q, v, a)                     # rows of any number of systems
     batch.rollout(q0, v0, u, step_s=1e-3, steps=1000)   # RK4, every system from its own start
     batch.peaks(q0, v0, u, step_s=1e-3, steps=1000)     # the same motions, of which only the ranges are kept
 
-A batch kernel computes what the scalar kernel of that name computes, with one number per system in place of each
-number. Batch kernels are compiled when a Batch is first created, and cached like the others.
+A batch kernel computes the same as the scalar kernel of its name, with one number per copy in place of each number.
+Batch kernels are compiled when a Batch is first created, and cached like the scalar ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Rollout:
-    """Result of a rollout: times (k,) in s, q and v (n_systems, k, n_q); the first entry is the start."""
+    """Result of a rollout: times (k,), s, and states q, v (n_systems, k, n_q); index 0 of k is the start."""
 
     times: Array
     q: Array
@@ -43,13 +43,13 @@ class Rollout:
 class Batch:
     """The kernels of a system for `lanes` copies at once. Holds no state.
 
-    Constraints act at the acceleration level, as in the first constraint mode, and without stabilization unless a run
-    asks for it.
+    The constraints are those of the first constraint mode. They hold at the acceleration level, and are stabilized only
+    if a run has a stabilizer.
     """
 
     def __init__(self, system: System, lanes: int) -> None:
         if lanes not in LANES:
-            raise InvalidRequest(f"a batch of {lanes} lanes was asked for; there are {', '.join(map(str, LANES))}")
+            raise InvalidRequest(f"lanes is {lanes}; a batch has one of {', '.join(map(str, LANES))} lanes")
         if system.mechanism.beams:
             raise InvalidRequest(
                 f"{system.mechanism.name!r} has beams; a batch takes only mechanisms of rigid bodies: use a Simulation"
@@ -69,7 +69,7 @@ class Batch:
         self._loops: dict[bool, RangeLoop] = {}  # with and without stabilizer
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
-        """A kernel bound to arrays that the caller owns, each (size, lanes): element i of system k at [i, k].
+        """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of system k at [i, k].
 
         inverse_dynamics  t, q, v, a, p -> tau
         forward_dynamics  t, q, v, tau, p -> a, lam
@@ -85,11 +85,11 @@ class Batch:
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
-        """tau (n, n_q) for each row of q, v, a (n, n_q); the batch form of `sim_core.inverse_dynamics`."""
+        """Generalized forces tau (n, n_q) for each row of q, v, a (n, n_q), as by `sim_core.inverse_dynamics`."""
         return self._each("inverse_dynamics", q, v, a, p)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, p: Any = None) -> Array:
-        """a (n, n_q) for each row of q, v, tau (n, n_q); the batch form of `sim_core.forward_dynamics`."""
+        """Accelerations a (n, n_q) for each row of q, v, tau (n, n_q), as by `sim_core.forward_dynamics`."""
         return self._each("forward_dynamics", q, v, tau, p)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
@@ -121,15 +121,18 @@ class Batch:
         p: Any = None,
         stabilizer: str = "none",
     ) -> Rollout:
-        """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q); returns every `every`-th state.
+        """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q).
 
+        step_s      step, s
+        steps       number of steps
+        every       number of steps between states in the result
         u           actuator efforts: None for zero, (n, n_u) constant, or (n, steps, n_u) with one row per step;
                     clipped to the actuators' limits, as a Simulation clips them
         p           parameters (n, n_p), by default the mechanism's values
         stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        A system that diverges has non-finite entries from there on and does not affect the others. Raises
-        InvalidRequest for sizes that do not fit, for mechanisms with guards, whose events need a Simulation, and for
-        spherical and free joints.
+        A system that diverges has non-finite entries from that time on and does not affect the others. Raises
+        InvalidRequest for arrays of the wrong shape, for mechanisms with guards, and for spherical and free joints; the
+        latter two need a Simulation.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
@@ -181,16 +184,19 @@ class Batch:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Peaks:
-        """Smallest and largest value of every state over a run of n systems from q0, v0 (n, n_q), without storing the
-        motion.
+        """Smallest and largest value of every state over a run of n systems from q0, v0 (n, n_q).
 
-        Integrates as `rollout` does (equal to rounding). Between two steps, an extremum of the cubic through values and
-        slopes at both counts. The result of a system does not depend on the lanes, the threads or the other systems.
+        The motion is that of `rollout`, equal to rounding, but is not stored. Extrema between two steps are those of
+        the cubic through the values and slopes at both steps. The result of a system does not depend on the number of
+        lanes, the threads or the other systems.
 
+        step_s      step, s
+        steps       number of steps
+        p           parameters (n, n_p), by default the mechanism's values
         u           actuator efforts: None for zero, or (n, n_u) constant, clipped to the actuators' limits
         stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        threads     threads that share the systems, by default one per processor; the GIL is released
-        progress    called about every 20 ms with the numbers of finished and of all systems
+        threads     number of threads, by default one per processor; they run without the GIL
+        progress    function called about every 20 ms with the numbers of finished and of all systems
         Raises InvalidRequest as `rollout` does.
         """
         from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
@@ -214,7 +220,7 @@ class Batch:
         return self._loops[stabilized]
 
     def _gains(self, stabilizer: str, step_s: float) -> Array:
-        """Gains Kp, Kd, Ku of the stabilizer at this step; empty without a stabilizer or without constraints."""
+        """Gains Kp, Kd, Ku of the stabilizer at the step `step_s`; empty without stabilizer or constraints."""
         from sim_core.integrators.steppers import stepper_named
         from sim_core.stabilization.stabilizers import SampledFuzzy
 
@@ -229,20 +235,20 @@ class Batch:
         return np.asarray([1.0 / eps, k2 / k1 * step_s / eps, k1 * eps / (slope * step_s**2)])
 
     def _checked_run(self, q0: Any, step_s: float, steps: int, every: int) -> int:
-        """Number of systems of a run; raises InvalidRequest for arguments that are invalid or do not fit together."""
+        """Number of systems of a run; raises InvalidRequest for invalid arguments and for unsupported mechanisms."""
         if self.system.mechanism.guards:
             raise InvalidRequest(
-                f"{self.system.mechanism.name!r} changes its constraint mode at guards; a batch keeps one"
+                f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
             )
         if self.system.mechanism.oriented_joints:
             joint = self.system.mechanism.oriented_joints[0]
             raise InvalidRequest(
-                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}; a batch integrates no "
-                "spherical and no free joints: use a Simulation"
+                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}; a batch does not "
+                "integrate spherical and free joints: use a Simulation"
             )
         if steps < 0 or every < 1 or not 0 < step_s < np.inf:
             raise InvalidRequest(
-                f"steps {steps}, every {every}, step_s {step_s}: these must be >= 0, >= 1 and positive"
+                f"steps {steps}, every {every}, step_s {step_s}: they must be at least 0, at least 1, and above 0"
             )
         return len(np.atleast_2d(np.asarray(q0, dtype=float)))
 
@@ -264,7 +270,7 @@ class Batch:
         return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int) -> Array:
-        """Actuator efforts within their limits as an array (count, 1 or steps, n_u); steps < 0: constant ones only."""
+        """Actuator efforts clipped to their limits, (count, 1 or steps, n_u); with steps < 0 only constant efforts."""
         n_u = self.system.n_u
         if u is None:
             return np.zeros((count, 1, n_u))
@@ -274,7 +280,7 @@ class Batch:
         if array.ndim < 3:
             return np.asarray(np.clip(self._rows("u", array, count, n_u), -most, most)[:, None, :])
         if steps < 0:
-            raise InvalidRequest(f"u has shape {array.shape}; efforts are constant here, {(count, n_u)}")
+            raise InvalidRequest(f"u has shape {array.shape}; efforts are constant here, of shape {(count, n_u)}")
         if array.shape != (count, steps, n_u):
             raise InvalidRequest(
                 f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}"
@@ -284,6 +290,6 @@ class Batch:
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
-    """Rows begin .. begin + lanes with the lanes as last axis; the last row is repeated if rows run out."""
+    """Rows begin ... begin + lanes - 1, transposed so that lanes are the last axis; the last row fills missing ones."""
     index = np.minimum(np.arange(begin, begin + lanes), len(rows) - 1)
     return np.moveaxis(rows[index], 0, -1)

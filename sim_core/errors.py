@@ -1,4 +1,4 @@
-"""Errors and warnings of sim_core. Each message says what was asked, what was found, and what would be right."""
+"""Errors and warnings of sim_core. Messages name the requested value, the problem, and permitted values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim_core.support.suggestion import did_you_mean
 
 
 class SimulationError(RuntimeError):
-    """Base class of failed computations."""
+    """Base class of errors in a running computation, as opposed to invalid requests."""
 
 
 class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the call site
@@ -19,7 +19,13 @@ class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the cal
 
 
 class UnknownName(InvalidRequest):
-    """A name that is not in its table, with the `name`, its `kind` and the `available` names; `more` is appended."""
+    """A name that does not exist, such as that of a body or joint.
+
+    name       the unknown name
+    kind       what it should name, such as "joint"
+    available  names that exist
+    more       text appended to the message
+    """
 
     def __init__(self, owner: str, kind: str, name: str, available: Iterable[str], more: str = "") -> None:
         self.kind, self.name, self.available = kind, name, tuple(available)
@@ -31,7 +37,7 @@ class UnknownName(InvalidRequest):
 
 
 class UnknownKey(UnknownName, KeyError):  # noqa: N818 - as above
-    """A key that a mapping does not have."""
+    """An UnknownName that is also a KeyError: a mapping has no such key."""
 
     __str__ = Exception.__str__  # KeyError.__str__ would put the line in quotes
 
@@ -43,10 +49,10 @@ class InvalidMechanism(InvalidRequest):
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
     """A run that ended because the state is not finite, the stepper failed, or guards fire repeatedly within one step.
 
-    line     message without the name of the file
+    line     message without the path of `file`
     time     simulation time of the last finite state, s
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
-    file     path of the file that holds the history
+    file     path of the file to which the history was written
     reason   "not finite", "step went to zero", "solver did not converge" or "guards repeat"
     """
 
@@ -61,27 +67,30 @@ class SimulationWarning(UserWarning):
 
 
 class StabilityWarning(SimulationWarning):
-    """A stabilizer whose gains cannot be stable at the requested step."""
+    """Warning: the stabilizer's gains cannot be stable at the requested step."""
 
 
 class StepTooLargeWarning(StabilityWarning):
-    """A step too large for the fastest mode of the mechanism, at the start or later in the run."""
+    """Warning: the step is too large for the fastest mode of the mechanism, at the start or later in the run."""
 
 
 class ParameterWarning(SimulationWarning):
-    """A parameter far from its default, as if given in another unit."""
+    """Warning: a parameter is so far from its default that it may be in another unit."""
 
 
 class DescriptionWarning(SimulationWarning):
-    """A description that is valid but physically implausible, or that has a part without effect."""
+    """Warning: a description is valid but physically implausible, or a part of it has no effect."""
 
 
 class ResidualWarning(SimulationWarning):
-    """Accelerations that do not satisfy J a = gamma - U: the rows contradict each other or are too ill-conditioned."""
+    """Warning: the accelerations do not satisfy the constraint equations J a = gamma - U.
+
+    The constraint rows contradict each other, or are too ill-conditioned.
+    """
 
 
 class StartWarning(SimulationWarning):
-    """A start that violates the constraints, is near singular angles, or is beyond the level of a guard."""
+    """Warning: the start violates the constraints, is near singular angles, or is beyond the level of a guard."""
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:

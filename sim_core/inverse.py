@@ -1,6 +1,6 @@
-"""Dynamics and kinematics of a system as functions of arrays: inverse, forward, mass matrix, poses.
+"""Dynamics and kinematics of a system as functions of arrays: inverse and forward dynamics, mass matrix, poses.
 
-Each call copies its arguments. For loops in Python use `System.bind_*`, which work on the caller's arrays.
+Each call copies its arguments. For loops in Python, the functions `System.bind_*` work on the caller's arrays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sim_core.system import System
 
 def _column(system: System, name: str, value: Any) -> np.ndarray:
     if not isinstance(system, System):
-        raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) gives one")
+        raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) returns one")
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
         takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"
@@ -29,14 +29,14 @@ def _parameters(p: Any) -> np.ndarray | None:
 
 
 def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> np.ndarray:
-    """Generalized forces tau (n_q,) that give accelerations a (n_q,) at q, v: M a - f, where f excludes the actuators.
+    """Generalized forces tau (n_q,) that produce accelerations a (n_q,) at q, v: M a - f with f without actuators.
 
     p  parameters (n_p,), such as those of a state: tunables, and the quaternions of spherical and free joints; by
        default the values of the start
 
-    N or N m, along the coordinates. Springs, joint loads and damping act; constraints do not: in a mechanism with
-    loops, tau + J' lam is the sum of actuator and joint forces required. Raises ValueError for arrays of another size,
-    InvalidRequest for entries that are not finite.
+    tau is in N or N m along the coordinates. f contains springs, joint loads and damping, but no constraint forces: in
+    a mechanism with loops, actuators and constraints together must exert tau. Raises ValueError for arrays of another
+    size, InvalidRequest for entries that are not finite.
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
@@ -49,7 +49,7 @@ def forward_dynamics(
 ) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
-    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` as for `inverse_dynamics`; it
+    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` is as in `inverse_dynamics`; it
     then also tells which constraints hold.
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
@@ -59,18 +59,18 @@ def forward_dynamics(
 
 
 def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
-    """Mass matrix M (n_q, n_q) at q, of M a + J' lam = f: symmetric, with kinetic energy v' M v / 2 in J.
+    """Symmetric mass matrix M (n_q, n_q) at q; the kinetic energy is v' M v / 2, J.
 
     Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints do not
-    contribute; `p` as for `inverse_dynamics`. Raises ValueError for q of another size, InvalidRequest for entries that
-    are not finite. [Featherstone2008, ch. 6]
+    contribute; `p` is as in `inverse_dynamics`. Raises ValueError for q of another size, InvalidRequest for entries
+    that are not finite. [Featherstone2008, ch. 6]
     """
     rest = np.zeros(system.n_q)
     return system.terms(0.0, _column(system, "q", q), rest, None, p)[0]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
-    """{body: (p_WB (3,), R_WB (3, 3))}; an unknown body raises UnknownKey, which names the nearest."""
+    """{body: (position p_WB (3,), rotation R_WB (3, 3))}; an unknown body raises UnknownKey, which suggests a name."""
 
     def __init__(self, robot: str, poses: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
         self._robot = robot
@@ -83,8 +83,8 @@ class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
 def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
     """{body: (p_WB (3,), R_WB (3, 3))} at q: origin, m, and axes of every body in the world frame.
 
-    `p` as for `inverse_dynamics`. An unknown body name raises UnknownKey, a KeyError; entries of q that are not finite
-    raise InvalidRequest.
+    `p` is as in `inverse_dynamics`. An unknown body name raises UnknownKey, a KeyError; entries of q that are not
+    finite raise InvalidRequest.
     """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))
@@ -94,21 +94,25 @@ def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
 
 
 class DrivenDynamics:
-    """Inverse dynamics with actuated and passive joints: accelerations of the actuated joints to actuator efforts.
+    """Inverse dynamics of a mechanism with actuated and passive joints, in joint coordinates.
 
-    For a mechanism in joint coordinates. Write q, v and the actuated joints' accelerations a (n_q,), then call the
-    object. It writes the passive joints' accelerations that keep the loops closed to `a`, and the actuators' efforts (N
-    or N m) at their joints to `tau` (n_q,), zero elsewhere. Without loops, `a` is left as it is also for passive
-    joints, although nothing drives them.
+    Write the arrays q, v and a (n_q,), with the accelerations of the actuated joints, then call the object. It writes
+    the accelerations of the passive joints that keep the loops closed to `a`, and the actuators' efforts (N or N m) at
+    their joints to `tau` (n_q,), zero elsewhere. In a mechanism without loops `a` is not changed, and passive joints
+    are assumed to have the accelerations given.
 
-    With i the actuated and d the passive joints: J_d a_d = gamma - J_i a_i. With r = M a - f of the open tree: J_d' lam
-    = -r_d and tau_i = r_i + J_i' lam; by least squares if the rows are more or fewer than d.
+    With the actuated joints i and the passive joints d: J_d a_d = gamma - J_i a_i. With r = M a - f of the tree without
+    constraints: J_d' lam = -r_d and tau_i = r_i + J_i' lam. Solved by least squares if the number of constraint rows
+    differs from that of passive joints.
     """
 
     def __init__(self, system: System, q: np.ndarray | None = None) -> None:
         mechanism = system.mechanism
         if mechanism.coordinates != "joint" or system.n_q != len(system.joint_names):
-            raise ValueError(f"{mechanism.name!r} is not in joint coordinates, one for each joint")
+            raise ValueError(
+                f"{mechanism.name!r} does not have joint coordinates with one coordinate per joint; "
+                'build it with coordinates="joint"'
+            )
         n, rows = system.n_q, system.constraint_modes[0].n_rows
         self.q = np.zeros(n) if q is None else q
         self.v, self.a, self.tau = np.zeros(n), np.zeros(n), np.zeros(n)

@@ -1,11 +1,10 @@
-"""Recursive Newton-Euler, body by body: the force and torque at every joint.
+"""Recursive Newton-Euler algorithm, body by body: the force and torque at every joint of a tree.
 
-Steps 4 to 6 of the seven steps [GoncalvesEtAl2024, eqs. 15 to 34], for any tree of joints, written to read like the
-paper and therefore slow; `sim_core.inverse_dynamics` is the fast way to joint efforts alone. Written once for numbers
-and for symbols.
+These are steps 4 to 6 of the seven steps of [GoncalvesEtAl2024, eqs. 15 to 34], written like the paper and therefore
+slow; `sim_core.inverse_dynamics` computes joint efforts alone, and fast. The functions take numbers or symbols.
 
-A is the joint's point on the parent side of a body, B the point of a joint towards a successor, C the centre of mass, O
-the body's origin. r_AC points from A to C. Without their own subscript, vectors are in the body's own axes.
+Points of a body: A at the joint to its parent, B at a joint to a successor, C the centre of mass, O the origin. r_AC
+points from A to C. Vectors are in the body's axes unless a subscript names another frame.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ AT_REST = np.zeros(3)
 
 @dataclass(frozen=True)
 class Posture:
-    """Pose of a body and of its joint.
+    """Pose of a body and of the joint to its parent.
 
-    p_WO, R_WB  pose of the body in the world
-    R_PB   rotation from body to parent
-    slide  displacement along the joint, m, in the parent's axes; None without one
-    p_WA   world position of the joint's point on the parent
+    p_WO, R_WB  position, m, and rotation of the body in the world
+    R_PB   rotation from the body's axes to the parent's
+    slide  displacement along the joint (3,), m, in the parent's axes; None for joints without translation
+    p_WA   world position (3,) of the joint's point on the parent, m
     """
 
     joint: Joint
@@ -54,13 +53,13 @@ class Posture:
 
     @property
     def r_AC(self) -> Array:
-        """Vector from the joint's point on the parent to the centre of mass, in the body's axes."""
+        """Vector (3,), m, from the joint's point on the parent to the centre of mass, in the body's axes."""
         return self.r_AO + np.array(self.body.center_of_mass)
 
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """Motion of a body in its own axes: w_WB, its derivative, and the accelerations of O and C minus gravity."""
+    """Motion of a body in its axes: angular velocity and acceleration, accelerations of O and C minus gravity."""
 
     posture: Posture
     w: Array
@@ -71,7 +70,7 @@ class BodyMotion:
 
 @dataclass(frozen=True)
 class Acting:
-    """A force (N) at a point (m, from O) of a body, and a torque (N m), all in the body's axes."""
+    """A load on a body: force, N, at a point, m from O, and torque, N m, (3,) each, in the body's axes."""
 
     point: Array
     force: Array
@@ -80,7 +79,7 @@ class Acting:
 
 @dataclass(frozen=True)
 class JointLoad:
-    """Force (N) and torque (N m) that the predecessor exerts on a body at A, in the body's axes."""
+    """Force, N, and torque, N m, (3,) each, that the predecessor exerts on a body at A, in the body's axes."""
 
     force: Array
     torque: Array
@@ -89,11 +88,10 @@ class JointLoad:
 def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
     """{body: posture} at joint positions q (n_q,), computed from base to end-effectors. [eqs. 15 to 19]
 
-    In eq. 19 the body's origin is at the predecessor's B minus its own A. Raises InvalidMechanism for absolute
-    coordinates.
+    Raises InvalidMechanism for mechanisms that are not in joint coordinates, and for spherical and free joints.
     """
     if mechanism.coordinates != "joint":
-        raise InvalidMechanism(f"mechanism {mechanism.name!r} is not in joint coordinates; joint loads need these")
+        raise InvalidMechanism(f"mechanism {mechanism.name!r} is not in joint coordinates, which joint loads need")
     if mechanism.oriented_joints:
         joint = mechanism.oriented_joints[0]
         raise InvalidMechanism(
@@ -117,10 +115,10 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
 def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array) -> dict[str, BodyMotion]:
     """Forward iterations: {body: motion} for joint velocities v and accelerations a (n_q,). [eqs. 28 to 32]
 
-    at  postures of the bodies
+    at  {body: posture}
 
-    Gravity enters as an acceleration of the ground. The last term of eq. 30 is rate * w x z; the paper prints the
-    derivative of w there.
+    Gravity enters as an acceleration of the ground. The last term of eq. 30 is (joint rate) w x z, with the joint's
+    axis z; the paper prints the derivative of w instead of w.
     """
     ground = (AT_REST, AT_REST, -np.array(mechanism.gravity))
     moving: dict[str, tuple[Array, Array, Array]] = {GROUND: ground}
@@ -145,9 +143,9 @@ def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array)
 
 
 def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array]:
-    """Force, and moment about C, that all predecessors together must exert on a body. [eqs. 33, 34]
+    """(force (3,), N; moment about C (3,), N m) that the joints of a body must exert on it. [eqs. 33, 34]
 
-    acting  other forces and torques on the body
+    acting  other loads on the body
     """
     body = motion.posture.body
     inertia, C = inertia_of(body), np.array(body.center_of_mass)
@@ -160,7 +158,7 @@ def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array
 
 
 def reaction(motion: BodyMotion, load: JointLoad) -> Acting:
-    """Reaction of a body on its parent at their joint, in the parent's axes."""
+    """Reaction of a body on its parent at their joint, as a load on the parent, in the parent's axes."""
     R, joint = motion.posture.R_PB, motion.posture.joint
     return Acting(np.array(joint.parent_point), -(R @ load.force), -(R @ load.torque))
 
@@ -171,10 +169,10 @@ def joint_loads(
     acting: Mapping[str, Iterable[Acting]] | None = None,
     only: Collection[str] | None = None,
 ) -> dict[str, JointLoad]:
-    """Backward iterations: {body: load of the joint before it}, computed from end-effectors to base. [eqs. 33, 34]
+    """Backward iterations: {body: load at the joint to its parent}, from end-effectors to base. [eqs. 33, 34]
 
-    acting  other loads on bodies (springs, contacts), by body
-    only    bodies to compute, by default all; `acting` must then contain the reactions of the omitted bodies on them
+    acting  {body: loads other than those of joints, such as springs and contacts}
+    only    bodies to compute, by default all; `acting` must then contain the reactions of bodies that are left out
     """
     known = {name: list(ones) for name, ones in (acting or {}).items()}
     found: dict[str, JointLoad] = {}
@@ -189,7 +187,7 @@ def joint_loads(
 
 
 def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) -> list[Array]:
-    """Components of the loads along the joints' free directions, in the order of the coordinates."""
+    """Joint efforts, N or N m: components of the loads along the joints' free directions, in coordinate order."""
     found: list[Array] = []
     for body, motion in moving.items():
         joint = motion.posture.joint
@@ -205,12 +203,12 @@ def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) ->
 
 
 def number(value: Number) -> float:
-    """Value of a number of the description: the constant, or the start value of a tunable."""
+    """Value of a number of a description: the constant, or the value of a Tunable at the start."""
     return value_of(value)
 
 
 def inertia_of(body: Body) -> np.ndarray:
-    """Inertia matrix about the centre of mass (3, 3), kg m2."""
+    """Inertia matrix (3, 3) of a body about its centre of mass, kg m2."""
     xx, yy, zz, xy, xz, yz = (number(value) for value in body.inertia)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
@@ -220,7 +218,11 @@ def _slides_of(joint: Joint) -> tuple[tuple[float, float, float], ...]:
 
 
 def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Array | None, Array | None]]:
-    """(joint, part along its slides as a vector in the parent's axes, part about its axis); None for a missing part."""
+    """Yield (joint, translation, rotation) with the entries of `values`, one per coordinate, that belong to each joint.
+
+    The translation is a vector in the parent's axes, the rotation a number about the joint's axis; None if the joint
+    has no such part.
+    """
     at = 0
     for joint in mechanism.joints:
         along = about = None
@@ -233,13 +235,13 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """R_PB of a joint at an angle, rad. [eqs. 17, 18, as a rotation about the axis]"""
+    """Rotation matrix R_PB of a joint at an angle, rad. [eqs. 17, 18, as a rotation about the axis]"""
     fixed = np.array(joint.rotation)
     return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
 
 
 def _turning(w: Array, dw: Array, r: Array) -> Array:
-    """dw x r + w x (w x r): acceleration at r due to rotation."""
+    """Acceleration dw x r + w x (w x r) (3,) of a body's point at r due to rotation."""
     return cross(dw, r) + cross(w, cross(w, r))
 
 

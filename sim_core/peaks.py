@@ -1,7 +1,7 @@
-"""Ranges of the states of many systems over a run: the work of `Batch.peaks`, shared by threads.
+"""Ranges of the states of many systems over a run: the implementation of `Batch.peaks` with several threads.
 
-Each thread fills blocks of groups, one system per lane, and calls the compiled loop without the GIL, for about CALL_S
-at a time, so that an interrupt is noticed. The results do not depend on threads, blocks or calls.
+Each thread fills blocks (groups, rows, lanes) with one system per lane and calls the compiled loop without the GIL.
+Calls take about CALL_S each, so that an interrupt is noticed. The results do not depend on threads, blocks or calls.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MOST_GROUPS = 256  # groups per block
 class Peaks:
     """Ranges of the states of n systems over a run.
 
-    rows          names of the states: coordinates, then their velocities as `NAME.velocity`
+    rows          names of the 2 n_q states: coordinates, then their velocities as `NAME.velocity`
     low, high     (n, 2 n_q) smallest and largest value of each state, extrema between steps included; nan for a system
                   that diverged
-    q, v          (n, n_q) last state
-    step_s, steps, stepper, stabilizer  how the systems were integrated
+    q, v          (n, n_q) state at the end of the run
+    step_s, steps, stepper, stabilizer  step, s, number of steps, and names of the methods
     lanes, cpu    systems per vector, and the type of the processor: on another type the last digits may differ
     """
 
@@ -54,7 +54,7 @@ class Peaks:
     cpu: str
 
     def largest(self, about: Array | None = None) -> Array:
-        """Largest distance |x - about| of each state (n, 2 n_q) from `about` (2 n_q,), by default zero."""
+        """Largest |x - about| (n, 2 n_q) of each state x over the run; `about` (2 n_q,) is zero by default."""
         center = np.zeros(len(self.rows)) if about is None else np.asarray(about, dtype=float)
         distances: Array = np.maximum(np.abs(self.high - center), np.abs(self.low - center))
         return distances
@@ -67,7 +67,7 @@ def state_rows(system: System) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RangeLoop:
-    """The compiled loop of a system for one number of lanes."""
+    """The compiled loop that integrates copies of a system, `lanes` at a time, and records their ranges."""
 
     layout: Layout
     lanes: int
@@ -94,7 +94,7 @@ class RangeLoop:
 
     @property
     def function(self) -> Callable[..., None]:
-        """The loop; a call releases the GIL."""
+        """The loop as a function that releases the GIL while it runs."""
         integer = ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, integer, integer, integer, integer, ctypes.c_double)
         call: Callable[..., None] = kind(self.library.addresses[SYMBOL])
@@ -103,11 +103,10 @@ class RangeLoop:
 
 @dataclass
 class Work:
-    """One computation over many systems: initial states, inputs and results by row, and the rows that are not yet
-    computed.
+    """One computation of ranges for n systems: initial states, inputs, results, and the systems not yet computed.
 
-    rows      {name of a row of the layout: (n, size)} of q, v, u, p, gains
-    progress  function of the numbers of finished and of all systems
+    rows      {name of rows in the Layout: array (n, size)} of q, v, u, p, gains
+    progress  function called with the numbers of finished and of all systems
     """
 
     loop: RangeLoop
@@ -124,7 +123,7 @@ class Work:
         self._stop, self._error = threading.Event(), list[BaseException]()
 
     def carry_out(self, threads: int) -> None:
-        """Integrate all systems on this many threads; KeyboardInterrupt ends them within CALL_S."""
+        """Integrate all systems on the given number of threads; KeyboardInterrupt ends them within CALL_S."""
         crew = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
         try:
             for one in crew:
@@ -176,7 +175,10 @@ class Work:
             groups = max(1, min(MOST_GROUPS, share, int(CALL_S / (each_s * (total + 1)))))
 
     def fill(self, block: Array, begin: int) -> None:
-        """Write the starts and inputs of the systems from `begin` on to a block; the last system fills free lanes."""
+        """Write initial states and inputs of the systems from number `begin` on to a block.
+
+        Lanes without a system get a copy of the last one.
+        """
         groups, _, lanes = block.shape
         index = np.minimum(np.arange(begin, begin + groups * lanes), self.count - 1)
         for name in ("q", "v", "u", "p", "gains"):
@@ -200,7 +202,7 @@ class Work:
 
 
 def usable_threads(threads: int | None) -> int:
-    """The number of threads asked for; by default that of the processors this process may use."""
+    """Number of threads: `threads`, or by default the number of processors that this process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0))
     if threads < 1:
@@ -216,9 +218,9 @@ def cpu_name() -> str:
 
 
 def followed(work: Work, efforts: Array, every: int) -> tuple[Array, Array]:
-    """q and v (n, k, n_q) at the start and after every `every` steps of all systems.
+    """Integrate all systems and return q and v (n, k, n_q), at the start and after every `every` steps.
 
-    efforts  (n, 1 or steps, n_u): constant, or one row per step
+    efforts  actuator efforts (n, 1 or steps, n_u): constant, or one row per step
     """
     layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
     kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))

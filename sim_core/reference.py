@@ -1,7 +1,8 @@
 """Slow numpy form of a mechanism's equations, independent of the symbolic derivation: the reference for tests.
 
-Kinematics are carried as jets: value and first two derivatives along a line q + s v in the coordinates. A jet along a
-coordinate axis gives a column of a Jacobian, a jet along v the velocity-dependent parts of accelerations, both exactly.
+Kinematic quantities are jets: the value and the first two derivatives along a line q + s d in the coordinates. With a
+coordinate axis as d, the first derivative is a column of a Jacobian; with d = v, the second is the velocity-dependent
+part of an acceleration. Both are exact.
 """
 
 from __future__ import annotations
@@ -57,13 +58,16 @@ class Jet:
 
 
 def constant(x: Any) -> Jet:
-    """A jet (value and two derivatives) of a constant: both derivatives are zero."""
+    """The jet (value and two derivatives) of a constant: both derivatives are zero."""
     x = np.asarray(x, dtype=float)
     return Jet(x, np.zeros_like(x), np.zeros_like(x))
 
 
 def turn(axis: tuple[float, float, float], angle: Jet) -> Jet:
-    """Rotation matrix exp(angle K) = 1 + sin K + (1 - cos) K^2, K the cross-product matrix of a unit axis."""
+    """Jet of the rotation matrix exp(angle K) = 1 + sin(angle) K + (1 - cos(angle)) K^2.
+
+    K is the cross-product matrix of the unit vector `axis`.
+    """
     K = cross_matrix(np.array(axis))
     s, c = np.sin(angle.x), np.cos(angle.x)
     first, second = c * K + s * K @ K, -s * K + c * K @ K
@@ -71,18 +75,18 @@ def turn(axis: tuple[float, float, float], angle: Jet) -> Jet:
 
 
 def cross_matrix(a: np.ndarray) -> np.ndarray:
-    """The cross-product matrix [a]x, with [a]x b = a x b."""
+    """Cross-product matrix [a]x (3, 3), with [a]x b = a x b."""
     return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
 
 
 def axial(K: np.ndarray) -> np.ndarray:
-    """Axial vector of the skew-symmetric part of a matrix."""
+    """Axial vector (3,) of the skew-symmetric part of a matrix (3, 3)."""
     return np.asarray(np.array([K[2, 1] - K[1, 2], K[0, 2] - K[2, 0], K[1, 0] - K[0, 1]]) / 2)
 
 
 @dataclass(frozen=True)
 class MovingFrame:
-    """Pose of a body as jets along the line q + s v in the coordinates; e: its Euler parameters, if it has them."""
+    """Pose of a body as jets along a line q + s d in the coordinates; e: jet of its Euler parameters, or None."""
 
     p: Jet
     R: Jet
@@ -92,25 +96,28 @@ class MovingFrame:
         return self.p + self.R @ constant(point)
 
     def angular_velocity(self) -> np.ndarray:
-        """w_WB_B = axial(R' dR/ds); from the Euler parameters if there are any, whose norm may differ from 1."""
+        """Angular velocity w_WB_B = axial(R' dR/ds) (3,), with the line parameter s as time.
+
+        With Euler parameters it is computed from these, whose norm may differ from 1.
+        """
         if self.e is None:
             return axial(np.asarray(self.R.x.T @ self.R.d))
         return _quaternion_rate(self.e.x, self.e.d)
 
     def angular_acceleration(self) -> np.ndarray:
-        """Derivative of w_WB_B along the line."""
+        """Derivative (3,) of the angular velocity w_WB_B along the line."""
         if self.e is None:
             return axial(np.asarray(self.R.d.T @ self.R.d + self.R.x.T @ self.R.dd))
         return np.asarray(_quaternion_rate(self.e.x, self.e.dd) + _quaternion_rate(self.e.d, self.e.d))
 
 
 def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Twice the vector part of conj(e) rate."""
+    """Twice the vector part (3,) of the quaternion product conj(e) rate: the angular velocity in the body's axes."""
     return np.asarray(2 * (e[0] * rate[1:] - rate[0] * e[1:] - np.cross(e[1:], rate[1:])))
 
 
 def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
-    """{body: frame} at q, moving along `direction`; a beam's name gives its coordinates as the frame's position."""
+    """{body: MovingFrame} along the line q + s direction; for a beam, a frame with its coordinates as position."""
     line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
     build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
     first = len(line) - sum(beam.n_coordinates for beam in mechanism.beams)
@@ -124,7 +131,7 @@ def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> 
 
 
 def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, MovingFrame]) -> None:
-    """Insert the coordinate that the beam contact eliminates, from w - p = 0, into the line."""
+    """Insert the coordinate that a partitioned formulation eliminates into `line`, from the row w - p = 0."""
     contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
     place = [joint.name for joint in mechanism.moving_joints].index(contact.dependent)
     line.insert(place, constant(0.0))
@@ -135,7 +142,7 @@ def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, Movin
 
 
 def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """Constraint row w - p of a beam contact: deflection w of the beam less position p of the body, at the contact."""
+    """Row w - p of a beam contact: deflection w of the beam minus transverse position p of the contact point."""
     beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
     offset = frames[contact.body].point(contact.point) - constant(beam.origin)
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
@@ -201,7 +208,10 @@ def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFram
 
 
 def _orientation(joint: Joint, s: Jet) -> Jet:
-    """R(quaternion of the start) R(s), with s = 4 tan(angle / 4) along the axis of rotation."""
+    """Rotation R(quaternion at the start) R(s) of a spherical or free joint.
+
+    The coordinates s are a vector of length 4 tan(angle / 4) along the axis of rotation.
+    """
     start = np.array(joint.quaternion) / np.linalg.norm(joint.quaternion)
     square = s @ s
     e = [
@@ -219,7 +229,7 @@ def _orientation(joint: Joint, s: Jet) -> Jet:
 
 
 def _relative_angles(mechanism: Mechanism, line: list[Jet]) -> list[Jet]:
-    """Joint positions of absolute angles: each less the angle of the parent, which fixed joints hand on."""
+    """Joint positions from absolute angles: each angle minus that of the parent; fixed joints keep its angle."""
     zero = constant(0.0)
     angle, found, moving = {GROUND: zero}, [], iter(line)
     for joint in mechanism.joints:
@@ -234,13 +244,13 @@ def _stack(jets: list[Jet]) -> Jet:
 
 
 def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
-    """Phi, dPhi/ds, d2Phi/ds2 of every row of the description, including rows that no coordinate moves."""
+    """Jet Phi, dPhi/ds, d2Phi/ds2 of all constraint rows, including rows that no coordinate changes."""
     jets = [jet for _, jet in _named_rows(mechanism, frames)]
     return _stack(jets) if jets else constant(np.zeros(0))
 
 
 def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tuple[str, Jet]]:
-    """(name of the joint or constraint, row) of every row."""
+    """(name of the joint or constraint, jet of the row) of every constraint row."""
     named: list[tuple[str, Jet]] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
@@ -259,7 +269,7 @@ def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tu
 
 
 def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
-    """1 for each row of a constraint that holds at the start, 0 for the others."""
+    """Flags (n_r,) of the rows with these constraint names: 1 if the constraint holds at the start, otherwise 0."""
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     return np.array([kept is None or name in kept or name not in mechanism.switched for name in names], dtype=float)
 
@@ -286,7 +296,7 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
 
 
 def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """Rows of a joint directly from its definition: points coincide, axes are aligned."""
+    """Constraint rows of a joint, directly from its definition: points coincide, axes are aligned."""
     from sim_core.spatial import perpendicular_axes
 
     parent, child = frames[joint.parent], frames[joint.child]
@@ -318,10 +328,10 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 
 
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v with every tunable at its value.
+    """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v; tunables have their start values.
 
-    Rows that no coordinate moves are left out, as in the derivation. Rows of constraints that do not hold in the
-    start's constraint mode are zero.
+    Rows that no coordinate changes are left out, as in the derivation. Rows of constraints that do not hold in the
+    constraint mode at the start are zero.
     """
     axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
     along = frames_along(mechanism, q, v)
@@ -377,7 +387,7 @@ def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
 
 
 def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dict[str, MovingFrame]) -> np.ndarray:
-    """Generalized force of a spring: minus its pull along the line between its ends, times d(length)/dq."""
+    """Generalized force (n_q,) of a spring: minus its tension times d(length)/dq."""
     apart = _gap(spring, along)
     length = np.linalg.norm(apart.x)
     line = apart.x / length

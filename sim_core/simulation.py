@@ -1,4 +1,4 @@
-"""Simulation: steps one System from a start state and owns the State; every reading is a copy.
+"""Simulation: integrates one System from a start state and owns the State; methods return copies.
 
 sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
 sim.advance(60.0)
@@ -60,20 +60,20 @@ LAST_TICK = 2**53  # largest tick that a float64 holds exactly
 class Simulation:
     """A simulation of one System with one stepper and one stabilizer.
 
-    step_s      seconds per tick
-    stepper     name or Stepper
-    stabilizer  name or Stabilizer; a stepper and stabilizer that cannot work together raise InvalidRequest
-    parameters  values of tunables by name, within their bounds
+    step_s      length of a tick, s: one step of a stepper with fixed steps
+    stepper     integration method: a name or a Stepper
+    stabilizer  constraint stabilization: a name or a Stabilizer; a stepper and stabilizer that cannot work together
+                raise InvalidRequest
+    parameters  {tunable: value}, within their bounds
     assemble_start  whether to move the start (the mechanism's, or the one given to `reset`) to the nearest state that
                     satisfies the constraints
-    readings    reads joints, energy, outputs and violations from the state; one call for all costs less than single
-                calls
-    energy_ledger  energy at the reset, work, and the departure of the energy from their balance
+    readings    reads joint states, energy, outputs and violations; one call for all costs less than single calls
+    energy_ledger  energy at the reset, work since, and the error of the energy balance
     notices     problems found during the run and not yet collected by `take_notices`
-    placed      (7 n_bodies,) positions of the bodies, then their quaternions, as the kernel `place` wrote them last
-    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step; StepTooLargeWarning
-    when the step is too large for the fastest mode, at the start or later in the run; StartWarning when the start
-    violates the constraints.
+    placed      (7 n_bodies,) positions (3 n) and quaternions (4 n) of the bodies at the last call of the kernel `place`
+    Warns: StabilityWarning if the gains, or a beam's fastest mode, cannot be stable at this step; StepTooLargeWarning
+    if the step is too large for the fastest mode, at the start or later in the run; StartWarning if the start violates
+    the constraints.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Simulation:
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
         if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
-            warnings.warn(f"{fast}; the step asked for is {1e3 * self.step_s:.3g} ms", StabilityWarning, stacklevel=2)
+            warnings.warn(f"{fast}; step_s is {1e3 * self.step_s:.3g} ms", StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
@@ -157,7 +157,7 @@ class Simulation:
         return np.array(row, dtype=np.int64)
 
     def _repr_html_(self) -> str:
-        """The simulation at the end of a notebook cell."""
+        """HTML of the simulation that a notebook displays."""
         return simulation_html(self)
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Simulation:
         return self._tick * self.step_s
 
     def step(self, n: int = 1) -> None:
-        """Take n steps. Raises SimulationDiverged, with the last states written to a file."""
+        """Take n steps. Raises SimulationDiverged if the run diverges; the last states are then written to a file."""
         left = n
         while left > 0:
             whole = min(left, self._next_check - self._tick)
@@ -197,7 +197,7 @@ class Simulation:
         self._warned_of_residual = True
         line = (
             f"{self.system.mechanism.name!r} at t = {self.time:.6g} s: accelerations miss J a = gamma by "
-            f"{self._w.peak_residual[0]:.1e} of its terms, where rounding leaves {ROUNDED:.0e}; its constraints "
+            f"{self._w.peak_residual[0]:.1e} of its terms, and rounding explains only {ROUNDED:.0e}; its constraints "
             "contradict each other, lose rank at a change point, or connect bodies of too different mass"
         )
         warnings.warn(line, ResidualWarning, stacklevel=stacklevel)
@@ -205,14 +205,14 @@ class Simulation:
     # -- energy -------------------------------------------------------------------------------------------------------
 
     def _begin_ledger(self) -> None:
-        """Restart the energy ledger from the present energy."""
+        """Restart the energy ledger from the current energy."""
         ledger = self._w.ledger
         ledger[:] = 0.0
         self.energy_ledger.begin()
         self._marks_noted = 0
 
     def _note_departures(self) -> None:
-        """Append a notice for each time since the last call that the energy balance departed beyond its limit."""
+        """Append a notice for each time since the last call at which the energy error exceeded a limit."""
         marks = int(self._w.ledger[MARKS])
         for time, line in self.energy_ledger.lines(self._marks_noted, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""
@@ -221,7 +221,7 @@ class Simulation:
         self._marks_noted = marks
 
     def _check_modes(self, stacklevel: int) -> None:
-        """Warn, once per run, when the step is too large for the fastest mode; schedule the next check."""
+        """Warn, once per run, if the step is too large for the fastest mode, and schedule the next check."""
         self._schedule_mode_check()
         if self._fastest is None or self._too_large is not None:
             return
@@ -237,8 +237,7 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """The finding of a check since the reset that the step is too large for the fastest mode; None if there was
-        none.
+        """Result of the check whether the step is too large for the fastest mode; None if no check found this.
 
         Checked when the tick is a power of four up to 65536, then at every multiple of 65536.
         """
@@ -246,12 +245,12 @@ class Simulation:
 
     @step_too_large.setter
     def step_too_large(self, found: StepTooLarge | None) -> None:
-        """Continue with a finding made before a snapshot: it is not reported again."""
+        """Set the result of a check made before a snapshot, so that it is not reported again."""
         self._too_large = found
         self._schedule_mode_check()
 
     def warm_up(self) -> None:
-        """Compile the stepping loop without changing the state, so that the first step takes as long as any other."""
+        """Compile or load the stepping loop without changing the state, so that the first step is as fast as others."""
         arguments = 0, self.step_s, self._tick, *self._given
         with self.stepper.loading():
             self._loop(*arguments)
@@ -261,7 +260,7 @@ class Simulation:
         """Advance by `seconds`, which must be a whole number of steps to within a thousandth of a step."""
         steps = seconds / self.step_s
         if not 0 <= steps < float("inf") or abs(steps - round(steps)) > 1e-3:
-            raise InvalidRequest(f"{seconds} s is not a whole number of steps of {self.step_s} s")
+            raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of steps of {self.step_s} s")
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
@@ -277,7 +276,7 @@ class Simulation:
 
     @property
     def constraint_mode(self) -> str:
-        """Name of the present constraint mode; if it has none, the names of the switched constraints that hold."""
+        """Name of the current constraint mode; without a name, the names of the switched constraints that hold."""
         return self._switching.name
 
     @property
@@ -299,7 +298,7 @@ class Simulation:
         return taken
 
     def take_events(self) -> list[Transition]:
-        """Return the changes of constraint mode since the last call, oldest first, and clear the list."""
+        """Return the changes of the constraint mode since the last call, oldest first, and clear the list."""
         taken, self._transitions = self._transitions, []
         return taken
 
@@ -326,7 +325,7 @@ class Simulation:
     def restore(self, state: State) -> None:
         """Continue from a snapshot of this simulation, or of another simulation of the same system.
 
-        The snapshot is checked first; InvalidRequest says what does not fit.
+        Raises InvalidRequest, without changes, for a snapshot with wrong sizes or values.
         """
         w = self._w
         names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
@@ -349,7 +348,7 @@ class Simulation:
                 )
             require_finite("state", name, given[name].ravel().tolist())
         if not 0 <= state.tick <= LAST_TICK:
-            raise InvalidRequest(f"state is of tick {state.tick}; ticks are 0 .. 2^53")
+            raise InvalidRequest(f"state has tick {state.tick}; it must be between 0 and 2^53")
         self._switching.check(int(state.constraint_mode), given["p"])
         for name, array in pairs.items():
             array[:] = given[name]
@@ -368,7 +367,7 @@ class Simulation:
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Go back to tick 0 at the mechanism's start, or at the given q and v; tunables keep their values.
 
-        q and v are checked as the mechanism's own start is, with a wider tolerance on the constraints.
+        q and v are checked like the mechanism's start, with a larger permitted violation of the constraints.
         """
         mechanism, w = self.system.mechanism, self._w
         start = {
@@ -408,7 +407,7 @@ class Simulation:
     def _checked(self, q: np.ndarray, v: np.ndarray, share: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
         """A start (q, v) after the checks of `checked_start`, moved onto the constraints if `assemble_start`.
 
-        share  share of the characteristic length by which the start may violate its constraints
+        share  permitted violation of the constraints, as a fraction of the characteristic length
         """
         p = self.system.default_parameters()
         p[: len(self._parameters)] = self._parameters
@@ -428,7 +427,7 @@ class Simulation:
     # -- inputs -------------------------------------------------------------------------------------------------------
 
     def set_effort(self, effort: Any) -> None:
-        """Set the actuator efforts (N or N m), held until set again: an array in actuator order, or {name: effort}.
+        """Set the actuator efforts (N or N m), constant until the next call: an array (n_u,), or {actuator: effort}.
 
         Efforts are clipped to each actuator's limit. Non-finite efforts raise InvalidRequest.
         """
@@ -452,14 +451,14 @@ class Simulation:
 
     @property
     def driven(self) -> np.ndarray | None:
-        """The effort array itself, which a kernel may write instead of calling `drive`.
+        """The array (n_u,) of efforts that the kernels read, which a caller may write in place of calling `drive`.
 
         None for steppers that integrate past the tick, because these must be restarted when an effort changes.
         """
         return None if self.stepper.integrates_past_tick else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
-        """Change tunables by name, from the next step on.
+        """Set tunables, {name: value}, from the next step on.
 
         Raises UnknownName or InvalidRequest for an unknown name, a value outside its bounds, or one that makes the
         description invalid.
@@ -471,14 +470,14 @@ class Simulation:
         self.energy_ledger.book(self.energy() - energy)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Write new inputs; a stepper that has integrated past the tick with the old ones restarts from the tick."""
+        """Write new values to an input array; a stepper that has already integrated past the tick restarts there."""
         if self.stepper.integrates_past_tick and not np.array_equal(array, values):
             self._w.stepper_memory[:] = 0.0
         array[:] = values
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Present values of the tunables by name."""
+        """{tunable: current value}."""
         return dict(zip(self.system.tunable_names, self._parameters.tolist(), strict=True))
 
     def _with_parameters(self, parameters: Mapping[str, float]) -> np.ndarray:
@@ -497,13 +496,13 @@ class Simulation:
 
     @property
     def evaluations(self) -> int:
-        """Right-hand sides evaluated since the reset by this object; `restore` does not change the count."""
+        """Number of evaluations of the right-hand side since the reset; `restore` does not change it."""
         return int(self._w.evaluations[0])
 
     def solve_residual(self) -> float:
-        """Relative residual of J a = gamma - U now; rounding leaves about 1e-9, more means that the solve failed.
+        """Relative residual of J a = gamma - U in the current state; much more than 1e-9 means that the solve failed.
 
-        The largest |J a + U - gamma| of any row over the largest |J| (|a| + 1) + |U| + |gamma|.
+        The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
         """
         w = self._w
         a = self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
@@ -519,11 +518,14 @@ class Simulation:
         return int(self._w.substepped[0])
 
     def violation(self) -> tuple[float, float]:
-        """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
+        """1-norms |Phi|_1 and |Phidot|_1 of the constraint violations and their rates in the current state.
+
+        Rows are not scaled: m and m/s for lengths, 1 and 1/s for angles and ratios.
+        """
         return self.readings.violation()
 
     def peak_violation(self) -> tuple[float, float]:
-        """The largest |Phi|_1 and the largest |Phidot|_1 at any step since the reset, the present one included."""
+        """Largest |Phi|_1 and largest |Phidot|_1 (see `violation`) over all steps since the reset."""
         return float(self._w.peaks[0]), float(self._w.peaks[1])
 
     def energy(self) -> float:
@@ -531,30 +533,36 @@ class Simulation:
         return self.readings.energy()
 
     def outputs(self) -> dict[str, float]:
-        """The mechanism's named outputs; angles are unwrapped."""
+        """{output: value} of the mechanism's named outputs; angles are unwrapped."""
         return self.readings.outputs()
 
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
+        """Positions (relative to the parents, unwrapped), velocities and applied efforts of the declared joints.
+
+        Each (n_joints,), in the order of the joints.
+        """
         return *self.readings.motion(), self.readings.effort()
 
     def frames(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """{joint: (pose (7,), twist (6,))} of the spherical and free joints.
 
-        Pose: position of the child's point from the parent's, m, along the parent's axes; then the quaternion, w x y z,
-        of the child's axes in the parent's. Twist: linear velocity, m/s, along the parent's axes; then angular
-        velocity, rad/s, in the child's axes.
+        Pose: position of the child's joint point relative to the parent's, m, along the parent's axes; then the
+        quaternion w x y z of the child's axes relative to the parent's. Twist: linear velocity, m/s, along the parent's
+        axes; then angular velocity, rad/s, in the child's axes.
         """
         names = [joint.name for joint in self.system.mechanism.oriented_joints]
         return dict(zip(names, zip(*self.readings.frames(), strict=True), strict=True))
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
-        """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
+        """World positions (n, 3), m, and quaternions (n, 4), w x y z, of all n bodies."""
         self.place()
         p, quaternion = np.split(self.placed.copy(), [3 * (len(self.placed) // 7)])
         return p.reshape(-1, 3), quaternion.reshape(-1, 4)
 
     def multipliers(self) -> np.ndarray:
-        """lam (n_r,) of M a + J' lam = f at the present state, with the U that was held over the last step."""
+        """Lagrange multipliers lam (n_r,) of M a + J' lam = f in the current state.
+
+        The stabilization is that of the last step.
+        """
         w = self._w
         return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[1]

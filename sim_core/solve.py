@@ -24,16 +24,16 @@ LOOKS = 6  # samples per sense of motion from which the usual pivot is taken
 
 
 def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
-    """Whether rows may lose rank: the constraints close a loop, or J (n_r, n_q) lacks full rank at the start."""
+    """Whether constraint rows may lose rank: there are loops (`closed`), or J (n_r, n_q) lacks full rank."""
     if not len(J):
         return False
     return closed or bool(np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) < len(J))
 
 
 def is_ill_conditioned(M: np.ndarray, J: np.ndarray) -> bool:
-    """Whether S = J M^-1 J', scaled to unit diagonal, has an eigenvalue below WELL_CONDITIONED.
+    """Whether S = J M^-1 J', scaled to unit diagonal, has an eigenvalue between rounding errors and WELL_CONDITIONED.
 
-    Eigenvalues of rounding belong to rows that follow from others, and do not count. M is positive definite.
+    Eigenvalues as small as rounding errors belong to linearly dependent rows. M must be positive definite.
     """
     S = J @ np.linalg.solve(M, J.T)
     size = np.sqrt(np.maximum(np.diag(S), 0.0))
@@ -49,11 +49,12 @@ def sampled_states(
     rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     each: int = SAMPLES // 2,
 ) -> list[np.ndarray]:
-    """The start q and states that the mechanism reaches from it; q alone if it cannot move. Deterministic.
+    """Coordinates (n_q,) of the start and of states that the mechanism can reach from it, the same in every call.
 
+    q      coordinates at the start; the only result if the mechanism cannot move
     scale  (n_q,) typical size of each coordinate, rad or m
     rows   function of q that returns Phi (n_h,) and J (n_r, n_q)
-    each   number of states in each sense of motion
+    each   number of states in each direction of motion
     """
     random, found = np.random.default_rng(12), [q]
     for sign in (1.0, -1.0):
@@ -77,7 +78,7 @@ def sampled_states(
 def _closed(
     q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray | None:
-    """The state nearest q that satisfies the constraints, or None if Newton's method does not converge."""
+    """Coordinates (n_q,) near q that satisfy the constraints; None if Newton's method does not converge."""
     least = 1e-9 * max(1.0, float(scale.max()))
     for _ in range(CLOSING):
         Phi, J = rows(q)
@@ -90,11 +91,11 @@ def _closed(
 
 
 def least_pivots(system: System) -> np.ndarray:
-    """Thresholds of the watched pivots of the rows, in the unit of S; a smaller pivot means a near change point.
+    """Thresholds for the pivots of constraint rows, in the unit of S: smaller pivots mean that a change point is near.
 
-    0 for rows that are not watched because they are switched on and off. The thresholds come from states that the
-    mechanism reaches from its start, with the parameters of its description. Rows that depend on others everywhere have
-    a small pivot everywhere.
+    A change point is a configuration in which rows lose rank. Thresholds are 0, never reached, for rows that can be
+    switched off. They come from states that the mechanism can reach from its start, with the parameters of its
+    description, so that rows that depend on others everywhere, whose pivots are always small, have small thresholds.
     """
     if not system.pivot_rows:
         return np.zeros(0)
@@ -125,13 +126,17 @@ def least_pivots(system: System) -> np.ndarray:
 
 
 def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:
-    """Typical size of each coordinate, (n_q,): the characteristic length for lengths, 1 for angles and ratios."""
+    """Typical size (n_q,) of each coordinate: the characteristic length `length` for lengths, 1 for angles and ratios.
+
+    names      names of the coordinates
+    prismatic  names of the prismatic joints
+    """
     lengths = [name in prismatic or name.endswith((".x", ".y", ".z")) for name in names]
     return np.where(lengths, length, 1.0)
 
 
 def reference_solution(M: np.ndarray, f: np.ndarray, J: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a and lam of M a + J' lam = f, J a = gamma: minimum-norm least-squares solution of the whole KKT system."""
+    """Accelerations a and multipliers lam of M a + J' lam = f, J a = gamma, by minimum-norm least squares."""
     n, m = len(M), len(J)
     K = np.block([[M, J.T], [J, np.zeros((m, m))]])
     solution = np.linalg.lstsq(K, np.concatenate([f, gamma]), rcond=1e-13)[0]

@@ -1,7 +1,6 @@
-"""Rotations and frames, written once for numbers and for symbols.
+"""Rotations and frames, with functions that take numpy arrays or CasADi SX and return the same kind.
 
-Every function takes its `cos`, `sin` and arrays from the argument's library: numpy arrays stay numpy, CasADi SX stays
-SX. Rotations are R_AB: columns are the axes of B expressed in A, so v_A = R_AB @ v_B.
+Rotations are R_AB: the columns are the axes of B expressed in A, so that v_A = R_AB @ v_B.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Triple = tuple[float, float, float]
 
 
 def library_of(*values: Array) -> Any:
-    """The numpy module, or casadi if one of the values is symbolic; casadi is not imported otherwise."""
+    """The casadi module if one of the values is a CasADi SX, otherwise numpy; casadi is imported only if needed."""
     for value in values:
         module = type(value).__module__
         if module.startswith("casadi"):
@@ -26,7 +25,7 @@ def library_of(*values: Array) -> Any:
 
 
 def matrix(rows: list[list[Array]]) -> Array:
-    """A matrix from rows of scalars; a casadi SX if an entry is symbolic."""
+    """Matrix from rows of scalars; a CasADi SX if an entry is symbolic, otherwise a numpy array."""
     library = library_of(*[entry for row in rows for entry in row])
     if library is np:
         return np.array(rows, dtype=float)
@@ -34,7 +33,7 @@ def matrix(rows: list[list[Array]]) -> Array:
 
 
 def vector(*entries: Array) -> Array:
-    """A vector from scalars; a casadi SX if an entry is symbolic."""
+    """Vector of scalars; a CasADi SX if an entry is symbolic, otherwise a numpy array."""
     library = library_of(*entries)
     return np.array(entries, dtype=float) if library is np else library.vertcat(*entries)
 
@@ -45,7 +44,7 @@ def cross(a: Array, b: Array) -> Array:
 
 
 def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
-    """Rotation matrix of a right-handed turn by `angle` (rad) about a unit `axis` (Rodrigues)."""
+    """Rotation matrix (3, 3) of a right-handed rotation by `angle`, rad, about a unit `axis` (Rodrigues' formula)."""
     library = library_of(angle)
     c, s = library.cos(angle), library.sin(angle)
     x, y, z = axis
@@ -76,7 +75,10 @@ def rotation_zxz(phi: Array, theta: Array, psi: Array) -> Array:
 
 
 def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
-    """w_WB_B from ZXZ Euler angles and their rates (phi', theta', psi'); its z component is cos(theta) phi' + psi'."""
+    """Angular velocity w_WB_B (3,) from ZXZ Euler angles, rad, and their rates (phi', theta', psi'), rad/s.
+
+    The z component is cos(theta) phi' + psi'.
+    """
     library = library_of(theta, psi, rates)
     s, c = library.sin(psi), library.cos(psi)
     s_theta = library.sin(theta)
@@ -88,7 +90,10 @@ def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
 
 
 def rotation_from_quaternion(e: Array) -> Array:
-    """Rotation matrix of Euler parameters (e0, e1, e2, e3), scalar first; quadratic in e, not normalized."""
+    """Rotation matrix (3, 3) of Euler parameters e = (e0, e1, e2, e3), scalar first.
+
+    A quadratic function of e, which is not normalized.
+    """
     w, x, y, z = e[0], e[1], e[2], e[3]
     return matrix(
         [
@@ -100,7 +105,10 @@ def rotation_from_quaternion(e: Array) -> Array:
 
 
 def angular_velocity_quaternion(e: Array, rates: Array) -> Array:
-    """w_WB_B = 2 E(e) e' from Euler parameters; its z component is -2 e3 e0' + 2 e2 e1' - 2 e1 e2' + 2 e0 e3'."""
+    """Angular velocity w_WB_B = 2 E(e) e' (3,) from Euler parameters e and their rates e'.
+
+    The z component is -2 e3 e0' + 2 e2 e1' - 2 e1 e2' + 2 e0 e3'.
+    """
     w, x, y, z = e[0], e[1], e[2], e[3]
     a, b, c, d = rates[0], rates[1], rates[2], rates[3]
     return vector(
@@ -128,7 +136,7 @@ def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
 
 
 def perpendicular_axes(axis: Triple) -> tuple[Triple, Triple]:
-    """Two unit vectors e1, e2 with e1 x e2 = axis; for axis z, x or y they are the next two coordinate axes."""
+    """Two unit vectors (e1, e2) with e1 x e2 = axis; for the axis z they are x and y, and so on cyclically."""
     table = {
         (0.0, 0.0, 1.0): ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
         (1.0, 0.0, 0.0): ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),

@@ -1,4 +1,4 @@
-"""Measures how far a start violates the constraints, and words the warning."""
+"""Violations of the constraints at a start, and the text of the warnings about them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NAMED = 4  # number of constraints named in a message, the most violated first
 
 
 def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float], phidot: Iterable[float]) -> str:
-    """The constraints that a state violates and by how much, as "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; "" if none.
+    """Text that lists violated constraints, such as "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; "" if there are none.
 
-    names        names of the rows, holonomic first; rows with the same name are added up
-    phi, phidot  Phi of the holonomic rows, Phidot of all rows
+    names        names of the constraint rows, holonomic ones first; rows with the same name are added up
+    phi, phidot  violations Phi of the holonomic rows, rates Phidot of all rows
     """
     allowed = ROUNDING * max(1.0, mechanism.characteristic_length)
     found = []
@@ -41,10 +41,10 @@ def too_far(
 ) -> bool:
     """Whether a start violates its constraints by more than the rounding of numbers in files explains.
 
-    phi, phidot  Phi of the holonomic rows, Phidot of all rows
-    rates  |J| |v| (n_r,): magnitude of the terms that cancel in each Phidot
-    share  bound on Phi: a share of the characteristic length (of 1 for rows that are not lengths); on Phidot: that
-           share of `rates`, or of a tenth of that length per second if larger
+    phi, phidot  violations Phi of the holonomic rows, rates Phidot of all rows
+    rates        |J| |v| (n_r,): magnitude of the terms that cancel in each Phidot
+    share        permitted |Phi| over the characteristic length (over 1 for rows that are not lengths), and permitted
+                 |Phidot| over `rates`, or over a tenth of that length per second if this is larger
     """
     length = system.mechanism.characteristic_length
     sizes = [length if each else 1.0 for each in system.lengths]
@@ -55,17 +55,17 @@ def too_far(
 
 
 def start_line(mechanism: Mechanism, violated: str) -> str:
-    """The warning about a start that violates constraints.
+    """Text of the warning about a start that violates constraints.
 
-    violated  list of constraints as `violated_at` returns it
+    violated  text that lists the constraints, from `violated_at`
     """
     return f"the start of {mechanism.name!r} violates {violated}; every constraint and its rate should be zero"
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """The warning about guards whose point starts beyond the level and moves away from it.
+    """Text of the warning about guards whose point starts beyond their level and moves away from it.
 
-    missed  (name of the guard, distance beyond the level in m)
+    missed  (name of the guard, distance beyond the level, m) of each
     """
     named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
     more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""
@@ -76,7 +76,7 @@ def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> st
 
 
 def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
-    """ " m" or " m/s" if every row of that name is a length; otherwise "" for positions and " per s" for velocities."""
+    """Unit of the rows with this name: " m" or " m/s" for lengths; otherwise "" for Phi and " per s" for Phidot."""
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
     planar = all(body.orientation == "planar" for body in mechanism.bodies)
     lengths = [

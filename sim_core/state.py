@@ -1,4 +1,4 @@
-"""State of a simulation at an instant, notices about a run, and changes of constraint mode."""
+"""State of a simulation at one time, notices of problems in a run, and changes of the constraint mode."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from sim_core.errors import InvalidRequest
 class State:
     """The complete state of a simulation: a run restarted from it produces the same bytes. Time is tick * step.
 
-    p              tunables, numbers captured at events, then 1 or 0 for each switched constraint (holds or not)
-    U              stabilization of the last step, 1/s^2 times the unit of Phi
+    p              parameters (Mechanism.parameter_names): tunables, captured numbers, quaternions of joints, then 1 or
+                   0 for each switched constraint (holds or not)
+    U              stabilization of the last step, in 1/s^2 times the unit of the violation Phi
     constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
-    turns          whole turns of the joints whose angle wraps
-    peaks          largest |Phi|_1 and |Phidot|_1 since the reset
+    turns          whole revolutions of the joints whose angle is wrapped to [-pi, pi]
+    peaks          largest 1-norms |Phi|_1 and |Phidot|_1 of the violations and their rates since the reset
     guards         guard values at the start of the next step, for finding crossings; empty: computed from the state
-    ledger         energy ledger since the reset, see integrators/ledger.py; empty: it starts here
+    ledger         energy ledger since the reset, see integrators/ledger.py; empty: the ledger starts here
     """
 
     tick: int
@@ -39,7 +40,7 @@ class State:
     ledger: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def to_plain(self) -> dict[str, Any]:
-        """The state as a dict of numbers and lists."""
+        """The state as a dict of numbers and lists, for JSON."""
         return {
             item.name: value.tolist() if isinstance(value := getattr(self, item.name), np.ndarray) else value
             for item in fields(self)
@@ -47,7 +48,7 @@ class State:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> State:
-        """The state that `to_plain` wrote; InvalidRequest names missing fields."""
+        """The state from a dict that `to_plain` returned; InvalidRequest with the names of missing fields."""
         missing = [item.name for item in fields(State) if item.name not in (*plain, "guards", "ledger")]
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
@@ -71,13 +72,14 @@ class Notice:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of constraint mode: (q, v) before and after it, and the energy lost in it, J.
+    """A change of the constraint mode: (q, v) before and after the change, and the energy lost, J.
 
-    part            part of the robot that it concerns
-    source, target  names of the constraint modes before and after; if they have none, the switched constraints that
-                    hold
-    When one impact causes several events, they share the states before and after. Each has its own modes and energy:
-    the work of the constraints that it switched on, negative if they pull. The energies add up to the impact's loss.
+    part            part of the robot that the change concerns
+    source, target  names of the constraint modes before and after; for modes without a name, the names of the switched
+                    constraints that hold
+    Several events of one impact have the same states before and after, but their own modes and energies. The energy of
+    an event is the work of the constraints that it switched on, negative if they pull; the energies add up to the loss
+    of the impact.
     """
 
     kind: str

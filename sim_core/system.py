@@ -1,6 +1,6 @@
-"""System: the compiled kernels of a mechanism behind one Python interface.
+"""System: a mechanism with its compiled kernels, as Python methods.
 
-system = assemble(mechanism)      # loaded from the cache when equations, sources and machine are unchanged
+system = assemble(mechanism)      # loaded from the cache if equations, sources and machine are unchanged
 M, f, J, gamma = system.terms(t, q, v)
 """
 
@@ -35,7 +35,7 @@ OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", 
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraint rows of a system and, for one constraint mode, the parameters p that switch them on and off.
+    """The constraint rows of a system, and the parameters p of one constraint mode, which switch rows on and off.
 
     All constraint modes of a system have the same rows.
     """
@@ -48,15 +48,15 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """Number of constraint rows: holonomic, then nonholonomic."""
+        """Number of constraint rows, holonomic and nonholonomic."""
         return len(self.row_names)
 
 
 class System:
-    """A mechanism with its native kernels. Holds no state; safe to share between simulations.
+    """A mechanism with its native kernels. Holds no state; several simulations can share it.
 
-    Every method takes t (s), q and v (n_q,) and returns new arrays. u (n_u,) defaults to zero, p (n_p,) to the
-    tunables' values. v = dq/dt.
+    Methods take the time t, s, coordinates q (n_q,) and velocities v = dq/dt (n_q,), and return new arrays. Actuator
+    inputs u (n_u,) are zero by default; parameters p (n_p,) are those of the start.
     """
 
     def __init__(self, mechanism: Mechanism, library: Library) -> None:
@@ -90,7 +90,7 @@ class System:
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
-        """Thresholds of the rank-deciding pivots of a factor; a pivot below its threshold is near a change point."""
+        """Thresholds for the pivots of constraint rows in a factor; a smaller one means that a change point is near."""
         return least_pivots(self)
 
     @property
@@ -110,23 +110,26 @@ class System:
 
     @property
     def max_factor(self) -> int:
-        """Size of the factor that `acceleration` returns."""
+        """Number of entries of the factor that `acceleration` returns."""
         return self.constraint_modes[0].factor_size
 
     def constraint_mode_index(self, name: str) -> int:
-        """Index of the constraint mode with this name; UnknownName if there is none."""
+        """Return the index of the constraint mode with this name; raise UnknownName if there is none."""
         names = [constraint_mode.name for constraint_mode in self.constraint_modes]
         if name not in names:
             raise UnknownName(f"robot {self.mechanism.name!r}", "constraint mode", name, names)
         return names.index(name)
 
     def default_parameters(self, constraint_mode: int | None = None) -> np.ndarray:
-        """p (n_p,) at the start, in the order of `parameter_names`; or p of the constraint mode with this index."""
+        """Parameters p (n_p,) at the start, in the order of `parameter_names`.
+
+        constraint_mode  index of the constraint mode, by default that at the start
+        """
         index = self.mechanism.start_constraint_mode if constraint_mode is None else constraint_mode
         return np.array(self.constraint_modes[index].parameters, dtype=float)
 
     def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:
-        """A kernel bound to arrays that the caller owns, for loops in Python: no copies, pointers set once."""
+        """The kernel `name` bound to arrays of the caller: each call reads and writes them without copies."""
         return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(
@@ -153,7 +156,7 @@ class System:
     def bind_forward_kinematics(
         self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray, p: np.ndarray | None = None
     ) -> BoundKernel:
-        """Forward kinematics on arrays that the caller owns: each call reads q and writes the bodies' poses.
+        """`sim_core.forward_kinematics` on the caller's arrays: each call reads q and writes the bodies' poses.
 
         positions  (n, 3) world positions of the bodies, in their order
         rotations  (n, 3, 3) rotations R_WB
@@ -167,20 +170,20 @@ class System:
         return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
 
     def batch(self, lanes: int = 8) -> Batch:
-        """Kernels that evaluate `lanes` (2, 4, 8, 16 or 32) copies of this system at once, and runs of many systems."""
+        """A Batch of this system: kernels that evaluate `lanes` (2, 4, 8, 16 or 32) copies at once, and rollouts."""
         from sim_core.batch import Batch
 
         return Batch(self, lanes)
 
     def size_hint(self, size: int) -> str:
-        """End of an error message that tells how to get joint coordinates, if `size` is their number; "" otherwise."""
+        """End of an error message that names coordinates="joint", if `size` is the number of joints; otherwise ""."""
         joints = len(self.mechanism.moving_joints)
         if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
             return ""
         return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
 
     def _own_parameters(self, p: np.ndarray | None, constraint_mode: int | None = None) -> np.ndarray:
-        """p (n_p,) of a bound kernel: the caller's array, or the values of the start or of a constraint mode."""
+        """Parameters p (n_p,) for a bound kernel: the caller's array, or by default those of a constraint mode."""
         if p is None:
             return self.default_parameters(constraint_mode)
         if not isinstance(p, np.ndarray) or p.dtype != np.float64 or p.shape != (len(self.parameter_names),):
@@ -220,7 +223,10 @@ class System:
     def terms(
         self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """M (n_q, n_q), f (n_q,), J (n_r, n_q), gamma (n_r,) of M a + J' lam = f, J a = gamma."""
+        """(M, f, J, gamma) of the equations M a + J' lam = f, J a = gamma.
+
+        Mass matrix M (n_q, n_q), forces f (n_q,), constraint Jacobian J (n_r, n_q), gamma (n_r,).
+        """
         n_q, n_rows = self.n_q, self.max_rows
         M, J = np.zeros((n_q, n_q), order="F"), np.zeros((n_rows, n_q), order="F")
         f, gamma = np.zeros(n_q), np.zeros(n_rows)
@@ -230,7 +236,11 @@ class System:
     def acceleration(
         self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """a (n_q,), lam (n_r,) and the factor of the KKT matrix, from M a + J' lam = f, J a = gamma - U."""
+        """(a, lam, factor): solution of M a + J' lam = f, J a = gamma - U, and the factor of its KKT matrix.
+
+        Accelerations a (n_q,), Lagrange multipliers lam (n_r,); U (n_r,) is the stabilization, by default zero. The
+        factor can be passed to `apply`.
+        """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
         self.bind("acceleration", [*self._inputs(t, q, v, u, p, constraint_mode), U], out)()
@@ -239,9 +249,9 @@ class System:
     def solve_residual(
         self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> float:
-        """Relative residual of J a = gamma - U at an acceleration a.
+        """Relative residual of J a = gamma - U for the accelerations a (n_q,).
 
-        The largest |J a + U - gamma| of any row over the largest |J| (|a| + 1) + |U| + |gamma|.
+        The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         inputs = [*self._inputs(t, q, v, None, p, constraint_mode), U, np.array(a, dtype=float)]
@@ -250,7 +260,7 @@ class System:
         return float(out[0][0] / out[1][0]) if out[1][0] > 0.0 else 0.0
 
     def apply(self, factor: np.ndarray, r1: Any, r2: Any) -> tuple[np.ndarray, np.ndarray]:
-        """x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2, solved with a factor that `acceleration` returned."""
+        """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2, with a factor that `acceleration` returned."""
         inputs = [np.ascontiguousarray(value, dtype=float) for value in (factor, r1, r2)]
         out = [np.zeros(self.n_q), np.zeros(self.max_rows)]
         self.bind("apply", inputs, out)()
@@ -268,7 +278,7 @@ class System:
     def residual(
         self, t: float, q: Any, v: Any, p: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Phi (n_h,) and Phidot (n_r,) in the rows' own scaling."""
+        """Constraint violations Phi (n_h,) of the holonomic rows and rates Phidot (n_r,) of all rows, not scaled."""
         out = [np.zeros(self.constraint_modes[0].n_holonomic), np.zeros(self.max_rows)]
         self.bind("residual", self._inputs(t, q, v, None, p, constraint_mode), out)()
         return out[0], out[1]
@@ -279,7 +289,7 @@ class System:
         return out
 
     def joints(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Position (wrapped to +-pi for the joints in `wraps`) and velocity of the declared joints."""
+        """Positions and velocities (n_joints,) of the declared joints; angles in `wraps` are wrapped to [-pi, pi]."""
         n = len(self.joint_names)
         position, velocity = self._shared("joints", [n, n], t, q, v, p)
         return position, velocity
@@ -287,18 +297,18 @@ class System:
     def energy(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[float, float]:
         """Kinetic and potential energy, J.
 
-        The potential is zero when every centre of mass is at the origin and every spring is at rest.
+        The potential energy is zero if every centre of mass is at the origin and every spring is unstressed.
         """
         (energy,) = self._shared("energy", [2], t, q, v, p)
         return float(energy[0]), float(energy[1])
 
     def outputs(self, t: float, q: Any, v: Any, p: Any = None) -> dict[str, float]:
-        """The named outputs; angles are wrapped as `joints` wraps them."""
+        """{output: value} of the mechanism's named outputs; angles are wrapped as in `joints`."""
         (values,) = self._shared("outputs", [len(self.output_names)], t, q, v, p)
         return dict(zip(self.output_names, values.tolist(), strict=True))
 
     def poses(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """World positions (n, 3) and rotations R_WB (n, 3, 3) of the bodies."""
+        """World positions (n, 3), m, and rotations R_WB (n, 3, 3) of all n bodies."""
         n = len(self.mechanism.bodies)
         positions, rotations = self._shared("poses", [3 * n, 9 * n], t, q, v, p)
         return positions.reshape(n, 3), rotations.reshape(n, 3, 3)
@@ -307,7 +317,7 @@ class System:
 def assemble(mechanism: Mechanism) -> System:
     """Derive and compile a mechanism, or load the kernels that an earlier call compiled from the same equations.
 
-    Loading derives nothing and imports no casadi. Raises InvalidMechanism for an invalid description; warns with
+    Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description; warns with
     DescriptionWarning for a valid but implausible one.
     """
     validate(mechanism)

@@ -1,7 +1,7 @@
-"""Checks values that people write, in launch files, parameter files, JSON and calls, against annotated types.
+"""Validation of values from launch files, parameter files, JSON and calls against annotated types.
 
-`misfit` checks against a msgspec struct, `arguments` against the parameters of a function or dataclass. msgspec
-converts; the messages of this module name the wrong key, its value, and the values that are allowed.
+`misfit` checks a table against a msgspec struct; `arguments` checks values against the parameters of a function or
+dataclass. msgspec converts the values; the messages name the wrong key, its value, and the permitted values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WITHIN = {
 
 @dataclass(frozen=True)
 class Range:
-    """Inclusive range of a number, and its unit: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
+    """Inclusive range of a number, and its unit, for annotations: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Range:
 
 
 def ranges_of(kind: Any) -> Iterator[Range]:
-    """The ranges that a type allows for a number, optional types included; not those of list entries."""
+    """Yield the Range annotations of a numeric or optional numeric type; those of list entries are left out."""
     if get_origin(kind) is Annotated:
         yield from (note for note in get_args(kind)[1:] if isinstance(note, Range))
     elif get_origin(kind) not in (list, tuple, dict):
@@ -52,7 +52,7 @@ def ranges_of(kind: Any) -> Iterator[Range]:
 
 
 def out_of_range(value: object, kind: Any) -> str:
-    """ "is 1e-09, not in 0.001 .. 1000 ms" for a number that is in no range of its type; "" otherwise."""
+    """Text such as "is 1e-09, not in 0.001 .. 1000 ms" for a number outside all ranges of its type; otherwise ""."""
     ranges = list(ranges_of(kind))
     if isinstance(value, bool) or not isinstance(value, int | float) or not ranges:
         return ""
@@ -66,10 +66,10 @@ def out_of_range(value: object, kind: Any) -> str:
 
 
 class Misfit(NamedTuple):
-    """An error in a table.
+    """An error in a table of values.
 
-    key   dotted key of the wrong value; "" for the table itself
-    text  rest of the message, such as "is 3; it must be text"
+    key   dotted key of the wrong value; "" for the whole table
+    text  text of the message after the key, such as "is 3; it must be text"
     """
 
     key: str
@@ -82,18 +82,20 @@ class Misfit(NamedTuple):
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: str = "") -> Misfit | None:
-    """The first error in `data` as a `kind`, in one line that begins with its dotted key; None if there is none.
+    """The first error in `data` as a value of the type `kind`, or None.
 
     Numbers must be finite, unless the default of their field is not, and within a `Range` of their field.
-    first  {dotted key of a list: number of its first entry}; entries of other lists are written as key[0]
+    first  {dotted key of a list: number of its first entry}, such as 1 for keys like axes.1; the entries of other
+           lists have keys like axes[0]
     at     dotted key of `data` itself
     """
     return _wrong(data, inspect.type_info(kind), at, first or {})
 
 
 def arguments(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values converted to the annotated types of the function's parameters; tables become dataclasses.
+    """{parameter: value} with `values` converted to the annotated types of a function's parameters.
 
+    Tables are converted to dataclasses.
     owner  label that begins the error message
     Raises UnknownName or InvalidRequest for the first unknown, missing or mistyped parameter.
     """
@@ -174,7 +176,7 @@ def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """ "unknown key 'masss'; did you mean 'mass'?", or with the known keys when none is similar."""
+    """Text such as "unknown key 'masss'; did you mean 'mass'?", or with all known keys if none is similar."""
     names = list(known)
     hint = did_you_mean(key, names) or f"; the keys are {', '.join(names)}"
     return f"unknown key {key!r}{hint}"
@@ -234,7 +236,7 @@ def _mismatch(at: str, data: object, kind: inspect.Type, hint: str = "") -> Misf
 
 
 def article(kind: inspect.Type) -> str:
-    """Words for the values of a type: "a number above 0", "a list of 3 numbers", "one of x, y, z"."""
+    """Description of the permitted values of a type: "a number above 0", "a list of 3 numbers", "one of x, y, z"."""
     if isinstance(kind, inspect.FloatType | inspect.IntType):
         limits = [f"{word} {getattr(kind, name):g}" for name, word in BOUNDS.items() if getattr(kind, name) is not None]
         number = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
@@ -278,7 +280,7 @@ def words_of(kind: inspect.LiteralType | inspect.EnumType) -> Sequence[Any]:
 
 
 def _shown(data: object) -> str:
-    """A value as its file would show it, shortened to 60 characters."""
+    """A value as text, written as in a launch file and shortened to 60 characters."""
     if isinstance(data, Mapping):
         return "a table"
     if isinstance(data, list | tuple):

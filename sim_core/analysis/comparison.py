@@ -1,4 +1,4 @@
-"""Comparison of stabilizers on one system: one run and one table row per stabilizer.
+"""Comparison of stabilizers on one system, with one run and one row of a table per stabilizer.
 
 rows = compare(assemble(build("triple_pendulum")), seconds=10.0, step_s=1e-3)
 rich.print(table(rows))
@@ -38,18 +38,19 @@ class Comparison:
     """Result of a run under one stabilizer.
 
     stabilizer         label of the stabilizer
-    peak_phi           largest |Phi|_1 at any step, in the rows' own scaling
-    peak_phidot        largest |Phidot|_1 at any step
-    energy_drift       largest change of the energy since the start, J; work of actuators and dampers counts too
-    seconds_per_step   wall-clock time per step, the only figure that differs between identical runs; nan: the run was
-                       lost before it was measured
-    evaluations        number of right-hand sides evaluated
+    peak_phi           largest 1-norm |Phi|_1 of the constraint violations at any step, rows not scaled
+    peak_phidot        largest 1-norm |Phidot|_1 of their rates at any step
+    energy_drift       largest change of the energy since the start, J; includes the work of actuators and dampers
+    seconds_per_step   wall-clock time per step, the only number that differs between identical runs; nan: the run
+                       diverged before the time was measured
+    evaluations        number of evaluations of the right-hand side
     diverged_at        simulation time, s, of the first step with |Phi|_1 above the characteristic length, or of the
-                       last step that could be taken; None: the run was not lost
-    stability_limit    largest stable step, s, of the stabilizer and of a beam's fastest mode; inf: any; 0: none
-    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge";
-                       AT_REST for a method that does not apply to this start and was not run (its figures are nan);
-                       else ""
+                       last step that could be taken; None: the run did not diverge
+    stability_limit    largest stable step, s, of the stabilizer and of a beam's fastest mode; inf: all steps are
+                       stable; 0: none is
+    reason             why the run diverged: "violation", "not finite", "step went to zero" or "solver did not
+                       converge"; AT_REST for a stabilizer that was not run because it needs a start in motion (its
+                       numbers are nan); otherwise ""
     """
 
     stabilizer: str
@@ -70,16 +71,17 @@ def compare(
     stabilizers: Mapping[str, Choice] | Sequence[Choice] | None = None,
     stepper: str | Stepper = "rk4",
 ) -> list[Comparison]:
-    """One Comparison per stabilizer, each of a run from the mechanism's start; a diverging run ends where it is lost.
+    """One Comparison per stabilizer, each of a run from the mechanism's start; a diverging run ends early.
 
+    seconds      simulation time of a run
     stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a Stabilizer, its
                  name, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
-    Warns (StartWarning) when the start violates the constraints. Stability warnings are suppressed, because each
+    Warns (StartWarning) if the start violates the constraints. Stability warnings are suppressed, because each
     Comparison has its stability limit.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:
-        raise InvalidRequest(f"{seconds} s is not a whole number of steps of {step_s} s")
+        raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of steps of {step_s} s")
     Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # warns about the start, once
     all_of_them = stabilizers is None
     if stabilizers is None:
@@ -98,10 +100,10 @@ def compare(
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
-    """{label: stabilizer} of all methods, with the gains of the papers, and of all registered stabilizers.
+    """{label: stabilizer} of all kinds of stabilizers, with the gains of the papers, and all registered ones.
 
-    A registered stabilizer with the parameters phi, phidot and speed is scaled by the violation after the first step
-    and is included only for a start in motion; otherwise `compare` adds a row without figures for it.
+    A registered stabilizer with the parameters phi, phidot and speed is scaled by the violation after the first step.
+    For a start at rest it is left out here, and `compare` adds a row without numbers for it.
     [NadaBayoumi2024, sec. 4] [Man2025]
     """
     found: dict[str, Stabilizer] = {
@@ -128,7 +130,7 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
 
 
 def _is_for_motion(name: str) -> bool:
-    """Whether a registered stabilizer must be given the violation of the first step."""
+    """Whether a registered stabilizer has the parameters phi, phidot and speed, values after the first step."""
     if name in STABILIZERS:
         return False
     parameters = inspect.signature(stabilizers_by_name()[name]).parameters
@@ -136,7 +138,7 @@ def _is_for_motion(name: str) -> bool:
 
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
-    """|Phi|_1 and |Phidot|_1 after one unstabilized step, and |v|_2 at the start."""
+    """(|Phi|_1, |Phidot|_1, |v|_2): violation and its rate after one unstabilized step, and speed at the start."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
@@ -145,7 +147,7 @@ def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4
 
 
 def stabilizer_of(choice: Choice) -> str | Stabilizer:
-    """The stabilizer of a choice; names and Stabilizer objects are returned unchanged.
+    """The stabilizer for a choice: a new one for a mapping; names and Stabilizer objects are returned unchanged.
 
     A mapping without name, or with invalid parameters, raises InvalidRequest.
     """
@@ -157,7 +159,7 @@ def stabilizer_of(choice: Choice) -> str | Stabilizer:
 
 
 def label_of(choice: str | Stabilizer) -> str:
-    """Label of a stabilizer: name, and parameters that differ from the defaults: direct_correction(weight='mass')."""
+    """Label of a stabilizer: name and parameters that are not the defaults, as direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
     try:
@@ -199,7 +201,7 @@ def _run(
 
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
-    """The rows as a `rich` table, 80 columns wide; a dash where a run was lost before there was a figure."""
+    """The comparisons as a `rich` table, 80 columns wide, with dashes for numbers that a run did not reach."""
     from rich import box
     from rich.table import Table
 
@@ -229,6 +231,6 @@ def limit_text(limit: float) -> str:
 
 CAPTION = """|Phi|: sum over the rows, of m, rad or 1; |Phidot|: the same per s. energy: its largest change, by
 dampers and actuators too. limit: the largest step that the method's linear theory calls stable;
-any: every step is; none: no step is (inside rhs: nothing pulls back what is integrated, errors pile up, maybe slowly).
-lost: |Phi| exceeded the longest lever, or there was no next state; figures hold through the lost step.
-Dashes alone: the method is for starts in motion, and this one is at rest.""".replace("\n", " ")
+any: every step is; none: no step is (inside rhs: the integrated state is not corrected, so that errors add up).
+lost: |Phi| exceeded the longest lever arm, or there was no next state; numbers include the lost step.
+Dashes alone: the method is for starts in motion, and this start is at rest.""".replace("\n", " ")

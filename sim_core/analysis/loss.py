@@ -1,4 +1,4 @@
-"""Detects a lost run: a step that leaves |Phi|_1 above one characteristic length, or that cannot be taken."""
+"""Detection of a lost run: after a step |Phi|_1 is above the characteristic length, or a step cannot be taken."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ VIOLATION = "violation"  # all other reasons come from SimulationDiverged
 
 
 def advance_or_lose(sim: Simulation, steps: int) -> str:
-    """Take up to `steps` steps, ending at the first lost one; the reason of the loss, or "".
+    """Take `steps` steps, or fewer if the run is lost; returns why it was lost, or "".
 
-    If the stepper failed, the simulation is left at the state before that step.
+    If the stepper failed, the simulation is left in the state before the failed step.
     """
     before = sim.snapshot()
     reason = _advance(sim, steps)

@@ -1,4 +1,7 @@
-"""Maps of the stability measure IS1 over initial states: two components vary over a grid, the others are constant."""
+"""Maps of the stability measure IS1 over initial states: two components vary over a grid, the others are constant.
+
+IS1 is the largest distance of a motion from an equilibrium, relative to the distance at its start.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ PART = 65_536  # motions judged at a time
 class StateMap:
     """Stability measure IS1 over a grid of initial states, and the ranges of their motions.
 
-    axes       {row of the state: its values (n,)} of the two axes, columns first
+    axes       {component of the state: values (n,)} of the two axes; the first varies along the columns of the map
     is1        (rows, columns) largest distance of a motion from the equilibrium over that of its start; nan: diverged
     goes_over  (rows, columns) whether an angle went further than pi from the equilibrium
     diverged   number of motions that diverged
-    peaks      ranges of the states, the second axis varying slowest
-    violation  largest constraint violation |Phi| at the end of a motion, of those looked at; 0 without constraints
+    peaks      ranges of the states of all motions; the second axis varies slowest
+    violation  largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
     """
 
     axes: Mapping[str, Array]
@@ -52,10 +55,15 @@ def state_map(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StateMap:
-    """Stability measure IS1 over two components of the initial state, in rad, m, rad/s or m/s.
+    """Map of the stability measure IS1 over two components of the initial state.
 
-    start  values of further rows; the others stay at the mechanism's start, or follow from the constraints
-    u      actuator efforts (n_u,), held
+    norm     norm of the states, with the system, the equilibrium and the step
+    axes     {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
+    start    {component: value} of further components; all others are those of the mechanism's start, or follow from the
+             constraints
+    seconds  simulation time of each motion
+    u        actuator efforts (n_u,), constant
+    lanes, threads, progress  as for `Batch.peaks`
     """
     system, names = norm.system, state_rows(norm.system)
     for name in (*axes, *start):
@@ -64,7 +72,7 @@ def state_map(
     if len(axes) != 2:
         raise InvalidRequest(f"a map has two axes, not {len(axes)}")
     if both := [name for name in start if name in axes]:
-        raise InvalidRequest(f"{both[0]!r} is an axis of the map; its start varies")
+        raise InvalidRequest(f"{both[0]!r} is an axis of the map; remove it from start")
     if not 0.0 < seconds < math.inf:
         raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
     mechanism, n = system.mechanism, system.n_q
@@ -107,7 +115,10 @@ def state_map(
 
 
 def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
-    """IS1 of some of the motions, and whether an angle of each motion went further than pi from the equilibrium."""
+    """IS1 (k,) of the motions in the slice `part`, and whether an angle of each went further than pi, (k,) bool.
+
+    q, v  (k, n_q) initial states of these motions
+    """
     system, n = norm.system, norm.system.n_q
     some = replace(peaks, low=peaks.low[part], high=peaks.high[part], q=peaks.q[part], v=peaks.v[part])
     center = np.concatenate([norm.about, np.zeros(n)])

@@ -1,10 +1,13 @@
-"""Stability measures of Schiehlen: how far motions lead away from an equilibrium, relative to their starts.
+"""Schiehlen's stability measures IS1_T and IS2_T: how far motions move from an equilibrium, relative to their starts.
+
+IS1_T is the largest distance of a motion from the equilibrium within the time T, over its distance at the start. IS2_T
+is the largest IS1_T of all starts at one distance.
 
     at = equilibrium(system, near=[0.0, 0.0])
     measure(system, [[0.5, -0.5, 0.5, 0.5]], seconds=100.0, about=at, time_unit_s=1.0).is1
     worst(system, 0.5, seconds=100.0, about=at, time_unit_s=1.0)
 
-The norm of a state is the largest of its rows, each a distance from the equilibrium in a unit: 1 rad for angles,
+The distance of a state is the largest deviation of a component from the equilibrium, in units: 1 rad for angles,
 `length_unit_m` for lengths, and these per `time_unit_s` for velocities. [Schiehlen1993, eqs. 36 to 47]
 """
 
@@ -35,10 +38,10 @@ SHRINK = 0.6
 
 
 def equilibrium(system: System, near: Any, u: Any = None) -> Array:
-    """Coordinates q (n_q,) next to `near` at which the system at rest stays at rest and satisfies its constraints.
+    """Coordinates q (n_q,) of an equilibrium near `near` (n_q,), which satisfies the constraints.
 
     u  actuator efforts, by default zero
-    Raises InvalidRequest if there is none nearby.
+    Raises InvalidRequest if no equilibrium is found.
     """
     from scipy.optimize import least_squares
 
@@ -59,25 +62,28 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     left = float(np.abs(unrest(found.x)).max())
     if not left <= STILL * size:
         raise InvalidRequest(
-            f"{system.mechanism.name!r} has no equilibrium near {start.tolist()}: at {found.x.round(6).tolist()} it "
-            f"still accelerates by {left:.3g}"
+            f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
+            f"{found.x.round(6).tolist()} its acceleration is still {left:.3g}"
         )
     return np.array(found.x)
 
 
 def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Moduli of the `poles` of an equilibrium (2 n_q,), rad/s, ascending."""
+    """Absolute values (2 n_q,) of the `poles` of an equilibrium, rad/s, ascending."""
     return np.sort(np.abs(poles(system, about, u)))
 
 
 def is_unstable(system: System, about: Array, u: Any = None) -> bool:
-    """Whether motions grow exponentially from an equilibrium; the linearized motion decides."""
+    """Whether an equilibrium is unstable: the linearized motion grows exponentially."""
     found = poles(system, about, u)
     return bool(found.real.max() > 1e-3 * np.abs(found).max())
 
 
 def poles(system: System, about: Array, u: Any = None) -> Array:
-    """Eigenvalues of the motion linearized about an equilibrium (2 n_q,), 1/s, by differences."""
+    """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
+
+    about  equilibrium (n_q,)
+    """
     n, step = system.n_q, 1e-6
     rest = np.zeros(n)
     A = np.zeros((2 * n, 2 * n))
@@ -92,12 +98,12 @@ def poles(system: System, about: Array, u: Any = None) -> Array:
 
 @dataclass(frozen=True)
 class StateNorm:
-    """Norm of the states of a system: the largest distance from an equilibrium of the chosen rows, in their units.
+    """Norm of the states of a system: the largest deviation of a chosen component from an equilibrium, in units.
 
-    rows           names of the chosen rows, of those of `state_rows`
+    rows           names of the chosen components, from `state_rows`
     about          equilibrium (n_q,)
     time_unit_s    unit of time for velocities, s
-    length_unit_m  unit of rows that are lengths, m; angles are in rad
+    length_unit_m  unit of lengths, m; angles are in rad
     step_s         step of the integration, s
     """
 
@@ -120,8 +126,8 @@ class StateNorm:
     ) -> StateNorm:
         """A StateNorm with defaults for all omitted arguments.
 
-        The defaults are the start's equilibrium, all components of the state, 1 / (lowest nonzero frequency), the
-        mechanism's characteristic length, and 1 / (40 times the largest frequency).
+        The defaults are, in order: the equilibrium nearest to the start, all components of the state, 1 / (lowest
+        nonzero frequency), the mechanism's characteristic length, and 1 / (40 times the largest frequency).
         """
         mechanism = system.mechanism
         at = equilibrium(system, mechanism.initial_q) if about is None else np.array(about, dtype=float)
@@ -133,7 +139,7 @@ class StateNorm:
             if name not in names:
                 raise UnknownName(f"robot {mechanism.name!r}", "state row", name, names)
         if len(set(chosen)) < len(chosen) or not chosen:
-            raise InvalidRequest(f"rows are {list(chosen)}; each may be named once, and one must be")
+            raise InvalidRequest(f"rows are {list(chosen)}; give at least one name, and each only once")
         for what, value in (("time_unit_s", time_unit_s), ("length_unit_m", length_unit_m), ("step_s", step_s)):
             if value is not None and not 0.0 < value < math.inf:
                 raise InvalidRequest(f"{what} is {value}; it must be a positive number")
@@ -142,7 +148,7 @@ class StateNorm:
             nonzero = found[found > NONZERO * max(1.0, found[-1])]
             if not len(nonzero):
                 raise InvalidRequest(
-                    f"{mechanism.name!r} has no frequency at its equilibrium; give time_unit_s and step_s"
+                    f"{mechanism.name!r} has no nonzero frequency at its equilibrium; give time_unit_s and step_s"
                 )
             time_unit_s = 1.0 / float(nonzero[0]) if time_unit_s is None else time_unit_s
             step_s = 1.0 / (STEPS_PER_UNIT * float(nonzero[-1])) if step_s is None else step_s
@@ -151,25 +157,25 @@ class StateNorm:
 
     @cached_property
     def units(self) -> Array:
-        """Unit of each chosen row: 1 rad or the unit of length, or these per unit of time."""
+        """Units (rows,) of the chosen components: 1 rad or the unit of length, or these per unit of time."""
         prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
         of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
         return np.asarray(np.concatenate([of_q, of_q / self.time_unit_s])[self.places])
 
     @cached_property
     def places(self) -> Array:
-        """Index of each chosen row in the state (q, v)."""
+        """Indices (rows,) of the chosen components in the state (q, v)."""
         names = state_rows(self.system)
         return np.array([names.index(name) for name in self.rows])
 
     def states(self, offsets: Any) -> tuple[Array, Array]:
-        """Starts q, v (n, n_q) at offsets (n, rows) from the equilibrium, in the rows' units.
+        """Initial states q, v (n, n_q) at offsets (n, rows) of the chosen components from the equilibrium, in `units`.
 
-        Rows that are not chosen stay at the equilibrium, or follow from the constraints.
+        Other components are those of the equilibrium, or follow from the constraints.
         """
         given = np.atleast_2d(np.asarray(offsets, dtype=float))
         if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
-            raise InvalidRequest(f"starts have shape {given.shape}; one takes {len(self.rows)} finite numbers")
+            raise InvalidRequest(f"starts have shape {given.shape}; each start takes {len(self.rows)} finite numbers")
         n = self.system.n_q
         states = np.tile(np.concatenate([self.about, np.zeros(n)]), (len(given), 1))
         states[:, self.places] += given * self.units
@@ -178,19 +184,19 @@ class StateNorm:
         return states[:, :n], states[:, n:]
 
     def distances(self, peaks: Peaks) -> Array:
-        """Largest distance of each chosen row from the equilibrium (n, rows), in its unit; nan: the system diverged."""
+        """Largest deviations (n, rows) of the chosen components from the equilibrium, in `units`; nan: diverged."""
         center = np.concatenate([self.about, np.zeros(self.system.n_q)])
         return np.asarray(peaks.largest(center)[:, self.places] / self.units)
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Stability measure IS1 of n starts: largest distance from the equilibrium within T, relative to the distance at
-    the start.
+    """Stability measure IS1_T of n starts.
 
-    is1        (n,) ratio, at least 1; 1 for a start at the equilibrium; nan for a motion that diverged
-    distances  (n, rows) largest distance of each row, in the norm's units
-    peaks      ranges of the states, with the lanes and the processor
+    is1        (n,) largest distance from the equilibrium within T over the distance at the start, at least 1; 1 for a
+               start at the equilibrium; nan for a motion that diverged
+    distances  (n, rows) largest deviation of each component, in the norm's units
+    peaks      ranges of the states
     [Schiehlen1993, eq. 46]
     """
 
@@ -215,11 +221,13 @@ def measure(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Measures:
-    """IS1_T of starts (n, rows), offsets from the equilibrium `about` in the units of `StateNorm`, over `seconds`.
+    """Stability measure IS1_T of n starts: largest distance from an equilibrium within T over that at the start.
 
-    about    equilibrium (n_q,), by default the one next to the mechanism's start
-    rows     names of the rows of the state that the starts give and the norm takes, by default all
-    step_s   step of RK4, made shorter so that `seconds` is a whole number of steps
+    starts   (n, rows) offsets from the equilibrium, in the units of `StateNorm`
+    seconds  T
+    about    equilibrium (n_q,), by default the one nearest to the mechanism's start
+    rows     names of the components of the state in `starts` and in the norm, by default all
+    step_s   step of RK4; reduced so that `seconds` is a whole number of steps
     The other parameters are those of `StateNorm.of` and `Batch.peaks`.
     """
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
@@ -246,11 +254,11 @@ def _measured(
 
 @dataclass(frozen=True)
 class Worst:
-    """Largest IS1_T that a search over the surface of a cube of starts found: a lower bound of IS2_T.
+    """Result of a search for the start with the largest stability measure IS1_T: a lower bound of IS2_T.
 
     value       IS1_T of `start`; inf if a motion diverged
     start       (rows,) offsets from the equilibrium, in the norm's units
-    distances   (rows,) largest distances of its motion
+    distances   (rows,) largest deviation of each component in the motion from `start`
     runs        number of motions computed
     """
 
@@ -282,18 +290,20 @@ def worst(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Lower bound of IS2_T: the largest IS1_T over starts whose norm is `radius`. [Schiehlen1993, eq. 47]
+    """Lower bound of the measure IS2_T: the largest IS1_T found over starts whose norm is `radius`.
 
-    About half of the `runs` motions start from a grid on the surface of the cube, corners included; the others refine
-    around the worst of them. `runs` is the most motions to compute; the rest is as in `measure`. The same seed gives
-    the same result.
+    These starts are the surface of a cube. About half of the motions start from a grid on this surface, corners
+    included; the others refine around the worst of them. [Schiehlen1993, eq. 47]
+    runs  largest number of motions to compute
+    seed  seed of the random refinement; equal seeds give equal results
+    The other parameters are those of `measure`.
     """
     if not 0.0 < radius < math.inf:
         raise InvalidRequest(f"radius is {radius}; it must be a positive number")
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
     grid = _surface(len(norm.rows), runs // 2)
     if len(grid) > runs:
-        raise InvalidRequest(f"runs is {runs}; the corners of a cube of {len(norm.rows)} rows alone take {len(grid)}")
+        raise InvalidRequest(f"runs is {runs}; the corners of a cube in {len(norm.rows)} dimensions need {len(grid)}")
     random = np.random.default_rng(seed)
     points, values, distances = np.empty((0, len(norm.rows))), np.empty(0), np.empty((0, len(norm.rows)))
     reach, batch = 2.0 / max(_per_edge(len(norm.rows), runs // 2) - 1, 1), grid
@@ -312,7 +322,7 @@ def worst(
 
 
 def _per_edge(n: int, most: int) -> int:
-    """Number of grid points per edge of a cube in n dimensions whose surface has at most `most`; 2 at least."""
+    """Grid points per edge, at least 2, of a cube in n dimensions whose surface grid has at most `most` points."""
     edge = 2
     while edge < 4096 and (edge + 1) ** n - max(edge - 1, 0) ** n <= most:
         edge += 1
@@ -331,7 +341,7 @@ def _surface(n: int, most: int) -> Array:
 
 
 def _best(points: Array, values: Array, apart: float) -> list[int]:
-    """Indices of the largest values, the largest first, of points that are more than apart / 2 from one another."""
+    """Indices of the points with the largest values, in descending order, more than apart / 2 from one another."""
     chosen: list[int] = []
     for index in np.argsort(-values, kind="stable")[:400]:
         if all(np.abs(points[index] - points[other]).max() > 0.5 * apart for other in chosen):
@@ -342,7 +352,7 @@ def _best(points: Array, values: Array, apart: float) -> list[int]:
 
 
 def _around(centers: Array, reach: float, size: int, random: np.random.Generator) -> Array:
-    """`size` points of the surface of the cube within `reach` of the centers, most of them around the first."""
+    """Random points (size, n) on the surface of the cube within `reach` of the centers, most of them near the first."""
     share = np.minimum((random.random(size) ** 2 * len(centers)).astype(int), len(centers) - 1)
     center = centers[share]
     moved = np.clip(center + reach * random.uniform(-1.0, 1.0, center.shape), -1.0, 1.0)

@@ -1,9 +1,9 @@
 """Events at the end of a step: which guards fire, in which order, and how each changes the state.
 
-The loop stops after a step in which a guard fires. All guards that fired are then applied one by one, in the order of
-their crossings within the step: a guard with values g0 and g1 at the step's ends crosses at the fraction g0 / (g0 -
-g1). After each event the other guards are evaluated again. Every event takes effect at the end of the tick; its time
-within the step only determines the order.
+The stepping loop stops after a step in which a guard fires. All guards that fired are then applied one by one, in the
+order of their crossings within the step: a guard with the values g0 at the start and g1 at the end of the step crosses
+at the fraction g0 / (g0 - g1). After each event the other guards are evaluated again. Every event takes effect at the
+end of the step; the time of its crossing only determines the order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLEARLY = 1e-9  # conditions that were closer to zero than this did not become t
 
 
 class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call site
-    """Guards that would fire a second time at the end of one step: `names`, in the order of their first events."""
+    """Raised if a guard would fire twice at the end of one step; `names`: the guards, in the order of events."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(", ".join(names))
@@ -33,7 +33,7 @@ class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call s
 class StepEvents:
     """Finds and applies the events at the end of a step, in the workspace of a simulation.
 
-    energy  function that returns the present energy, J
+    energy  function that returns the current energy, J
     """
 
     def __init__(self, switching: Switching, w: Workspace, step_s: float, energy: Callable[[], float]) -> None:
@@ -49,7 +49,7 @@ class StepEvents:
         self._begin()
 
     def _begin(self) -> None:
-        """Record the guard values of the step; the events follow from them and from the state."""
+        """Record the guard values at the start and the end of the step, which determine the events with the state."""
         self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
         self._place = self._places()
         self._fired: list[int] = []
@@ -61,8 +61,10 @@ class StepEvents:
     def apply(self, time: float) -> list[Transition]:
         """Apply the guards that fired in the step after which the loop stopped; returns their transitions in order.
 
-        Ties are broken by the order of the description; simultaneous inelastic impacts are solved together. A point
-        that is beyond its level but moves back after an impact does not fire until it turns again. Raises GuardsRepeat.
+        Simultaneous guards fire in the order of the description, except that simultaneous inelastic impacts are solved
+        together. A crossing whose point moves back towards its level after an impact does not fire.
+        time  simulation time at the end of the step, s
+        Raises GuardsRepeat if a guard would fire twice.
         """
         self._begin()
         held, found = self._switching.holds, []
@@ -78,7 +80,7 @@ class StepEvents:
     # -- which guards fire --------------------------------------------------------------------------------------------
 
     def _places(self) -> np.ndarray:
-        """Fraction of the step, 0 to 1, at which each guard became true; 0 for guards that did not change sign."""
+        """Fraction (n_guards,) of the step, 0 to 1, at which each guard's value changed sign; 0 if it did not."""
         before, after = self._before, self._after
         changed = ((before < 0.0) & (after >= 0.0)) | (self._is_crossing & (before > 0.0) & (after <= 0.0))
         place = np.zeros(len(before))
@@ -86,7 +88,7 @@ class StepEvents:
         return place
 
     def _crossed(self) -> np.ndarray:
-        """(n_guards,) crossings that changed sign over the step in their direction, active or not."""
+        """Mask (n_guards,) of the crossings, active or not, with a sign change over the step in their direction."""
         before, after, direction = self._before, self._after, self._switching.directions
         rising = (before < 0.0) & (after >= 0.0) & (direction >= 0)
         falling = (before > 0.0) & (after <= 0.0) & (direction <= 0)
@@ -94,7 +96,7 @@ class StepEvents:
         return found
 
     def _due(self) -> np.ndarray:
-        """Indices of the guards that fire now, ascending."""
+        """Indices, ascending, of the guards that fire in the current state."""
         watched, crossed = self._switching.watched(), self._crossed()
         watched[[guard for guard in self._fired if not self._switching.changes_something[guard]]] = False
         asked = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
@@ -104,10 +106,10 @@ class StepEvents:
         return np.flatnonzero(due)
 
     def _past(self) -> np.ndarray:
-        """(n_guards,) crossings that must not fire again in this step.
+        """Mask (n_guards,) of the crossings that must not fire again in this step.
 
         These are the crossings that fired, and those of the same point and level that became active only afterwards. A
-        point crosses a level at most once per step, even if another event undoes the effect.
+        point crosses a level at most once per step, even if another event undoes the change.
         """
         fired = self._fired
         of_fired = {self._switching.levels[guard] for guard in fired if self._is_crossing[guard]}
@@ -117,11 +119,11 @@ class StepEvents:
         return past
 
     def _conditions_hold(self) -> np.ndarray:
-        """(n_guards,) guards with conditions that hold now.
+        """Mask (n_guards,) of the guards whose conditions hold in the current state and that may fire.
 
-        A guard that would undo what other conditions did in this step waits for the next step, unless its conditions
-        became true within this step: a contact that a force has torn off is not captured again at once just because it
-        is still close.
+        A guard that would undo an earlier event of this step may fire only if its conditions became true within this
+        step; otherwise it waits for the next step. So a contact that a force has just released is not captured again at
+        once because it is still close.
         """
         became = (self._before < -CLEARLY) & (self._after >= 0.0)
         undoes = self._switching.would_undo(self._changed, self._left)
@@ -129,14 +131,14 @@ class StepEvents:
         return found
 
     def _receding(self) -> np.ndarray:
-        """(n_guards,) bool: the guard's value moves back to the side from which it crossed its level."""
+        """Mask (n_guards,) of the crossings whose point moves back to the side from which it crossed the level."""
         change = self._after - self._before
         slow = SLOW * np.abs(change) / self._step_s
         receding: np.ndarray = self._rates() * np.sign(change) < -slow
         return receding
 
     def _rates(self) -> np.ndarray:
-        """(n_guards,) velocity of each crossing's point along its axis, by central differences; 0 if below rounding."""
+        """Velocity (n_guards,) of each crossing's point along its axis, by central differences; 0 if below rounding."""
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
             self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
@@ -147,7 +149,7 @@ class StepEvents:
         return known
 
     def missed(self) -> list[tuple[str, float]]:
-        """(name, distance in m) of active crossings that start beyond their level and move on from it.
+        """(name, distance in m) of active crossings that start beyond their level and move away from it.
 
         Only crossings that engage a constraint are included.
         """
@@ -175,7 +177,7 @@ class StepEvents:
         return self._transition(guard, time, (before, after), lost, (source, self._switching.name))
 
     def _collide(self, first: int, time: float) -> list[Transition]:
-        """Apply the impact of a guard and all simultaneous ones; one transition for each, with its own energy."""
+        """Apply the impacts of the guard `first` and of all simultaneous guards; returns one transition for each."""
         w, names, energy = self._w, [self._switching.name], self._energy()
         before, held, group = np.concatenate([w.q, w.v]), self._switching.holds, []
         guard: int | None = first
@@ -196,7 +198,10 @@ class StepEvents:
         ]
 
     def _next_at(self, place: float) -> int | None:
-        """The next guard with an impact at that fraction of the step, at the velocities before it; None if none."""
+        """Index of the next guard with an inelastic impact at the fraction `place` of the step; None if there is none.
+
+        The velocities must be those before the impact.
+        """
         due = self._due()
         due = due[self._switching.inelastic[due] & (np.abs(self._place[due] - place) <= SAME_INSTANT)]
         # conditions that became true by an event must be evaluated with the velocities and forces after it
@@ -213,7 +218,13 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """Energy loss attributed to each guard of an impact, J: the work of the rows that the guard switched on."""
+        """Energy loss, J, of each guard of an impact: the work of the constraint rows that the guard switched on.
+
+        group        indices of the guards
+        lost_by_row  loss of each row, J
+        lost         loss of the whole impact, J
+        held         (n_switched,) constraints that held before the impact
+        """
         shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:
             engaged = self._switching.named(self._switching.engages[guard] & ~held)
@@ -233,7 +244,7 @@ class StepEvents:
         return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *constraint_modes)
 
     def _start_anew(self) -> None:
-        """After an event: clear stepper and stabilizer memory; recompute forces and guard values."""
+        """Clear the memories of stepper and stabilizer after an event, and recompute forces and guard values."""
         w = self._w
         for array in (w.stepper_memory, w.stabilizer_memory, w.U):
             array[:] = 0.0
@@ -245,7 +256,8 @@ class StepEvents:
 
         held  (n_switched,) constraints that held before the events
 
-        A crossing that waits keeps its sign. A point released at its level must leave the level before it can cross it.
+        A crossing that waits for the next step keeps its sign. A point that is released at its level must leave the
+        level before it can cross again.
         """
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()

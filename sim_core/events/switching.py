@@ -1,4 +1,4 @@
-"""Switched constraints of a simulation: which ones hold, the name of that set, and which guards are active."""
+"""Switched constraints of a simulation: which of them hold, the name of this set, and which guards are active."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ AT_LEVEL = 1e-300  # magnitude of the guard value of a crossing at its level; th
 
 
 class Switching:
-    """The switched constraints of a simulation, as given by its p, and its guards.
+    """The switched constraints of a simulation, whose flags are parameters p, and the guards.
 
-    constraint_mode     index of the constraint mode, or UNNAMED
-    engages, releases   (n_guards, n_switched) constraints that each guard switches on, and off
-    is_crossing         (n_guards,) whether the guard is a Crossing
-    inelastic           (n_guards,) whether the guard has an inelastic impact
-    changes_something   (n_guards,) whether firing can change the constraint mode
+    constraint_mode     index of the constraint mode; UNNAMED if the set of constraints that hold has no name
+    engages, releases   (n_guards, n_switched) masks of the constraints that each guard switches on, and off
+    is_crossing         (n_guards,) mask of the guards that are Crossings
+    inelastic           (n_guards,) mask of the guards with an inelastic impact
+    changes_something   (n_guards,) mask of the guards that can change the constraint mode
     """
 
     def __init__(self, system: System, w: Workspace) -> None:
@@ -67,7 +67,7 @@ class Switching:
 
     @property
     def holds(self) -> np.ndarray:
-        """(n_switched,) whether each switched constraint holds now; a copy."""
+        """Mask (n_switched,) of the switched constraints that hold; a copy."""
         return self._flags > 0.0
 
     @property
@@ -77,7 +77,7 @@ class Switching:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Names of the switched constraints that do not hold now."""
+        """Names of the switched constraints that do not hold."""
         return self.named(~self.holds)
 
     def named(self, which: np.ndarray) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Switching:
 
     @property
     def name(self) -> str:
-        """Name of the constraint mode; if it has none, the names of the switched constraints that hold."""
+        """Name of the constraint mode; without a name, the names of the switched constraints that hold."""
         return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
@@ -94,14 +94,13 @@ class Switching:
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
-        """Raise InvalidRequest for an unknown constraint mode, or if the parameters that switch constraints contradict
-        the mode.
+        """Raise InvalidRequest for an unknown constraint mode, or for parameters p whose flags contradict the mode.
 
         The flags of an unnamed set must be 0 or 1.
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
-            raise InvalidRequest(f"state is in constraint mode {constraint_mode}; there are {count}")
+            raise InvalidRequest(f"state has the constraint mode {constraint_mode}; the mechanism has {count}")
         wanted = (flags > 0.5).astype(float) if constraint_mode == UNNAMED else self._sets[constraint_mode]
         for name, flag, right in zip(self._switched, flags, wanted, strict=True):
             if flag != right:
@@ -116,7 +115,7 @@ class Switching:
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Enter the constraint mode with this index; for UNNAMED, the parameters p already contain the switches."""
+        """Enter the constraint mode with this index and set its flags in p; with UNNAMED, p already has them."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
@@ -135,9 +134,10 @@ class Switching:
     # -- which guards are active --------------------------------------------------------------------------------------
 
     def watched(self) -> np.ndarray:
-        """(n_guards,) active guards.
+        """Mask (n_guards,) of the active guards.
 
-        A guard is active if its source mode holds, or if it would switch something and its requirements are met.
+        A guard is active in its source mode. A guard without modes is active if it would switch a constraint and its
+        `requires` and `excludes` are satisfied.
         """
         holds = self.holds
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
@@ -147,11 +147,11 @@ class Switching:
         return found
 
     def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:
-        """(n_guards,) guards that would undo earlier events of this step.
+        """Mask (n_guards,) of the guards that would undo earlier events of this step.
 
-        They would switch a changed constraint again, or return to a constraint mode that was left.
-        changed  (n_switched,) constraints that were switched
-        left     indices of constraint modes that were left
+        Such a guard would switch a constraint again, or return to a constraint mode that was left.
+        changed  (n_switched,) mask of the constraints that were switched in this step
+        left     indices of the constraint modes that were left in this step
         """
         holds = self.holds
         back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)
@@ -160,13 +160,13 @@ class Switching:
         return found
 
     def watch(self) -> None:
-        """Activate the guards that `watched` returns in the loop; their values must be in the workspace."""
+        """Make the stepping loop check the guards that `watched` returns; their values must be in the workspace."""
         self._w.guard_directions[:] = np.where(self.watched(), self.directions, NOT_WATCHED)
 
     def watch_anew(self) -> None:
-        """Compute the guard values from the state alone and activate the guards.
+        """Compute the guard values from the state alone, and make the stepping loop check the active guards.
 
-        A crossing that starts at its level counts as not yet crossed.
+        A Crossing whose point is at its level has not fired yet.
         """
         w = self._w
         w.lam[:] = 0.0
@@ -177,7 +177,7 @@ class Switching:
         self.watch()
 
     def at_level(self, values: np.ndarray) -> np.ndarray:
-        """(n_guards,) crossings whose value is zero up to rounding."""
+        """Mask (n_guards,) of the crossings whose value is zero up to rounding."""
         rounding = ROUNDING * max(1.0, self.system.mechanism.characteristic_length)
         found: np.ndarray = self.is_crossing & (np.abs(values) <= rounding)
         return found

@@ -1,4 +1,4 @@
-"""Changes of p and v when a guard fires: captured numbers and impacts."""
+"""Changes of the parameters p and velocities v when a guard fires: captured numbers and impacts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim_core.system import System
 
 
 def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
-    """Set the guard's captured numbers in p so that their constraints are satisfied at the present motion."""
+    """Set the numbers in p that a guard captures such that their constraints are satisfied in the current state."""
     if not guard.captures:
         return
     names = system.mechanism.captured_constraints
@@ -24,11 +24,11 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
 
 
 def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
-    """Project the velocities onto the engaged constraints by impulses y: M x + J' y = 0, J x = -Phidot, v += x.
+    """Project the velocities onto the engaged constraints by impulses y; return the kinetic energy lost per row, J.
 
+    M x + J' y = 0, J x = -Phidot, v += x. Rows that held before keep their Phidot (J x = 0), because violations that
+    the stabilizer is correcting are no part of the impact. The loss of an engaged row is y Phidot / 2, (n_r,).
     engaged  names of the constraints that were engaged; empty: all rows are projected
-    Rows that held before keep their Phidot (J x = 0), because violations that the stabilizer is correcting are no part
-    of the impact. All bodies take part. Returns the kinetic energy lost per row, J: y Phidot / 2 on the engaged rows.
     """
     state, row_names = [w.t, w.q, w.v, w.u, w.p], system.constraint_modes[0].row_names
     w.U[:] = 0.0

@@ -1,7 +1,7 @@
 """Beam elements with cubic (Hermite) shape functions: matrices, modes, static equilibrium, shapes along the beam.
 
-Plain numpy, for clarity; the derivation folds the results into kernels. Deflection w is positive along the beam's
-`direction`, the slope is dw/dx. [Lipinski2023, secs. 3, 6]
+The functions are plain numpy; the derivation compiles their results into kernels as constants. The deflection w is
+positive along the beam's `direction`; the slope is dw/dx. [Lipinski2023, secs. 3, 6]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HERMITE = np.array([[1, 0, -3, 2], [0, 1, -2, 1], [0, 0, 3, -2], [0, 0, -1, 1]],
 
 
 def element_mass(mass: float, l: float) -> np.ndarray:
-    """Consistent mass matrix (4, 4) of an element with this mass, kg, and length l, m. [Lipinski2023, eq. 33]"""
+    """Consistent mass matrix (4, 4) of an element of the given mass, kg, and length l, m. [Lipinski2023, eq. 33]"""
     return (mass / 420) * np.array(
         [
             [156, 22 * l, 54, -13 * l],
@@ -33,7 +33,11 @@ def element_mass(mass: float, l: float) -> np.ndarray:
 
 
 def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
-    """Elastic plus geometric stiffness (4, 4), from EI, N m2, and tension, N. [Lipinski2023, eq. 33]"""
+    """Elastic plus geometric stiffness matrix (4, 4) of an element of length l, m. [Lipinski2023, eq. 33]
+
+    bending  bending stiffness EI, N m2
+    tension  tension, N
+    """
     bent = np.array(
         [
             [12, 6 * l, -12, 6 * l],
@@ -57,11 +61,11 @@ def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
 class BeamModel:
     """Matrices of a beam in its coordinates: free displacements and slopes of the nodes, or modal amplitudes.
 
-    M, C, K      (n, n): M a + C v + K q = loads; for modes M = 1, K = diag(frequencies^2)
-    taut         (n, n): dK/dT, T the tension
-    uniform      (n,): generalized forces of 1 N/m along the whole beam
-    basis        (2 elements + 2, n): displacement and slope of every node from the coordinates
-    frequencies  rad/s of the modes; empty for nodal coordinates
+    M, C, K      (n, n) mass, damping, stiffness: M a + C v + K q = loads; with modes M = 1, K = diag(frequencies^2)
+    taut         (n, n) derivative dK/dT of the stiffness with respect to the tension T
+    uniform      (n,) generalized forces of a load of 1 N/m along the whole beam
+    basis        (2 elements + 2, n) matrix that maps the coordinates to displacement and slope of every node
+    frequencies  natural frequencies of the modes, rad/s; empty for nodal coordinates
     """
 
     beam: Beam
@@ -85,7 +89,7 @@ class BeamModel:
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        """Names `beam.mode1`, ..., or `beam.w1`, `beam.slope1`, ... of the free nodes."""
+        """Names of the coordinates: BEAM.mode1, ..., or BEAM.w1, BEAM.slope1, ... of the free nodes."""
         name = self.beam.name
         if self.beam.modes:
             return tuple(f"{name}.mode{k + 1}" for k in range(self.n))
@@ -94,14 +98,21 @@ class BeamModel:
 
     @cached_property
     def coefficients(self) -> np.ndarray:
-        """(elements, 4, n): the shapes in element e are sum_j coefficients[e, j] z^j, z from 0 to 1 along it."""
+        """Coefficients (elements, 4, n) of the shape functions of the n coordinates.
+
+        In element e the shape functions are sum_j coefficients[e, j] z^j, with z from 0 to 1 along the element.
+        """
         lever = np.array([1.0, self.element_length, 1.0, self.element_length])
         ends = np.stack([self.basis[2 * e : 2 * e + 4] for e in range(self.beam.elements)])
         found: np.ndarray = np.einsum("kj,k,ekn->ejn", HERMITE, lever, ends)
         return found
 
     def shape(self, x: float, derivative: int = 0) -> np.ndarray:
-        """N (n,) at x, or its first or second derivative by x; deflection w = N q. [Lipinski2023, eqs. 20, 32]"""
+        """Shape functions N (n,) at the position x, m, or their derivatives with respect to x; deflection w = N q.
+
+        derivative  order of the derivative: 0, 1 or 2
+        [Lipinski2023, eqs. 20, 32]
+        """
         l = self.element_length
         e = int(min(max(x // l, 0), self.beam.elements - 1))
         z = x / l - e
@@ -110,7 +121,7 @@ class BeamModel:
         return row
 
     def averaged(self, width: float) -> BeamModel:
-        """The beam with shapes averaged over `width`, m, about each x; shapes count as 0 beyond the ends."""
+        """The same beam with shape functions averaged over `width`, m, about each x; beyond the ends they are 0."""
         if not width:
             return self
         nodes = self.element_length * np.arange(self.beam.elements + 1)
@@ -121,7 +132,7 @@ class BeamModel:
         return replace(self, basis=basis)
 
     def _integrals(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Integrals (k, n) of the shapes from 0 to each x (k,), and the shapes (k, n) at x."""
+        """Integrals (k, n) of the shape functions from 0 to each x (k,), and the shape functions (k, n) at x."""
         l, coefficients = self.element_length, self.coefficients
         weights = 1.0 / np.arange(1, 5)
         before = np.vstack([np.zeros(self.n), np.cumsum(l * np.einsum("j,ejn->en", weights, coefficients), axis=0)])
@@ -132,7 +143,10 @@ class BeamModel:
         return sums, np.einsum("kj,kjn->kn", powers[:, :4], coefficients[e])
 
     def equilibrium(self, uniform: float, forces: Sequence[tuple[float, float]] = ()) -> np.ndarray:
-        """Coordinates (n,) at rest under a uniform load, N/m, and point forces (x in m, N along the direction)."""
+        """Coordinates (n,) of the static equilibrium under a uniform load, N/m, and point forces.
+
+        forces  (position x, m; force along the beam's direction, N) of each point force
+        """
         load = uniform * self.uniform
         for x, force in forces:
             load = load + force * self.shape(x)
@@ -141,12 +155,12 @@ class BeamModel:
 
 @cache
 def contact_model(beam: Beam, width: float) -> BeamModel:
-    """Model of a beam for a contact of this width: shapes averaged over it."""
+    """Model of a beam for a contact of the given width, m, with shape functions averaged over the width."""
     return beam_model(beam).averaged(width)
 
 
 def free_entries(beam: Beam) -> list[int]:
-    """Indices of the nodal displacements and slopes that the supports leave free."""
+    """Indices of the nodal displacements and slopes, alternating along the beam, that the supports leave free."""
     last = 2 * beam.elements
     held = {0, 1, last, last + 1} if beam.supports == "clamped" else {0, last}
     return [i for i in range(last + 2) if i not in held]
@@ -187,10 +201,10 @@ def beam_model(beam: Beam) -> BeamModel:
 
 
 def modes_of(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (n,), rad/s, ascending, and mode shapes (n, n) by columns, normalized to shapes' M shapes = 1.
+    """Natural frequencies (n,), rad/s, ascending, and mode shapes (n, n) by columns with shapes' M shapes = 1.
 
-    The sign of each shape is such that it rises from the beam's start. Solved for the inverse squares, whose largest
-    (the lowest modes) are then the most accurate.
+    The sign of each shape is such that the deflection increases from the beam's start. The eigenvalue problem is solved
+    for the inverse squares of the frequencies, so that the lowest modes are the most accurate.
     """
     L = np.linalg.cholesky(K)
     half = np.linalg.solve(L, M)

@@ -1,4 +1,4 @@
-"""Deflected shapes of a mechanism's beams: points of their lines in the world, for drawing."""
+"""Deflected shapes of a mechanism's beams for drawings: points along each beam in the world."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ POINTS = 100  # segments of a beam, at least; every element has the same number 
 
 
 class BeamLines:
-    """The deflected lines of all beams, computed from the coordinates of a system.
+    """Computes points along all deflected beams from the coordinates of a system.
 
     names   names of the beams
-    counts  number of points of each
+    counts  number of points of each beam
     """
 
     def __init__(self, mechanism: Mechanism, coordinate_names: Sequence[str]) -> None:
@@ -26,13 +26,13 @@ class BeamLines:
         self.counts = [len(straight) for straight, _, _ in self._beams]
 
     def points(self, q: np.ndarray) -> np.ndarray:
-        """World coordinates (sum of counts, 3), m, of all points, beam after beam, at coordinates q (n_q,)."""
+        """World positions (sum of counts, 3), m, of all points, beam after beam, at the coordinates q (n_q,)."""
         lines = [straight + (across @ q[place]).reshape(-1, 3) for straight, across, place in self._beams]
         return np.concatenate(lines) if lines else np.zeros((0, 3))
 
 
 def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
-    """Points (k, 3) of the straight beam, displacement per coordinate (3 k, n), and slice of the coordinates in q."""
+    """(points (k, 3) of the undeflected beam, their displacement per coordinate (3 k, n), slice of the beam's q)."""
     model = beam_model(beam)
     first = list(coordinate_names).index(model.coordinate_names[0])
     pieces = -(-POINTS // beam.elements)

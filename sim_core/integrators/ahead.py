@@ -1,7 +1,7 @@
-"""Compiles a stepping loop in a process of its own, while this one derives a mechanism and compiles its kernels.
+"""Compilation of a stepping loop in another process, while this process derives a mechanism and compiles its kernels.
 
-A loop depends on its stepper alone, not on the mechanism, and takes most of the time to the first state of a run
-whose machine code is not cached. The process writes the loop to the cache, from which `Simulation.warm_up` loads it.
+A loop depends on its stepper and not on the mechanism. Without a cache, its compilation takes most of the time to the
+first state of a run. The other process writes the loop to the cache, from which `Simulation.warm_up` loads it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_S = 300.0  # time after which the process is given up; the loop is then 
 
 
 def argument_types(stepper: Stepper) -> tuple[Any, ...]:
-    """The numba types of the arguments with which a Simulation calls this stepper's loop; equal for all systems."""
+    """numba types of the arguments with which a Simulation calls a stepper's loop; the same for all systems."""
     import numba
 
     dimensions = {"state": 2, "rows": 2, "stages": 3, "angles": 2, "guards": 2, "history": 2}
@@ -35,10 +35,11 @@ def argument_types(stepper: Stepper) -> tuple[Any, ...]:
 
 @contextmanager
 def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
-    """Context in which the loop of a stepper is compiled by another process; its end waits for that.
+    """Context in which another process compiles the loop of a stepper; leaving the context waits for this process.
 
-    Does nothing if the loop is cached, or if the load of the last minute leaves no core idle: the process takes 1.5 s
-    of processor time for its own imports. If it fails, the loop is compiled when it is first called.
+    No process is started if the loop is cached, or if the load average of the last minute leaves no core idle, because
+    imports alone take the process 1.5 s of processor time. If the process fails, the loop is compiled at its first
+    call.
     stepper  name, or a mapping of name and options, as in a launch file
     """
     table = {"name": stepper} if isinstance(stepper, str) else dict(stepper)
@@ -71,7 +72,7 @@ def _is_cached(stepper: Stepper) -> bool:
 
 
 def main(text: str) -> None:
-    """Compile the loop of the stepper in a JSON object of name and options, and write it to the cache."""
+    """Compile the loop of a stepper, given as a JSON object of name and options, and write it to the cache."""
     stepper = stepper_named(**json.loads(text))
     stepper.loop().compile(argument_types(stepper))
 

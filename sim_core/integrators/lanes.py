@@ -1,4 +1,4 @@
-"""Classical Runge-Kutta step of many systems at once; the same code for any number of systems."""
+"""Classical Runge-Kutta steps of many systems at once, with the same code for any number of systems."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from sim_core.kernels.compiled import call_kernel, inner, loop
 
 @loop
 def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
-    """Advance q, v by `steps` steps of h; store q and v at the start and after every `every` steps.
+    """Advance q and v of a batch in place by `steps` Runge-Kutta steps of size h, and record them.
 
-    record    (2, k, size): the stored q and v
-    pointers  kernel (t, q, v, u, p) -> a, and its two pointer tables
-    t, q, v, u, a  flat arrays with the systems of an element side by side, so that inner loops vectorize
-    efforts   (1 or steps, size of u): one row held throughout, or one per step
+    pointers       addresses of the kernel (t, q, v, u, p) -> a and of its two pointer tables
+    t, q, v, u, a  flat arrays; the numbers of all systems for one element are adjacent, so that inner loops vectorize
+    efforts        actuator inputs (1 or steps, size of u): one row for all steps, or one row per step
+    every          number of steps between recorded states
+    record         (2, k, size): recorded q and v, at the start and after every `every` steps
     y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the four stages k_i. [HairerNorsettWanner1993, ch. II.1]
     """
     q0, v0, dq, dv = q.copy(), v.copy(), q.copy(), v.copy()
@@ -41,7 +42,11 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 
 @inner
 def advance_stage(q, v, a, q0, v0, dq, dv, keep, weight, ahead):  # type: ignore[no-untyped-def]
-    """Add a stage to the weighted sums dq, dv and set q, v for the next stage."""
+    """Add a stage to the weighted sums dq, dv of the step, and set q, v for the next stage from q0, v0 at its start.
+
+    keep, weight  factors of the present sum and of the stage in the new sum
+    ahead         time from the start of the step to the next stage, s
+    """
     for i in range(q.size):
         dq[i] = keep * dq[i] + weight * v[i]
         q[i] = q0[i] + ahead * v[i]

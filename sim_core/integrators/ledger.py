@@ -1,9 +1,8 @@
-"""Energy ledger: energy E minus its initial value, the work done on the mechanism and the energy of events and changed
-parameters.
+"""Energy ledger: the error of the energy, E - E(0) - work - energy changes by events and by changed parameters.
 
-The power of efforts, loads and dampers is integrated over each tick with the two-point Gauss rule, on the cubic Hermite
-interpolant of the states at its ends: order 4, the same for every stepper, without influence on the motion. The work of
-stabilizers is not booked: it counts as an error, like the stepper's.
+The work is that of efforts, loads and dampers. Their power is integrated over each tick by the two-point Gauss rule, on
+the cubic Hermite interpolant of the states at the ends of the tick. This has order 4, is the same for every stepper,
+and does not influence the motion. The work of stabilizers is not subtracted: it is part of the error.
 """
 
 from __future__ import annotations
@@ -35,7 +34,11 @@ GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
 @inlined
 def book_work(m, calls):  # type: ignore[no-untyped-def]
-    """Book the work over the tick that began with the newest row of the history and ended with the present state."""
+    """Add the work over the last tick, from the newest state in the history to the current state, to the ledger.
+
+    m      Memory of the simulation
+    calls  table of the kernels (Calls)
+    """
     if calls[POWER, 0] == 0:
         return
     row = int(m.ledger[TICK]) % HISTORY
@@ -64,9 +67,10 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def check_energy(m, calls):  # type: ignore[no-untyped-def]
-    """Compute the departure of the energy from its booked value at every 16th tick.
+    """Compute the energy error at every 16th tick.
 
-    The tick is recorded when the departure first exceeds 1 % of the energy scale, and at each doubling after that.
+    The tick is recorded when the error first exceeds 1 % of the energy scale, and whenever the recorded error has
+    doubled.
     """
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return

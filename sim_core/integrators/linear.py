@@ -1,4 +1,4 @@
-"""LU with partial pivoting, in place, compiled into the stepping loops for their small linear systems."""
+"""LU factorization with partial pivoting, in place, compiled into the stepping loops for small linear systems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from sim_core.kernels.compiled import inner
 
 @inner
 def factorize(A, pivots):  # type: ignore[no-untyped-def]
-    """Replace A (n, n) by the factors of P A = L U; pivots (n,) of integers. False if A is singular or not finite."""
+    """Replace A (n, n) by its factors L and U, P A = L U, and write the row exchanges to pivots (n,), integers.
+
+    Returns False if A is singular or has entries that are not finite.
+    """
     n = A.shape[0]
     for k in range(n):
         p = k
@@ -32,7 +35,7 @@ def factorize(A, pivots):  # type: ignore[no-untyped-def]
 
 @inner
 def solve_factorized(A, pivots, x):  # type: ignore[no-untyped-def]
-    """Replace the right-hand side x (n,) by the solution, with A and pivots as `factorize` left them."""
+    """Replace the right-hand side x (n,) by the solution; A and pivots are results of `factorize`."""
     n = A.shape[0]
     for k in range(n):
         p = pivots[k]

@@ -1,6 +1,10 @@
-"""Parts that all stepping loops share: measure violations, stabilize, project, check guards, record history.
+"""Functions that all stepping loops share: measure violations, stabilize, project, check guards, record history.
 
-They are compiled into the loops. `calls` and `law` are integer tables, laid out in workspace.py.
+They are compiled into the loops. Common arguments, laid out in workspace.py:
+    m      Memory: the arrays of a simulation, with its state t, q, v
+    calls  (11, 3) integers: addresses of the kernels and of their pointer tables
+    law    integers: address, mode and arrays of the stabilizer's law
+    h      step size, s
 """
 
 from __future__ import annotations
@@ -77,7 +81,7 @@ CHECKED = 16  # steps between two checks of the solve
 
 @inlined
 def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
-    """Compute Phi and Phidot of the present state and their 1-norms."""
+    """Compute the constraint violations Phi, their rates Phidot and the 1-norms of both in the current state."""
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
     position, velocity = 0.0, 0.0
     for row in range(law[LAW_HOLONOMIC]):
@@ -89,7 +93,7 @@ def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inlined
 def measure(m, calls, law):  # type: ignore[no-untyped-def]
-    """Compute Phi and Phidot of the present state and update the largest 1-norms."""
+    """Compute the violations Phi and rates Phidot in the current state, and update the peaks of their 1-norms."""
     sum_violations(m, calls, law)
     m.scalars[PEAK_PHI] = max(m.scalars[PEAK_PHI], m.scalars[SUM_PHI])
     m.scalars[PEAK_PHIDOT] = max(m.scalars[PEAK_PHIDOT], m.scalars[SUM_PHIDOT])
@@ -97,9 +101,9 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Whether the step since `measure` came near a change point with a violation larger than rounding.
+    """Whether the step since `measure` came near a change point with a violation larger than rounding errors.
 
-    There the stabilizer's correction, divided by a small pivot, would give a huge acceleration.
+    Near a change point constraint rows lose rank: a correction divided by a small pivot gives a huge acceleration.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -111,7 +115,7 @@ def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def control(m, law, h):  # type: ignore[no-untyped-def]
-    """Compute U from Phi and Phidot by the stabilizer's law.
+    """Compute the stabilization U from the violations Phi and rates Phidot by the stabilizer's law.
 
     h  time by which the law's memory advances: the step size at the start of a step, 0 at a stage
     """
@@ -130,7 +134,10 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Measure the violation; evaluate the law if it is sampled (U is then held) or has memory (which then advances)."""
+    """Measure the violation; evaluate the stabilizer's law if it is sampled or has memory.
+
+    A sampled law keeps its U during the step; the memory of a law advances here once per step.
+    """
     measure(m, calls, law)
     if law[LAW_MODE] == SAMPLED or law[LAW_REMEMBERS]:
         control(m, law, h)
@@ -138,7 +145,7 @@ def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Undo the advance of the law's memory by a rejected step; the state must be that of the step's start."""
+    """Undo the advance of the law's memory in a rejected step; the state must already be that at the step's start."""
     if law[LAW_REMEMBERS]:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, -h)
@@ -146,17 +153,17 @@ def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Compute dq/dt, a, lam and the factor at the stage's t, q, v; an unsampled law is evaluated here.
+    """Compute dq/dt, accelerations a, multipliers lam and the KKT factor at a stage's t, q, v.
 
-    t, q, v are unchanged. Each call counts as one evaluation. When a correction acts inside the right-hand side, dq/dt
-    and a are those of the corrected q and v.
+    A law that acts at every stage is evaluated here. t, q, v remain unchanged. Each call counts as one evaluation. If
+    the stabilizer corrects stages, dq/dt and a are those at the corrected q and v.
     """
     evaluate(m, calls, law, h, ACCELERATION)
 
 
 @inlined
 def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
-    """`accelerate` with a given kernel: ACCELERATION, or RELAXED, which reads the latest iterate of a from state[X]."""
+    """Do what `accelerate` does with a given kernel: ACCELERATION, or RELAXED, whose iterate of a is state[X]."""
     m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
@@ -178,7 +185,7 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
 
 @inner
 def check_solve(m, calls):  # type: ignore[no-untyped-def]
-    """Update the largest relative residual of J a = gamma - U with the latest acceleration."""
+    """Update the peak of the relative residual of J a = gamma - U with the latest acceleration a."""
     call_kernel(calls[SOLVE_RESIDUAL, 0], calls[SOLVE_RESIDUAL, 1], calls[SOLVE_RESIDUAL, 2])
     if m.scalars[WHOLE] > 0.0:
         m.scalars[PEAK_RESIDUAL] = max(m.scalars[PEAK_RESIDUAL], m.scalars[MISSING] / m.scalars[WHOLE])
@@ -187,7 +194,7 @@ def check_solve(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def note_weakness(m):  # type: ignore[no-untyped-def]
-    """Set IS_WEAK if a pivot of the rows is below its threshold or nan: the mechanism is near a change point."""
+    """Set scalars[IS_WEAK] if a pivot of the constraint rows is NaN or below its threshold: a change point is near."""
     for k in range(m.pivots.size):
         if not abs(m.pivots[k]) * m.rows[LEAST_PIVOT, k] <= 1.0:
             m.scalars[IS_WEAK] = 1.0
@@ -195,10 +202,12 @@ def note_weakness(m):  # type: ignore[no-untyped-def]
 
 @inner
 def project(m, calls, law):  # type: ignore[no-untyped-def]
-    """Project q, then v, onto the constraints, at the levels that the law selects: J x = -Phi, then J x = -Phidot.
+    """Project q and v, or the one that the law selects, onto the constraints.
 
-    x is least in the metric of M (with the step's factor or a new one) or least in norm. Nonholonomic rows have no Phi:
-    q moves along them.
+    q becomes q + x with J x = -Phi; v becomes v + x with J x = -Phidot.
+
+    x has the least norm in the metric of M (with the factor of the step or a new one), or the least Euclidean norm.
+    Nonholonomic rows have no Phi; there J x = 0.
     """
     if law[LAW_ROWS] == 0:
         return
@@ -224,14 +233,14 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inlined
 def rebase(m, calls):  # type: ignore[no-untyped-def]
-    """Move the rotations of spherical and free joints from q to the quaternions in p."""
+    """Move the rotations of spherical and free joints from the coordinates q to the quaternions in p."""
     if calls[REBASE, 0] != 0:
         call_kernel(calls[REBASE, 0], calls[REBASE, 1], calls[REBASE, 2])
 
 
 @inlined
 def count_turns(m, calls):  # type: ignore[no-untyped-def]
-    """Update the whole turns of the joints whose angle is wrapped by an arctangent."""
+    """Update the number of revolutions of the joints whose angle is wrapped to [-pi, pi]."""
     if m.angles.shape[1] == 0:
         return
     for i in range(m.angles.shape[1]):
@@ -249,8 +258,8 @@ def count_turns(m, calls):  # type: ignore[no-untyped-def]
 def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     """Index of the first guard that fires at the end of this step, or -1.
 
-    If one fires, the values at the step's start are kept beside those at its end, because the order of all events
-    follows from both.
+    If a guard fires, the guard values at the start of the step are kept as well, because the order of the events is
+    computed from the values at both ends.
     """
     if m.guards.shape[1] == 0:
         return -1
@@ -271,7 +280,10 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def remember(m, step):  # type: ignore[no-untyped-def]
-    """Record t, q, v at the start of the step in the history ring; request a solve check every CHECKED steps."""
+    """Record t, q, v at the start of step number `step` in the ring buffer `history`.
+
+    Every CHECKED steps, a check of the solution of J a = gamma - U is requested.
+    """
     m.ledger[TICK] = step
     if step % CHECKED == 0 and m.rows.shape[1] > 0:
         m.scalars[TO_CHECK] = 1.0
@@ -294,9 +306,9 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 
 @inlined
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
-    """Finish a step: energy ledger, projection, orientations, turns, guards.
+    """Finish a step: update the energy ledger, project, rebase orientations, count revolutions, check guards.
 
-    Returns a status (DONE, DIVERGED, EVENT) and the index of the first guard that fires, or -1.
+    Returns (status DONE, DIVERGED or EVENT; index of the first guard that fires or -1).
     """
     book_work(m, calls)
     if law[LAW_MODE] == PROJECTING:

@@ -1,4 +1,4 @@
-"""Steppers by name: their data, and the compiled loop that each of them uses."""
+"""The integration methods ("steppers") by name, with their properties and compiled loops."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from sim_core.tables import arguments
 
 @dataclass(frozen=True)
 class Stepper:
-    """An integration method: carries the state over one tick.
+    """An integration method, which advances the state by one tick.
 
     order          order of convergence: halving h divides the error by 2^order
-    stages         rows of stage memory that the loop needs
+    stages         number of rows of stage memory that the loop needs
     evaluations    evaluations of the acceleration per step; 0 if their number varies
     loop           function that imports and returns the stepping loop, which is compiled when it is first called
-    tableau        tableau of the method, or of the method that starts it
-    companion      for multistep methods: matrix of one step of y' = lambda y as a function of z = h lambda
-    hold_coefficient  c_h: a U held over a step moves the position by -c_h h^2 U (1/2 for one-step methods)
-    pole           where the sampled stabilizer puts its poles under this stepper
-    memory         numbers kept between steps: constant, per coordinate, and per pair of coordinates
-    adaptive       whether error control chooses the steps, so that they are stable at any tick
-    spans_steps    whether it uses positions or accelerations of earlier steps, which a change of coordinates between
-                   steps does not allow
-    integrates_past_tick  whether it integrates past the tick, so that changed inputs or parameters restart it there
+    tableau        tableau of the method; of a multistep method, that of its first steps
+    companion      for multistep methods: function of z = h lambda that returns the matrix of one step of y' = lambda y
+    hold_coefficient  c_h: a stabilization U held over a step changes positions by -c_h h^2 U (1/2 for one-step methods)
+    pole           rho, per step: both poles that the sampled stabilizer gives to the violation's dynamics
+    memory         size of the memory kept between steps: constant, times n_q, and times n_q^2
+    adaptive       whether error control chooses the steps, so that they are stable for every tick
+    spans_steps    whether the method uses positions or accelerations of earlier steps, which does not permit a change
+                   of coordinates between steps
+    integrates_past_tick  whether a step may end after a tick; changed inputs or parameters restart the method there
     options        further constant arguments of the loop
-    extras         function of n_q that returns the loop's arguments, instead of tableau and options
+    extras         function of n_q that returns the loop's arguments, in place of tableau and options
     amplification  for methods without tableau: function (kp, kd, h) that returns the matrix of one step of e'' = -kp e
-                   - kd e' on e, e' and memory
+                   - kd e' for the vector of e, e' and the method's memory
     """
 
     name: str
@@ -72,13 +72,13 @@ class Stepper:
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
     def loading(self) -> AbstractContextManager[None]:
-        """Context for the first call of the loop in a process: logs that it is being compiled, unless it is cached."""
+        """Context for the first call of the loop in a process; logs that the loop is compiled, unless it is cached."""
         from sim_core.kernels.compiled import is_kept
 
         return nullcontext() if is_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
-        """Length of the array that the stepper keeps between steps, for n_q coordinates."""
+        """Length of the memory array that the stepper keeps between steps, for n_q coordinates."""
         return sum(count * n_q**power for power, count in enumerate(self.memory))
 
     def arguments(self, n_q: int) -> tuple[Any, ...]:
@@ -92,8 +92,9 @@ class Stepper:
         return (*self.tableau.arrays(), *error, *dense, *self.options)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
-        """Spectral radius of one step of size h for e'' = -kp e - kd e', the feedback evaluated at every stage; stable
-        if at most 1.
+        """Spectral radius of one step of size h for e'' = -kp e - kd e'; the method is stable there if at most 1.
+
+        The feedback -kp e - kd e' is evaluated at every stage.
         """
         if self.adaptive:
             return 0.0
@@ -108,7 +109,7 @@ class Stepper:
 
 
 def _roots(kp: float, kd: float) -> tuple[complex, complex]:
-    """Roots of x^2 + kd x + kp without cancellation."""
+    """The two roots of x^2 + kd x + kp, computed without cancellation."""
     root = cmath.sqrt(kd * kd - 4.0 * kp)
     larger = -0.5 * (kd + root if kd >= 0.0 else kd - root)
     return larger, (kp / larger if larger != 0.0 else 0j)
@@ -137,7 +138,8 @@ def _require_tolerances(owner: str, **tolerances: float) -> None:
 def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
     """An implicit Runge-Kutta stepper.
 
-    tolerance  convergence tolerance of Newton's method: change of h K relative to the largest velocity or 1
+    tolerance  convergence tolerance of Newton's method: change of h times the stage accelerations, relative to
+               max(1, largest |v|)
     """
     _require_tolerances(name, tolerance=tolerance)
     s, size = len(tableau.b), tableau.groups[-1]
@@ -155,8 +157,8 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
     """A stepper with one unknown acceleration a per step.
 
-    constants  the `rows` of `advance_one_stage`
-    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
+    constants  numbers of the argument `rows` of `advance_one_stage`
+    tolerance  convergence tolerance: change of h a per iteration relative to max(1, largest |v|)
     """
     _require_tolerances(name, tolerance=tolerance)
     rows = np.array(constants)[:, None]
@@ -169,9 +171,9 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
 
 
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
-    """Implicit midpoint rule: order 2; oscillations neither grow nor decay at any step. [HairerWanner1996, ch. IV.8]
+    """Implicit midpoint rule, order 2: linear oscillations keep their amplitude. [HairerWanner1996, ch. IV.8]
 
-    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
+    tolerance  convergence tolerance: change of h a (a: acceleration) per iteration relative to max(1, largest |v|)
     """
     return _one_stage("implicit_midpoint", [1 / 2, 1 / 4, 1 / 2], tolerance)
 
@@ -179,8 +181,10 @@ def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
 def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     """Generalized-alpha, order 2: the fastest vibrations shrink by the factor rho per step. [ChungHulbert1993]
 
-    a is evaluated at intermediate q and v, instead of averaging the accelerations at the ends [ArnoldBruls2007]. With
-    rho = 1 this is the implicit midpoint rule, and the energy of fast-turning arms departs a seventh as far.
+    The acceleration is evaluated at intermediate q and v, instead of averaging accelerations at the ends of the step
+    [ArnoldBruls2007]. With rho = 1 this is the implicit midpoint rule; for fast-rotating arms its energy error is then
+    a seventh of that with averaged accelerations.
+    tolerance  convergence tolerance, as of `implicit_midpoint`
     """
     if not 0.0 <= rho <= 1.0:
         raise InvalidRequest(f"generalized_alpha: rho is {rho}; it must lie in [0, 1]")
@@ -190,7 +194,7 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     place, share, old = 1 - alpha_f, 1 / (1 - alpha_m), alpha_m / (1 - alpha_m)
 
     def amplification(kp: float, kd: float, h: float) -> np.ndarray:
-        """Matrix (3, 3) of one step of e'' = -kp e - kd e' on e, e' and the auxiliary acceleration A."""
+        """Matrix (3, 3) of one step h of e'' = -kp e - kd e' for the vector (e, e', auxiliary acceleration)."""
         e, v, A = np.eye(3)
         e_star = e + place * h * (v + h * (1 / 2 - beta - beta * old) * A)
         v_star = v + place * h * (1 - gamma - gamma * old) * A
@@ -205,7 +209,7 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
-    """TR-BDF2: trapezoidal rule, then BDF2; order 2, L-stable, fixed step. [HoseaShampine1996]"""
+    """TR-BDF2, a trapezoidal stage followed by BDF2: order 2, L-stable, fixed step. [HoseaShampine1996]"""
     return _implicit("tr_bdf2", 2, TR_BDF2, tolerance)
 
 
@@ -224,14 +228,18 @@ def _controlled(
 
 
 def dopri5_adaptive(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Dormand-Prince 5(4) with error control between ticks; relative and absolute tolerances on both q and v."""
+    """Dormand-Prince 5(4) with error control; every tick is the end of a step.
+
+    rtol, atol  relative and absolute tolerances of the error of q and v
+    """
     return _controlled("dopri5_adaptive", loops.adaptive, DORMAND_PRINCE, rtol, atol, memory=(1,))
 
 
 def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Dormand-Prince 5(4) with error control and steps independent of the ticks, as ode45; ticks are interpolated.
+    """Dormand-Prince 5(4) with error control and steps independent of the ticks, as in ode45.
 
-    A sampled stabilizer is held over the integrator's own steps.
+    States at ticks are interpolated. A sampled stabilizer is evaluated once per step of the integrator.
+    rtol, atol  relative and absolute tolerances of the error of q and v
     """
     more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True, "spans_steps": True}
     return _controlled("dopri5_dense", loops.dense, DORMAND_PRINCE_DENSE, rtol, atol, **more)
@@ -283,7 +291,10 @@ ADJUSTABLE: dict[str, Callable[..., Stepper]] = {
 
 
 def stepper_named(name: str, **options: Any) -> Stepper:
-    """The stepper with this name; unknown names and options and values of a wrong type raise InvalidRequest."""
+    """The stepper with this name and options.
+
+    Raises InvalidRequest for an unknown name or option and for a value of the wrong type.
+    """
     if name not in STEPPERS:
         raise UnknownName("sim_core", "stepper", name, STEPPERS)
     if not options:

@@ -43,7 +43,7 @@ NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires
 
 
 class Memory(NamedTuple):
-    """Arrays that the compiled loops access, in few blocks, because each array argument costs compile time."""
+    """Arrays that the compiled loops access, grouped in few blocks, because each array argument costs compile time."""
 
     state: np.ndarray  # (10, n_q)
     rows: np.ndarray  # (7, max_rows)
@@ -58,7 +58,7 @@ class Memory(NamedTuple):
 
 
 class Workspace:
-    """Named arrays of one simulation: views into `memory`, and arrays that only kernels and laws access."""
+    """Named arrays of one simulation: views of the blocks in `memory`, and arrays that only kernels and laws access."""
 
     def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
         self.factor = np.zeros(system.max_factor)
@@ -91,9 +91,10 @@ class Workspace:
 
 
 class Calls:
-    """The kernels that a loop calls, bound to a workspace: each row of `table` (11, 3) is address, inputs, outputs.
+    """The kernels that a loop calls, bound to the arrays of a workspace.
 
-    The address is 0 for a kernel that the system does not have.
+    Each row of `table` (11, 3) holds the addresses of a kernel, of its table of inputs, and of its table of outputs;
+    the address of a kernel that the system does not have is 0.
     """
 
     def __init__(self, system: System, w: Workspace) -> None:

@@ -1,9 +1,9 @@
 """Kernels as Python callables without arguments, bound to fixed input and output arrays.
 
-A foreign call from Python spends most of its time on arguments, so a bound kernel has none: it is one of a set of small
-native functions ("slots"), each of which calls the kernel, with the pointer tables, that its entry of a table holds. A
-call of the joints' kernel takes 0.09 us, one by ctypes with the two addresses 0.18 us (rotary pendulum; of CHARMIE 0.04
-and 0.12 us, tests/benchmarks/shortcuts.py).
+A foreign call from Python spends most of its time on arguments, so a bound kernel has none. It is one of a set of small
+native functions ("slots"): slot k reads entry k of a table, which holds the address of a kernel and of the kernel's
+input and output tables, and calls this kernel. For the rotary pendulum, a call of the kernel of joint positions takes
+0.09 us this way and 0.18 us by ctypes with two addresses; for CHARMIE 0.04 and 0.12 us (tests/benchmarks/shortcuts.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WithoutArguments: Any = ctypes.PYFUNCTYPE(None)
 
 
 def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
-    """Addresses of the arrays' first elements, as the kernels' calling convention requires."""
+    """Addresses (n,) of the first elements of n arrays, as the kernels' calling convention requires."""
     return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)
 
 
@@ -32,10 +32,10 @@ _free: list[tuple[int, np.ndarray]] = []
 
 
 class BoundKernel(_WithoutArguments):  # type: ignore[misc]
-    """A kernel bound to arrays that the caller owns: `kernel()` reads the inputs and writes the outputs in place.
+    """A kernel bound to arrays of the caller: `kernel()` reads the inputs and writes the outputs in place.
 
-    inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
-    code             object that owns the machine code, kept alive too
+    inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays; the bound kernel keeps them alive
+    code             object that owns the machine code; also kept alive
     """
 
     _flags_, _restype_, _argtypes_ = _WithoutArguments._flags_, None, ()
@@ -46,16 +46,16 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
     def __new__(
         cls, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None
     ) -> BoundKernel:
-        """Take a free slot and set it to the kernel and the arrays."""
+        """Bind a free slot to the kernel at `address` and to the arrays; ValueError for unsuitable arrays."""
         for array in [*inputs, *outputs]:
             if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
-                raise ValueError("a kernel works on contiguous float64 arrays")
+                raise ValueError("inputs and outputs of a kernel must be contiguous float64 arrays")
         tables = pointer_table(inputs), pointer_table(outputs)
         return cls._of((address, tables[0].ctypes.data, tables[1].ctypes.data), (inputs, outputs, tables, code))
 
     @classmethod
     def in_turn(cls, kernels: Sequence[BoundKernel]) -> BoundKernel:
-        """One bound kernel that calls several bound kernels in this order."""
+        """A bound kernel that calls several bound kernels in the given order."""
         count = np.array([len(kernels)], dtype=np.int64)
         calls = np.array([kernel._calls for kernel in kernels], dtype=np.int64)
         if not _free:
@@ -65,7 +65,10 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     @classmethod
     def _of(cls, calls: tuple[int, int, int], keep: object) -> BoundKernel:
-        """Take a free slot for (address of the kernel, inputs table, outputs table); `keep` is kept alive with it."""
+        """Bind a free slot to `calls`: addresses of the kernel, of its input table, and of its output table.
+
+        keep  object that the bound kernel keeps alive
+        """
         if not _free:
             _add_row()
         slot = _free.pop()
@@ -75,7 +78,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         return bound
 
     def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
-        """Does nothing: `__new__` does all the work."""
+        """Do nothing: `__new__` has initialized the object."""
 
     def __del__(self) -> None:
         # at interpreter exit, the module's names may be deleted before the kernels
@@ -87,7 +90,7 @@ _rows: list[native.Library] = []
 
 
 def _add_row() -> None:
-    """Add another set of slots; compiled once per machine, then loaded from the cache."""
+    """Add ROW free slots; their machine code is compiled once per computer and then loaded from the cache."""
     symbols = ["slots", "in_turn", *[f"slot_{k}" for k in range(ROW)]]
     key = f"slots/{native.short_hash(native.source_hash(), native.machine_key())}"
     library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)

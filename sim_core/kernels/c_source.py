@@ -1,4 +1,4 @@
-"""Translation of programs to C99, one statement per value, for target computers without LLVM and Python."""
+"""Translation of kernel programs to C99, one statement per value, for computers without LLVM and Python."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RENAMED = {
 
 @dataclass(frozen=True)
 class Signature:
-    """Signature of a C function around a kernel: arguments and results by index, with their names in C.
+    """Signature of a C function for a kernel: {index of an argument or result of the kernel: its name in C}.
 
-    Arguments and results that are not listed are neither read nor written.
+    The function has no parameters for arguments and results that are not listed.
     """
 
     name: str
@@ -30,14 +30,17 @@ class Signature:
     outputs: dict[int, str]
 
     def prototype(self) -> str:
-        """The C declaration, without its semicolon."""
+        """The C declaration of the function, without the final semicolon."""
         inputs = [f"const double *{name}" for name in self.inputs.values()]
         outputs = [f"double *{name}" for name in self.outputs.values()]
         return f"void {self.name}({', '.join([*inputs, *outputs])})"
 
 
 def c_function(program: Program, signature: Signature) -> str:
-    """The definition of the C function. All inputs are read before any output is written, so they may share memory."""
+    """C definition of a function that evaluates a program.
+
+    All inputs are read before any output is written, so that inputs and outputs may share memory.
+    """
     nodes = program.nodes
     values: dict[int, str] = {}
     loads, lines = [], []
@@ -64,7 +67,7 @@ def c_function(program: Program, signature: Signature) -> str:
 
 
 def number(value: float) -> str:
-    """A C literal that has exactly this value."""
+    """C literal of a double that has exactly this value."""
     text = repr(value)
     return f"({text})" if value < 0 else text
 

@@ -1,8 +1,8 @@
-"""numba compilation with a cache that detects every edit, and calls of kernels by address.
+"""Compilation by numba with a cache that every edit of sim_core invalidates, and calls of kernels by address.
 
-numba's own cache watches only the file of the cached function. Here the cache folder is named by the hash of all
-sim_core sources, so that edited callees are detected too. An empty cache folder starts with the loops that were
-compiled with the installation, if there are any (see installed.py).
+numba's own cache checks only the file of the cached function. Here the name of the cache folder contains the hash of
+all sources of sim_core, so that edits of called functions are detected too. An empty cache folder starts with the loops
+that were compiled with the installation, if there are any (see installed.py).
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ def _own_cache() -> Any:
 
 
 def loop(function: Callable[..., Any]) -> Any:
-    """Compile a stepping loop, cached on disk. Arguments are arrays and numbers; it raises no exceptions."""
+    """Decorator that compiles a stepping loop and caches it on disk.
+
+    The loop must take arrays and numbers, and raise no exceptions.
+    """
     with _own_cache():
         return numba.njit(cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether a compiled loop is in the cache, so that a first call only loads it; True for plain Python functions."""
+    """Whether a compiled loop is in the cache on disk; True for plain Python functions, which need no compilation."""
     function = getattr(compiled, "py_func", None)
     if function is None:
         return True
@@ -56,9 +59,9 @@ def is_kept(compiled: Any) -> bool:
 
 
 def entry(compiled: Any, *arguments: Any) -> Any:
-    """The machine code of a compiled loop for these argument types, called without type dispatch.
+    """Callable machine code of a compiled loop for the types of `arguments`, without numba's type dispatch.
 
-    The loop must have been called with these types. A plain Python function is returned unchanged.
+    The loop must have been called with arguments of these types before. A plain Python function is returned unchanged.
     """
     if not hasattr(compiled, "get_overload"):
         return compiled
@@ -73,7 +76,7 @@ inlined = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrap
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A compiled function with a C address; compiled, or loaded from the cache, when the address is first read."""
+    """A function with a C address, compiled or loaded from the cache when the address is first read."""
 
     function: Callable[..., Any]
     signature: Signature
@@ -85,7 +88,7 @@ class NativeFunction:
 
     @property
     def address(self) -> int:
-        """Address of the function's machine code."""
+        """Address of the machine code of the function."""
         return int(self._compiled.address)
 
 
@@ -96,7 +99,7 @@ def native_function(signature: Signature) -> Callable[[Callable[..., Any]], Nati
 
 @intrinsic
 def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) -> Any:
-    """Call kernel(inputs, outputs), given the addresses of the kernel and of its two pointer tables."""
+    """numba intrinsic: call kernel(inputs, outputs), given the addresses of the kernel and its two pointer tables."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
@@ -121,7 +124,10 @@ def call_law(
     n_holonomic: Any,
     n_rows: Any,
 ) -> Any:
-    """Call law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows); law and arrays are given by address."""
+    """numba intrinsic: call a stabilizer's law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows).
+
+    The law and the arrays phi, phidot, gains, memory and U are given by their addresses.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer, double, integer = ir.IntType(8).as_pointer(), ir.DoubleType(), ir.IntType(64)

@@ -1,4 +1,4 @@
-"""Translation of programs to LLVM IR text.
+"""Translation of kernel programs to LLVM IR text.
 
 The calling convention of every kernel is
 
@@ -39,12 +39,13 @@ def module_of(
     linkage: str = "",
     inline: bool = False,
 ) -> str:
-    """One LLVM module with a kernel per function, named by native.symbol_name.
+    """LLVM IR of a module with one kernel per function, named by `native.symbol_name`.
 
-    twins  argument name -> pairs of elements in branches of equal structure, whose values may share vectors
-    lanes  systems per call
-    linkage  "internal " for kernels that only their own module calls
-    inline   whether these kernels become part of their callers, up to the size INLINED
+    twins    {argument: pairs of indices of corresponding elements in branches of equal structure}; the values of a pair
+             may be computed in one vector
+    lanes    number of systems that one call of a kernel evaluates
+    linkage  "internal " for kernels that are called within the module only
+    inline   whether kernels up to the size INLINED are inlined where they are called
     """
     writers = []
     for name, function in functions.items():
@@ -73,7 +74,7 @@ def _declarations(lanes: int) -> list[str]:
 
 
 class Kernel:
-    """Writes one kernel as LLVM IR. The value of a node is text: a name or a constant."""
+    """Writes one kernel as LLVM IR; the value of a program's node is the text of an IR name or constant."""
 
     def __init__(self, program: Program, symbol: str, pairs: list[tuple[int, int]], lanes: int) -> None:
         self.program, self.symbol, self.lanes = program, symbol, lanes
@@ -136,14 +137,14 @@ class Kernel:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, index: int) -> str:
-        """IR value of a node as a scalar; extracted from its vector at the first request."""
+        """IR value of a node as a scalar; a node in a vector is extracted at the first request."""
         if index not in self._values:
             vector, lane, width = self._lane[index]
             self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
         return self._values[index]
 
     def _pack(self, a: int, b: int) -> str:
-        """IR value of a two-lane vector of two nodes' values."""
+        """IR value of the two-lane vector of the values of nodes a and b."""
         nodes, kind = self.program.nodes, "<2 x double>"
         if (a, b) in self._packs:
             return self._packs[a, b]
@@ -164,7 +165,7 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """IR value of a two-lane vector of two nodes of which at least one is a negation."""
+        """IR value of the two-lane vector of the values of nodes a and b, at least one of which is a negation."""
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
             negative = nodes[index].op == "fneg"
@@ -253,7 +254,10 @@ class Kernel:
     # -- angles -------------------------------------------------------------------------------------------------------
 
     def _angles(self, unit: Unit) -> None:
-        """Write all sines and cosines of one group: one branch chooses between the vector code and the library."""
+        """Write the sines and cosines of one group of angles.
+
+        A branch at run time chooses between vector code and, for large angles, the C library.
+        """
         nodes = self.program.nodes
         angles = list(dict.fromkeys(nodes[index].args[0] for index in unit))
         twin = dict(self._pairs) | {b: a for a, b in self._pairs}
@@ -286,7 +290,7 @@ class Kernel:
                 self._take_out(unit, name, vector, width, members)
 
     def _chunks(self, angles: list[int]) -> list[tuple[str, int, list[int]]]:
-        """Vectors of angles: (vector, width, nodes); in a batch every angle is already a vector."""
+        """(IR value of the vector, width, nodes) of vectors that hold all angles; in a batch each angle is a vector."""
         if self.lanes > 1:
             return [(self._value(angle), self.lanes, [angle]) for angle in angles]
         chunks = []

@@ -1,7 +1,7 @@
-"""LLVM IR of the loop that integrates groups of systems, one per vector lane, and keeps each state's range.
+"""LLVM IR of the loop that integrates groups of systems, one per vector lane, and records the range of each state.
 
-One function holds the stepper, the kernel `rates` (inlined) and the running minimum and maximum; nothing is stored per
-step. The loop works on blocks (groups, rows, lanes) of numbers, whose rows `Layout` names.
+One function contains the stepper, the inlined kernel `rates` and the running minima and maxima; no time series is
+stored. The loop works on an array (groups, rows, lanes), the block, whose rows are named by `Layout`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ FAST = "contract"
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of a block: names and sizes, in order.
+    """Names and sizes of the rows of a block (groups, rows, lanes), in order.
 
-    q, v         state; at the end, the last state
-    low, high    range of q, then of v
-    before, slope  the state at the last step, and its derivative
-    u, p, gains  inputs, constant; `gains` are those of the stabilizer, none without one
+    q, v           state: at the start before a run, at the end after it
+    low, high      minima and maxima of q, then of v, over the run
+    before, slope  state at the previous step, and its time derivative
+    u, p           actuator inputs and parameters, constant
+    gains          gains of the stabilizer, constant; empty without a stabilizer
     """
 
     n_q: int
@@ -43,11 +44,11 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Number of rows of all names."""
+        """Number of rows of a block."""
         return sum(self.sizes.values())
 
     def place(self, name: str) -> slice:
-        """Slice of the block's rows that belong to `name`, such as "q" or "gains"."""
+        """Slice of the rows with this name, such as "q" or "gains"."""
         begin = 0
         for other, size in self.sizes.items():
             if other == name:
@@ -57,21 +58,20 @@ class Layout:
 
 
 def module(functions: dict[str, ca.Function], layout: Layout, n_rows: int, lanes: int) -> str:
-    """LLVM module with `void ranges(block, groups, first, count, total, h)`.
+    """LLVM IR of a module with the function `void ranges(block, groups, first, count, total, h)`.
 
-    functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
-               p, gains) -> U, which is evaluated at the begin of a step and held
-    n_rows  size of lam
-    groups  number of groups in the block
-    first, count, total  begins at step `first` of `total`, for `count` steps; at step `total` the range is updated once
-                         more and nothing moves, so that total + 1 steps are a whole run
+    `ranges` takes `count` steps of size h, from step `first` of `total`, with all `groups` of the block. Step `total`
+    only updates the range for the last state, so that a whole run takes total + 1 steps.
+    functions  `rates` (t, q, v, u, p) -> accelerations a, multipliers lam; or, with a stabilizer, `rates`
+               (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u, p, gains) -> U, evaluated once per step
+    n_rows     size of lam
     """
     kernel = module_of(functions, lanes=lanes, linkage="internal ", inline=True)
     return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes).lines()) + "\n"
 
 
 class _Loop:
-    """Writes the function; every value of a lane is computed alike whatever the number of lanes."""
+    """Writes the function `ranges`; the results of a system do not depend on the number of lanes."""
 
     def __init__(self, layout: Layout, n_rows: int, lanes: int) -> None:
         self._layout, self._n_rows, self._lanes = layout, n_rows, lanes
@@ -81,7 +81,7 @@ class _Loop:
         self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
 
     def lines(self) -> list[str]:
-        """Lines of the definition."""
+        """Lines of the function's definition in LLVM IR."""
         n, sizes = self._layout.n_q, self._layout.sizes
         rows = self._n_rows
         held = {**sizes, "t": 1, "a": n, "lam": rows, "U": rows, "q0": n, "v0": n, "dq": n, "dv": n}
@@ -208,7 +208,10 @@ class _Loop:
             self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
 
     def _stage(self, stage: int) -> None:
-        """Classical Runge-Kutta: y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4). [HairerNorsettWanner1993, ch. II.1]"""
+        """Write one stage of the classical Runge-Kutta step. [HairerNorsettWanner1993, ch. II.1]
+
+        y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4).
+        """
         for place, rate, start, total in (("q", "v", "q0", "dq"), ("v", "a", "v0", "dv")):
             rates = [self._load(rate, i) for i in range(self._layout.n_q)]
             for i, k in enumerate(rates):
@@ -231,7 +234,7 @@ class _Loop:
     # -- range --------------------------------------------------------------------------------------------------------
 
     def _range_update(self) -> None:
-        """Extend the range by the state, and by the extremum of the Hermite cubic where a slope changed its sign.
+        """Write the update of the range: by the state, and by the Hermite cubic's extremum where a slope changed sign.
 
         The cubic through values x0, x1 and slopes d0, d1 at both ends of a step h, s from 0 to 1, with D = h d:
         x0 + s (D0 + s (B + s C)), B = 3 (x1 - x0) - 2 D0 - D1, C = D0 + D1 - 2 (x1 - x0). Its extremum between the ends

@@ -22,7 +22,7 @@ log = logging.getLogger("armswing.compile")
 
 @cache
 def source_hash() -> str:
-    """Hash of all source files of sim_core: any edit invalidates every cache entry."""
+    """Hash of all source files of sim_core, part of every cache key: any edit invalidates the cache."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -31,18 +31,18 @@ def source_hash() -> str:
 
 
 def symbol_name(*parts: str) -> str:
-    """Symbol of a kernel in its object file, from constraint mode and kernel name."""
+    """Symbol of a kernel in an object file, from parts of its name such as "acceleration"."""
     return "_".join(part.replace("-", "_") for part in parts)
 
 
 def cache_folder() -> Path:
-    """Folder of the cache: $XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
+    """Folder of the kernel cache: $XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "armswing"
 
 
 def _new_target() -> Any:
-    """A new target machine for each use, because an engine takes ownership of its machine and frees it."""
+    """A new LLVM target machine for this computer, for one use: an execution engine takes ownership and frees it."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -55,7 +55,7 @@ def _new_target() -> Any:
 
 
 def cross_target(triple: str, cpu: str, features: str) -> Any:
-    """A target machine for position-independent objects of another computer."""
+    """LLVM target machine that makes position-independent object files for another computer."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -65,12 +65,12 @@ def cross_target(triple: str, cpu: str, features: str) -> Any:
 
 
 def short_hash(*parts: str) -> str:
-    """A hash of these texts, 32 hex digits."""
+    """Hash of several texts, 32 hex digits."""
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
 
 
 def machine_key() -> str:
-    """Everything besides the equations that determines the object code: CPU, its features, llvmlite version."""
+    """Text that identifies the target of compilation: CPU, its features, llvmlite version."""
     import llvmlite
     import llvmlite.binding as llvm
 
@@ -79,7 +79,7 @@ def machine_key() -> str:
 
 @dataclass
 class Library:
-    """Loaded kernels: {symbol: address}, and the manifest stored beside the object file."""
+    """Loaded machine code: {symbol: address}, and the manifest (a dict) stored with the object file."""
 
     manifest: dict[str, Any]
     addresses: dict[str, int]
@@ -88,7 +88,7 @@ class Library:
 
 
 def load(key: str) -> Library | None:
-    """The library cached under `key`, or None if there is none or it cannot be read."""
+    """Return the library cached under `key`; None if it is missing or cannot be read."""
     stem = cache_folder() / "kernels" / key
     try:
         manifest = json.loads(stem.with_suffix(".json").read_text())
@@ -103,7 +103,7 @@ def load(key: str) -> Library | None:
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
     """Compile LLVM IR, cache object file and manifest under `key`, and load the library.
 
-    Files are written atomically; if they cannot be written, only the caching is lost.
+    Files are written atomically; if they cannot be written, the library is loaded all the same but not cached.
     """
     data = object_code(ir, _new_target())
     manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest()}
@@ -118,7 +118,7 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
 
 
 def object_code(ir: str, machine: Any) -> bytes:
-    """Object file of an LLVM module for a target machine."""
+    """Object file, as bytes, compiled from LLVM IR for a target machine."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(ir)
@@ -132,15 +132,15 @@ def object_code(ir: str, machine: Any) -> bytes:
 
 
 def linked(ir: str, symbols: list[str]) -> Library:
-    """Compile LLVM IR and load the library, without caching."""
+    """Compile LLVM IR and load the library without caching it; `symbols` are those to look up."""
     return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
 
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Log to "armswing.compile" that `what` is being compiled, which takes seconds, and how long it took.
+    """Context that logs to "armswing.compile" that `what` is being compiled, and afterwards how long it took.
 
-    In a program without logging handlers the lines go to stderr, so that the delay is explained.
+    Compilation takes seconds; a program without logging handlers gets the lines on stderr.
     """
     _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()
@@ -157,9 +157,9 @@ def _report(line: str) -> None:
 
 @contextmanager
 def sole_compiler(key: str) -> Iterator[None]:
-    """Lock that one process per key can hold, so that processes started together compile the kernels only once.
+    """Context that holds a lock which one process per key can have, so that only one of several processes compiles.
 
-    The operating system releases it when the process ends. If the cache folder cannot be written, there is no lock.
+    The operating system releases the lock when the process ends. There is no lock if the cache folder is read-only.
     """
     path = cache_folder() / "kernels" / f"{key}.lock"
     try:

@@ -1,7 +1,7 @@
-"""Evaluation order of a program's values: single nodes, pairs of corresponding nodes, groups of angles.
+"""Evaluation order of a kernel program: units of one node, of a pair of nodes, or of a group of sines and cosines.
 
-A unit is a tuple of node indices that one piece of code computes: one node, the two nodes of a pair, or all sines and
-cosines whose angles depend on no sines and cosines but those of earlier groups.
+A unit is a tuple of indices of nodes that are computed together: a single node, the two nodes of a pair (see pairing),
+or a group of sines and cosines whose angles depend only on sines and cosines of earlier groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TRIGONOMETRIC = ("sin", "cos")
 
 
 def angle_groups(program: Program) -> list[Unit]:
-    """All sines and cosines, grouped by depth: the number of layers of sines and cosines below them."""
+    """Groups of all sines and cosines of a program by depth: how many nested sines and cosines their angles contain."""
     depth = [0] * len(program.nodes)
     groups: dict[int, list[int]] = {}
     for index, node in enumerate(program.nodes):
@@ -25,7 +25,7 @@ def angle_groups(program: Program) -> list[Unit]:
 
 
 def units_of(program: Program, pairs: list[tuple[int, int]]) -> list[Unit]:
-    """Units, each after those it depends on. Pairs with a circular dependency are split into single nodes."""
+    """Units of a program in evaluation order; pairs with a circular dependency are split into single nodes."""
     groups = angle_groups(program)
     member: dict[int, Unit] = {index: group for group in groups for index in group}
     for pair in pairs:

@@ -1,8 +1,9 @@
-"""Pairing of operations in branches of equal structure (such as left and right arm) for vectors of two lanes.
+"""Pairing of equal operations in twin branches of a mechanism (such as left and right arm) for vectors of two lanes.
 
-The corresponding inputs are given. From there, each operation on the left is matched with the one on the right that
-does the same to corresponding arguments. All other arguments of a pair must be equal on both sides, so that pairs never
-depend on each other in a circle. Sums over both branches are regrouped to add up within each branch first.
+Corresponding inputs of the two branches are given. Each operation of the left branch is paired with the operation of
+the right branch that has the same kind and corresponding arguments. Arguments from outside the branches must be equal
+on both sides, so that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each
+branch is summed first.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Key = tuple[object, ...]
 
 
 def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[tuple[int, int]]]:
-    """The program with sums regrouped and arguments of pairs aligned, and its pairs (left node, right node).
+    """The program with sums regrouped and arguments of pairs in the same order, and its pairs (left node, right node).
 
-    twins  argument name -> pairs of corresponding elements
+    twins  {argument: pairs of indices of corresponding elements}
     """
     if not any(twins.get(name) for name in program.input_names):
         return program, []
@@ -37,14 +38,14 @@ def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[
 
 
 def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
-    """(argument name, element index) of an `input` or `lift` node; None for other nodes."""
+    """(name of the argument, index of the element) of an `input` or `lift` node; None for other nodes."""
     if node.op == "input":
         return program.input_names[node.place[0]], node.place[1]
     return (LIFTED, node.place[0]) if node.op == "lift" else None
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """{right node: left node} of corresponding `input` and `lift` nodes."""
+    """{right node: left node} of corresponding `input` and `lift` nodes, from which pairing starts."""
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
         at[name, right]: at[name, left]
@@ -55,7 +56,7 @@ def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
 
 
 def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
-    """Branch of each node, judged by its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
+    """Branch of each node, determined by its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
     side_of = {(name, left): LEFT for name, elements in twins.items() for left, _ in elements}
     side_of |= {(name, right): RIGHT for name, elements in twins.items() for _, right in elements}
     sides: list[str] = []
@@ -71,7 +72,7 @@ def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
 
 
 def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
-    """{right node: left node that does the same}, preferring equal constants."""
+    """{right node: left node} of all pairs; of several candidates, one with equal constants is preferred."""
     nodes = program.nodes
     left_values = set(seeds.values())
     lefts: dict[Key, list[int]] = {}
@@ -95,8 +96,10 @@ def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
 
 
 def _key(nodes: list[Node], node: Node, partner: dict[int, int], exact: bool) -> Key:
-    """Key that equals for nodes that can be paired: operation and arguments, those of the right branch by their left
-    partners; `exact` as in _argument_key."""
+    """Key that is equal for nodes that can be paired: operation and arguments.
+
+    An argument in the right branch is replaced by its left partner; `exact` has the meaning it has in _argument_key.
+    """
     keys = [_argument_key(nodes, arg, partner, exact) for arg in node.args]
     return (node.op, exact, *(sorted(keys) if node.op in COMMUTATIVE else keys))
 
@@ -108,7 +111,7 @@ def _argument_key(nodes: list[Node], arg: int, partner: dict[int, int], exact: b
 
 
 def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) -> tuple[int, ...]:
-    """The right node's arguments, reordered like the left node's."""
+    """Arguments of the right node of a pair, in the order of the left node's corresponding arguments."""
     args = nodes[right].args
     if len(args) != 2 or nodes[right].op not in COMMUTATIVE:
         return args
@@ -123,7 +126,7 @@ def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) 
 
 
 def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
-    """The program with every sum over both branches as rest + (left + right)."""
+    """The program with every sum over both branches rewritten as rest + (terms of the left + terms of the right)."""
     nodes, sides = program.nodes, _sides(program, twins)
     uses = Counter(arg for node in nodes for arg in node.args) + Counter(program.results.values())
     inside = {arg for node in nodes if node.op in SUMS for arg in node.args if nodes[arg].op in SUMS and uses[arg] == 1}
@@ -147,7 +150,7 @@ def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
 
 
 def _terms(nodes: list[Node], inside: set[int], root: int) -> tuple[list[tuple[int, int]], set[int]]:
-    """(sign, node) of a sum's terms, in order, and the set of partial sums inside it."""
+    """[(sign, node)] of the terms of the sum at `root`, in order, and the set of its intermediate sums."""
     terms, within, stack = [], set[int](), [(1, root)]
     while stack:
         sign, index = stack.pop()
@@ -171,7 +174,7 @@ def _sum(builder: Builder, terms: list[tuple[int, int, str]]) -> int:
 
 
 def _group(builder: Builder, terms: list[tuple[int, int]]) -> tuple[int, int]:
-    """(sign, node) of the sum of these terms; the sign is negative if all terms are."""
+    """(sign, node) of the sum of (sign, node) terms; the sign is -1 if all terms are negative, otherwise 1."""
     first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), 0)
     whole = terms[first][0]
     value = terms[first][1]

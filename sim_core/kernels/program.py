@@ -1,8 +1,8 @@
-"""Program: a CasADi function as a graph of few operations, simplified, from which kernels are written.
+"""Program: a CasADi function as a simplified graph of operations, from which kernels are written.
 
-Equal operations become one node. Several divisions by one number become one reciprocal and products: CasADi folds x *
-(1 / y) into x / y, and a division costs as much as ten products. The argument `lifted` holds values that are hidden
-from CasADi's simplification; element k of the result `lifted_values` is the expression of element k.
+Equal operations become one node. Several divisions by one number become one reciprocal and products, because CasADi
+turns x * (1 / y) into x / y, and a division costs as much as ten products. The argument `lifted` of a function holds
+values that are hidden from CasADi's simplification; element k of the result `lifted_values` computes element k.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ LANEWISE = {*BINARY.values(), "fneg"}
 
 
 class Node(NamedTuple):
-    """One value: an operation on earlier nodes. `input` and `const` have no arguments; `lift` passes its argument on.
+    """One value in a program: an operation `op` on the nodes with the indices `args`.
 
-    value   number of a constant
-    place   (argument, element) of an input; (element,) of a lift
+    The operations `input` and `const` have no arguments; `lift` returns its argument unchanged.
+    value   the number, if `op` is `const`
+    place   (argument, element) of the function, if `op` is `input`; (element,) of `lifted`, if `op` is `lift`
     """
 
     op: str
@@ -59,7 +60,7 @@ class Node(NamedTuple):
 
 @dataclass
 class Program:
-    """A kernel as a list of nodes, each after its arguments, and the node index of every (result, element)."""
+    """A kernel as a list of nodes, each listed after its arguments, and {(result, element): index of its node}."""
 
     name: str
     input_names: tuple[str, ...]
@@ -76,7 +77,7 @@ class Builder:
         self._known: dict[object, int] = {}
 
     def add(self, node: Node) -> int:
-        """Index of the node, which is added unless an equal one exists."""
+        """Index of a node equal to the given one; the node is added if there is none."""
         op, args = node.op, node.args
         key: object = (op, node.value.hex()) if op == "const" else (op, args, node.place)
         if op in COMMUTATIVE and args[0] > args[1]:
@@ -87,16 +88,16 @@ class Builder:
         return index
 
     def const(self, value: float) -> int:
-        """Index of the node of this constant; the node is added if it does not exist."""
+        """Index of the node of a constant; the node is added if it does not exist."""
         return self.add(Node("const", value=float(value)))
 
     def of(self, op: str, *args: int) -> int:
-        """Index of the node of this operation on nodes; the node is added if it does not exist."""
+        """Index of the node of the operation `op` on the nodes `args`; the node is added if it does not exist."""
         return self.add(Node(op, args))
 
 
 def program_of(function: ca.Function) -> Program:
-    """The simplified graph of a CasADi function with dense results; ValueError for an unsupported operation."""
+    """The program of a CasADi function with dense results; ValueError for an unsupported operation."""
     builder, work = Builder(), dict[int, int]()
     inputs, outputs = function.name_in(), function.name_out()
     results: dict[tuple[int, int], int] = {}
@@ -149,12 +150,12 @@ def _operation(builder: Builder, operation: int, args: list[int]) -> int:
     if operation == ca.OP_ASSIGN:
         return args[0]
     if operation not in NAMES:
-        raise ValueError(f"no LLVM form is written for CasADi operation {operation}; add it to sim_core.kernels")
+        raise ValueError(f"CasADi operation {operation} is not supported in kernels; add it to sim_core.kernels")
     return builder.of(NAMES[operation], *args)
 
 
 def rebuilt(program: Program) -> Program:
-    """The program with its nodes in the order in which the results need them, unneeded nodes removed."""
+    """The program without nodes that no result needs, in the order in which the results need the others."""
     builder, new = Builder(), dict[int, int]()
     for root in program.results.values():
         for old in _needed(program.nodes, root, new):
@@ -166,7 +167,10 @@ def rebuilt(program: Program) -> Program:
 
 
 def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]:
-    """Nodes that `root` needs and that are not in `done`, arguments first; the caller adds each to `done`."""
+    """Yield the nodes that `root` depends on and that are not in `done`, arguments first, and `root` itself.
+
+    The caller must add each node to `done` before asking for the next.
+    """
     stack = [root]
     open_nodes: set[int] = set()
     while stack:

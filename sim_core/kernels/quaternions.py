@@ -1,4 +1,4 @@
-"""Compiled conversion of rotation matrices to quaternions; readable form: `spatial.quaternions_from_rotations`."""
+"""Compiled conversion of rotation matrices to quaternions; `spatial.quaternions_from_rotations` is the numpy form."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sim_core.kernels.compiled import native_function
 
 @native_function(types.void(*2 * [types.CPointer(types.CPointer(types.float64))]))
 def quaternions(given, found):  # type: ignore[no-untyped-def]
-    """Unit quaternions, w x y z with the largest entry positive.
+    """Compute unit quaternions w x y z, whose largest entry is positive, from n rotation matrices.
 
-    given  [n], R (9n,) row by row
-    found  (4n,) quaternions
+    given  pointers to [n] and to the rotation matrices (9 n,), each row by row
+    found  pointer to the quaternions (4 n,), which are written
     """
     for n in range(int(given[0][0])):
         r, q = 9 * n, 4 * n

@@ -1,7 +1,8 @@
 """Sine and cosine of a vector of angles at once, as LLVM IR text.
 
-Argument reduction by pi/2 in pieces of 33 bits [CodyWaite1980] and the polynomials of [Fdlibm] on [-pi/4, pi/4]: error
-below 1 ulp for |x| <= LARGEST. If any lane is larger, the library's sin and cos compute all lanes.
+The argument is reduced by multiples of pi/2, held in pieces of 33 bits [CodyWaite1980]; the polynomials on
+[-pi/4, pi/4] are those of [Fdlibm]. The error is below 1 ulp for |x| <= LARGEST. If an angle is larger, the C library
+computes all angles of the vector.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ COSINE = (
 
 
 def double(value: float) -> str:
-    """LLVM literal that has exactly this value."""
+    """LLVM literal of a double that has exactly this value."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def splat(lanes: int, value: float) -> str:
-    """LLVM literal of a vector of equal numbers."""
+    """LLVM literal of a vector of `lanes` doubles, all equal to `value`."""
     return "<" + ", ".join([f"double {double(value)}"] * lanes) + ">"
 
 
 def definitions(lanes: int) -> str:
-    """LLVM IR of `@sincos_N(x) -> {sin, cos}` for |x| <= LARGEST, `@sincos_any_N` for any x, `@is_large_N(x) -> i1`."""
+    """LLVM IR of three functions of a vector x of N = `lanes` angles.
+
+    `@sincos_N(x)` returns {sin, cos} for |x| <= LARGEST, `@sincos_any_N(x)` for every x, and `@is_large_N(x)` whether
+    some |x| > LARGEST.
+    """
     return "\n\n".join([_is_large(lanes), _fast(lanes), _library(lanes)])
 
 

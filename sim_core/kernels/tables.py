@@ -1,4 +1,4 @@
-"""Kernels with table lookups: a wrapper finds the table rows and passes them to the kernel as further inputs."""
+"""Kernels with table lookups: a wrapper function looks up the table rows and passes them to the kernel as inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim_core.kernels.sincos import double
 
 
 def table_ir(symbol: str, table: np.ndarray) -> str:
-    """LLVM IR of a constant table, row by row, then a row of NaN, and of a pointer to it for relocatable code."""
+    """LLVM IR of a constant table, row by row, with a row of NaN appended, and of a pointer to the table."""
     beyond = np.full((1, table.shape[1]), np.nan)
     numbers = [f"double {double(x)}" for x in np.vstack([table, beyond]).ravel().tolist()]
     values = f"@{symbol}_values = private constant [{len(numbers)} x double] [{', '.join(numbers)}], align 64"
@@ -23,11 +23,11 @@ def table_ir(symbol: str, table: np.ndarray) -> str:
 
 
 def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[str, str, tuple[int, int]]]) -> str:
-    """LLVM IR of `symbol`(in, out), which calls `inner` with its n_inputs inputs and one table row per lookup.
+    """LLVM IR of a function `symbol`(in, out), which calls `inner` with n_inputs inputs and one table row per lookup.
 
-    lookups  (place kernel, table, shape of the table); the place kernel computes the row index, to be rounded down,
-             from the same inputs
-    Outside the table the row of NaN is passed, so that a point that leaves its beam gives NaN instead of an
+    lookups  (symbol of the place kernel, symbol of the table, shape of the table) of each lookup; the place kernel
+             computes the row index, to be rounded down, from the same inputs
+    An index outside the table selects the row of NaN, so that a point that leaves its beam gives NaN instead of an
     extrapolation.
     """
     count = n_inputs + len(lookups)
@@ -71,11 +71,11 @@ def module_with_tables(
     uses: dict[str, tuple[str, ...]],
     tables: dict[str, tuple[ca.Function, np.ndarray]],
 ) -> str:
-    """One LLVM module: a kernel per function; those in `uses` get rows of tables as their last inputs.
+    """LLVM IR of a module with one kernel per function; those in `uses` have table rows as their last inputs.
 
-    twins   argument name -> pairs of elements in branches of equal structure
-    uses    kernel name -> names of its tables
-    tables  table name -> (place kernel, which takes the kernels' common inputs; numbers)
+    twins   {argument: pairs of indices of corresponding elements in branches of equal structure}
+    uses    {kernel: names of its tables}
+    tables  {table: (function of the kernels' common inputs that returns the row index, array of the table)}
     """
     number = {name: index for index, name in enumerate(tables)}
     plain = {f"{name}.inner" if name in uses else name: function for name, function in functions.items()}

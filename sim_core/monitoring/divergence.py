@@ -1,4 +1,4 @@
-"""Errors of diverged runs: an explanation, and a file with the last states (the files of the latest runs are kept)."""
+"""Errors of diverged runs, with an explanation and a file of the last states; files of old runs are deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROWS = 1e-3  # growth per step: a mode that grows by less did not cause the div
 WHAT_ENDED = {  # status: (reason, explanation for the message)
     DIVERGED: ("not finite", "a state is no longer finite"),
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
-    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge; try a shorter step"),
 }
 LEAP = 0.05  # share of a beam's length: a larger displacement in one step is divergence, not motion
 
@@ -42,12 +42,12 @@ def divergence(
     law: str,
     recent: str = "",
 ) -> SimulationDiverged:
-    """The SimulationDiverged error of a run whose loop ended with this status; writes the history to a file.
+    """The SimulationDiverged error for a loop that ended with this status; writes the history to a file.
 
     history  (n, 1 + 2 n_q): t, q, v of the last steps
-    idle    names of the constraints that do not hold now
-    law     name of the stabilizer
-    recent  recently changed parameters, or ""
+    idle     names of the switched constraints that do not hold
+    law      name of the stabilizer
+    recent   text about recently changed parameters; "" for none
     """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
@@ -59,19 +59,23 @@ def divergence(
 
 
 def repetition(names: Sequence[str], time: float, history: np.ndarray, system: System) -> SimulationDiverged:
-    """The SimulationDiverged error of a run whose guards undo each other within one step; writes the history."""
+    """The SimulationDiverged error for guards that undo each other within one step; writes the history to a file."""
     file = write_history(history, system.coordinate_names)
     called = " and ".join(map(repr, names))
     fire = f"guards {called} undo each other, and would fire" if len(names) > 1 else f"guard {called} would fire"
     line = (
-        f"{system.mechanism.name!r} stopped at t = {time:.6g} s: {fire} again and again in one step; "
-        "they need conditions that exclude each other"
+        f"{system.mechanism.name!r} stopped at t = {time:.6g} s: {fire} repeatedly in one step; "
+        "give guards conditions that exclude each other"
     )
     return SimulationDiverged(line, time, history, file, "guards repeat")
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
-    """Write the rows t, q, v as `t_q_v`, with the coordinate names, to a new file; delete old history files."""
+    """Write the last states to a new file and return its path; old history files are deleted.
+
+    history      (n, 1 + 2 n_q): t, q, v, stored as the array `t_q_v`
+    coordinates  names of the coordinates
+    """
     with tempfile.NamedTemporaryFile(prefix=PREFIX, suffix=SUFFIX, delete=False) as stream:
         np.savez(stream, t_q_v=history, coordinates=np.array(coordinates))
     written = Path(stream.name)
@@ -80,9 +84,7 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """One-line explanation if a beam's fastest mode, on its own, is unstable with this stepper and step (s); ""
-    otherwise.
-    """
+    """One-line message if a beam's fastest mode alone is unstable with the stepper and step; otherwise ""."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
@@ -95,7 +97,7 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
 
 
 def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
-    """The step, s, above which a beam's fastest mode, on its own, is unstable with this stepper; inf if none is."""
+    """Largest step, s, at which each beam's fastest mode alone is stable with the stepper; inf if every step is."""
     omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
     if stepper.adaptive or omega == 0.0:
         return float("inf")
@@ -103,7 +105,7 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """Growth per step of an undamped mode of frequency `omega`, rad/s, divided by the permitted growth."""
+    """Growth per step, s, of an undamped mode of frequency `omega`, rad/s, divided by the permitted growth."""
     return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
 
@@ -114,9 +116,10 @@ def _fastest(model: BeamModel) -> float:
 
 
 def explained(system: System, idle: Collection[str], history: np.ndarray) -> str:
-    """The cause of the divergence if the last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise.
+    """One-line text with the cause of a divergence, if the last states show it; otherwise "".
 
-    idle  names of the switched constraints that do not hold
+    idle     names of the switched constraints that do not hold
+    history  (n, 1 + 2 n_q): t, q, v of the last steps
     """
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
     found.append(_at_singular_angles(system, history[-20:]))
@@ -124,15 +127,15 @@ def explained(system: System, idle: Collection[str], history: np.ndarray) -> str
 
 
 def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
-    """The beam contacts that hold, given the names of the constraints that do not."""
+    """The beam contacts that hold; `idle` are the names of the constraints that do not."""
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
     return [c for c in contacts if c.name not in idle]
 
 
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
-    """Error text where a contact point slid off the end of its beam in the last states; "" where it did not.
+    """One-line text if a contact point slid off the end of its beam in the last states; otherwise "".
 
-    A point slid off where its last displacement, continued for two steps, passes an end of the beam.
+    This is so if the point's last displacement, continued for two steps, passes an end of the beam.
     """
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []
@@ -153,7 +156,7 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
 
 
 def _at_singular_angles(system: System, states: np.ndarray) -> str:
-    """One line if a body's ZXZ angles are near their singularity, where their rates are unbounded; "" otherwise."""
+    """One-line text if a body's ZXZ angles came near their singularity, where their rates are unbounded; else ""."""
     nearest: dict[str, tuple[float, float]] = {}
     for row in states:
         q = row[1 : 1 + system.n_q]
@@ -165,7 +168,7 @@ def _at_singular_angles(system: System, states: np.ndarray) -> str:
     sine, time, name = min(near)
     return (
         f"body {name!r} came to |sin theta| = {sine:.2g} at t = {time:.6g} s, near the singularity of its ZXZ angles; "
-        "orientation='euler_parameters' has none"
+        "orientation='euler_parameters' has no singularity"
     )
 
 
@@ -174,7 +177,7 @@ def _place(system: System, body: str) -> int:
 
 
 def _prune(newest: Path) -> None:
-    """Delete this user's older history files but the last few; another process may be doing the same."""
+    """Delete this user's old history files except the latest few; another process may do so at the same time."""
     found = []
     for file in newest.parent.glob(f"{PREFIX}*{SUFFIX}"):
         with contextlib.suppress(OSError):

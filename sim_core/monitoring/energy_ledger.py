@@ -1,4 +1,4 @@
-"""Energy ledger of a simulation: departure of the energy from the balance of work and events."""
+"""Energy ledger of a simulation: the energy that work, events and changed parameters do not explain."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from sim_core.system import System
 
 
 class EnergyLedger:
-    """Energy bookkeeping since the reset, in the arrays that the stepping loop updates. All energies in J."""
+    """Energy balance since the reset, in an array that the stepping loop updates. All energies are in J."""
 
     def __init__(self, system: System, w: Workspace) -> None:
         self._ledger = w.ledger
         self._compute_energy = system.bind("energy", [w.t, w.q, w.v, w.u, w.p], [w.ledger[:2]])
 
     def begin(self) -> None:
-        """Start the ledger with the present energy."""
+        """Start the ledger with the current energy as its initial value."""
         ledger = self._ledger
         self._compute_energy()
         ledger[START], ledger[START_POTENTIAL] = ledger[KINETIC] + ledger[POTENTIAL], ledger[POTENTIAL]
         ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED
 
     def book(self, energy: float) -> None:
-        """Book energy that an event or a changed parameter added; negative if it removed some."""
+        """Add the energy change, J, of an event or of a changed parameter to the ledger; negative for a loss."""
         self._ledger[BOOKED] += energy
 
     @property
@@ -47,29 +47,29 @@ class EnergyLedger:
 
     @property
     def booked(self) -> float:
-        """Energy that events and changed parameters added since the reset, J."""
+        """Energy, J, that events and changed parameters added since the reset."""
         return float(self._ledger[BOOKED])
 
     @property
     def departure(self) -> float:
-        """Unexplained energy, J: the present energy minus the energy at the reset, the work and the booked energy."""
+        """Energy error, J: the current energy minus the energy at the reset, the work and the booked energy."""
         ledger = self._ledger
         self._compute_energy()
         return float(ledger[KINETIC] + ledger[POTENTIAL] - ledger[START] - ledger[WORK] - ledger[BOOKED])
 
     @property
     def largest(self) -> float:
-        """The largest departure since the reset, relative to the run's energy scale at that time."""
+        """Largest energy error since the reset, relative to the run's energy scale at its time."""
         return float(self._ledger[LARGEST])
 
     @property
     def departed(self) -> str:
-        """One-line warning about the last marked departure from the energy balance; "" if there was none."""
+        """One-line warning about the last recorded energy error; "" if there was none."""
         marks = int(self._ledger[MARKS])
         return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
 
     def lines(self, first: int, last: int) -> Iterator[tuple[float, str]]:
-        """(simulation time, line of text) of the recorded departures from the energy balance, `first` to `last` - 1."""
+        """Yield (simulation time, s; line of text) of the recorded energy errors number `first` to `last` - 1."""
         for k in range(first, last):
             place = FIRST_MARK + 3 * k
             time, off, scale = self._ledger[place : place + 3].tolist()

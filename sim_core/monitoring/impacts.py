@@ -1,4 +1,4 @@
-"""Checks whether the step resolves an impact on the stops of joints and on contacts, before any impact happens."""
+"""Checks, before a run, whether the step resolves impacts on the stops of joints and on sphere contacts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ SPEED = 1.0  # rad/s or m/s: impact speed at which a stop or contact is judged
 
 
 def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float = SPEED) -> float:
-    """Circular frequency, rad/s, of an inertia on a force k x^n at the depth that an impact at this speed reaches."""
+    """Circular frequency, rad/s, of an inertia on a force k x^n, linearized at the depth that an impact reaches.
+
+    stiffness, exponent  k and n
+    speed                speed of the impact
+    """
     depth = ((exponent + 1.0) * inertia * speed**2 / (2.0 * stiffness)) ** (1.0 / (exponent + 1.0))
     return math.sqrt(exponent * stiffness * depth ** (exponent - 1.0) / inertia)
 
 
 def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
-    """One-line warnings, one per stop or contact on which an impact is too fast for the step, each with a suitable
-    step.
+    """Yield one-line warnings about stops and contacts on which an impact is too fast for the step.
 
+    Each warning names a suitable step.
     q  coordinates at which the inertias are computed
     """
     if stepper.adaptive:
@@ -38,12 +42,12 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
             most = 1e3 * largest_step(departs)
             yield (
                 f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} swings at {rate:.4g} rad/s, "
-                f"which {stepper.name} does not resolve at {1e3 * step_s:.4g} ms; a step of {most:.2g} ms would do"
+                f"which {stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
             )
 
 
 def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
-    """(stop or contact, unit of an impact speed, circular frequency of an impact, rad/s)."""
+    """Yield (name of a stop or contact, unit of its impact speed, circular frequency of an impact, rad/s)."""
     mechanism = system.mechanism
     stopped = [joint for joint in mechanism.moving_joints if joint.stops is not None]
     if stopped:

@@ -1,4 +1,4 @@
-"""Contributions of parts of joints and of contacts to a mode, for the message about a step that is too large."""
+"""Contributions of joint parts and contacts to a vibration mode, for the message about a step that is too large."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ Value = Callable[[Number], float]
 
 
 def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[tuple[str, float]]:
-    """(name of the part, its contribution to |lambda|^2 x'M x) of the parts of one joint.
+    """Yield (name of the part, its contribution to |lambda|^2 x' M x) for the parts of one joint.
 
-    slope  velocity of the joint for the mode's shape x
-    rate   |lambda| of the mode, 1/s
+    lambda is the eigenvalue and x the shape (n_q,) of the mode.
+    position  joint position
+    slope     joint velocity for coordinate velocities x
+    rate      |lambda|, 1/s
+    value     function that returns the value of a number of the description
     """
     square, name = slope**2, f"joint {joint.name!r}"
     if (spring := joint.spring) is not None:
@@ -39,12 +42,14 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
 def contact_shares(
     contact: SphereContact, apart: list[tuple[np.ndarray, np.ndarray]], curve: float, rate: float, value: Value
 ) -> Iterator[tuple[str, float]]:
-    """(name of the contact, its contribution to |lambda|^2 x'M x) of one contact.
+    """Yield (name of the contact or of its friction, its contribution to |lambda|^2 x' M x) for one contact.
 
-    apart    vector from the other body's point to the sphere's centre, and the unit normal of the plane, before, at
-             and after the present state
-    curve    increment of the mode's shape between them
-    rate     |lambda| of the mode, 1/s
+    lambda is the eigenvalue and x the shape (n_q,) of the mode.
+    apart  [(vector from the other body's point to the sphere's centre, unit normal of the plane)] at q - curve x, q
+           and q + curve x
+    curve  increment along the mode's shape
+    rate   |lambda|, 1/s
+    value  function that returns the value of a number of the description
     """
     k, n = value(contact.stiffness), contact.exponent
     if contact.other_radius is None:

@@ -1,7 +1,7 @@
 """Checks whether the step is too large for the fastest mode of an assembled mechanism.
 
-The modes are those of the motion linearized about the present state: derivatives of the acceleration with respect to q
-and v, by central differences of the kernel, in the directions that the constraints leave free.
+The modes are those of the motion linearized about the current state. The derivatives of the acceleration with respect
+to q and v are central differences of the kernel, in the directions that the constraints leave free.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to 
 
 @dataclass(frozen=True)
 class StepTooLarge:
-    """Result of the check: the step is too large for the fastest mode.
+    """Result of a check that found the step too large for the fastest mode.
 
-    rate     |lambda| of the mode, 1/s
-    element  element with the largest share in the mode, e.g. "spring 'cable'"
-    step_s   largest step that would be small enough, rounded down to two digits, s
-    line     the message
+    rate     absolute value of the mode's eigenvalue, 1/s
+    element  part of the mechanism with the largest contribution to the mode, such as "spring 'cable'"
+    step_s   largest permitted step, s, rounded down to two digits
+    line     message in one line
     """
 
     rate: float
@@ -79,7 +79,7 @@ class FastestMode:
         self._compute_energy = system.bind("energy", state, [self._energy])
 
     def check(self) -> StepTooLarge | None:
-        """The finding that the step is too large in the present state, or None."""
+        """Check the step in the current state; returns a StepTooLarge, or None if the step is small enough."""
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
         free, A = self._linearized()
@@ -103,7 +103,7 @@ class FastestMode:
         return None
 
     def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
-        """Free directions (n_q, f), and the matrix (2 f, 2 f) of the linearized motion along them."""
+        """Free directions (n_q, f) under the constraints, and matrix (2 f, 2 f) of the linearized motion along them."""
         w, n = self._w, self._system.n_q
         self._q[:], self._v[:] = w.q, w.v
         self._terms()
@@ -131,22 +131,28 @@ class FastestMode:
         most = float(f"{_rounded_down(most):.2g}")
         rate = abs(pole)
         what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
-        fate = "diverges" if found == math.inf else "fades by the stepper's own error"
+        fate = "diverges" if found == math.inf else "is damped by the stepper's error"
         line = (
             f"the fastest mode of {name!r}, {what} by {element}, {fate} with {stepper.name} at {1e3 * step:.4g} ms; "
-            f"a step of {1e3 * most:.3g} ms would do"
+            f"use a step of at most {1e3 * most:.3g} ms"
         )
         return StepTooLarge(rate, element, most, line)
 
     def _element(self, pole: complex, shape: np.ndarray) -> str:
-        """Name of the element with the largest share in the mode: stiffness over inertia, or damping over inertia."""
+        """Name of the part with the largest contribution to a mode, by stiffness or damping over inertia.
+
+        pole, shape  eigenvalue, 1/s, and shape (n_q,) of the mode
+        """
         x = np.real(shape * np.exp(-1j * np.angle(shape[np.argmax(np.abs(shape))])))
         x /= float(np.abs(x).max()) or 1.0
         shares = dict(self._shares(x, abs(pole)))
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
 
     def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """(element, its contribution to |lambda|^2 x'M x) for a mode with shape x (n_q,) and |lambda| = rate."""
+        """Yield (name of a part, its contribution to rate^2 x' M x) for a mode of shape x (n_q,).
+
+        rate  absolute value of the mode's eigenvalue, 1/s
+        """
         mechanism, w = self._system.mechanism, self._w
         curve = ON_CURVE
         ends = {sign: self._ends(w.q + sign * curve * x) for sign in (-1.0, 0.0, 1.0)}
@@ -190,9 +196,9 @@ class FastestMode:
         yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
 
     def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
-        """(element, contribution) of joint loads and efforts.
+        """Yield (name, contribution to a mode of shape x) of joint loads and actuator efforts.
 
-        A load or effort acts as a stiffness if d(joint rate)/dq is not zero at the mode's velocities.
+        A load or effort acts as a stiffness if the velocity of its joint, for coordinate velocities x, depends on q.
         """
         mechanism, w, moved = self._system.mechanism, self._w, {}
         for sign in (-1.0, 1.0):
@@ -245,7 +251,7 @@ class FastestMode:
         return float(x @ self._M @ x)
 
     def _speed(self, x: np.ndarray) -> float:
-        """The largest |v x|, 1/s: the speed of the fastest coordinate that the mode moves, meant for angles."""
+        """Largest |v_i x_i| of all coordinates i, 1/s: the rate of the fastest angle that a mode of shape x moves."""
         return float(np.abs(self._w.v * x).max(initial=0.0))
 
     def _mover(self, x: np.ndarray) -> str:
@@ -262,9 +268,9 @@ class FastestMode:
 
 
 def departure(stepper: Stepper, pole: complex, step: float) -> float:
-    """Error of a mode exp(pole t) at a step (s), relative to the permitted error: above 1 the step is too large.
+    """Error of a mode exp(pole t) per step, s, relative to the permitted error: above 1 the step is too large.
 
-    inf if the stepper makes the mode grow. A mode that grows by itself is judged as a vibration of the same frequency.
+    inf if the stepper makes the mode grow. A physically unstable mode is treated as a vibration of equal frequency.
     """
     size, damping = abs(pole), max(-pole.real, 0.0)
     if stepper.adaptive or size * step < SLOW:
@@ -282,7 +288,7 @@ def departure(stepper: Stepper, pole: complex, step: float) -> float:
 
 
 def _free_directions(J: np.ndarray) -> np.ndarray:
-    """Orthonormal directions (n, f) that the rows of J leave free."""
+    """Orthonormal basis (n_q, f) of the null space of J (n_r, n_q)."""
     n = J.shape[1]
     if J.shape[0] == 0:
         return np.eye(n)
@@ -295,7 +301,7 @@ def _free_directions(J: np.ndarray) -> np.ndarray:
 
 
 def _rounded_down(step: float) -> float:
-    """The step rounded down to two digits."""
+    """A step, s, rounded down to two digits."""
     if not 0.0 < step < math.inf:
         return step
     unit = 10.0 ** (math.floor(math.log10(step)) - 1)

@@ -1,4 +1,4 @@
-"""Recently changed tunables, named in the message when a run diverges."""
+"""Record of recently changed tunables, for the message about a diverged run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RECENT_S = 2.0  # of simulation time
 
 
 class ParameterHistory:
-    """The last change of each tunable: simulation time, old and new value."""
+    """The last change of each tunable: simulation time, s, old and new value."""
 
     def __init__(self) -> None:
         self._set: dict[str, tuple[float, float, float]] = {}
@@ -21,11 +21,14 @@ class ParameterHistory:
                 self._set[name] = time, before[name], value
 
     def clear(self) -> None:
-        """Forget all changes, because simulation time was reset or restored."""
+        """Delete all changes, because the simulation time was reset or restored."""
         self._set.clear()
 
     def recent(self, now: float) -> str:
-        """Changes of the last 2 s, latest first: "at t = 1 s, tension was set from ..."; "" if there are none."""
+        """Text of the changes in the last 2 s before the time `now`, latest first; "" if there are none.
+
+        Example: "at t = 1 s, tension was set from 2000 to 3000".
+        """
         found = [
             f"at t = {time:.6g} s, {name} was set from {old:g} to {new:g}"
             for name, (time, old, new) in reversed(self._set.items())

@@ -1,4 +1,4 @@
-"""Compiled parts of the readings: unwrapping of angles, effort per joint, sums over the rows."""
+"""Compiled functions of `Readings`: unwrapping of angles, effort per joint, sums of violations and energies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def unwrap(given, buffer):  # type: ignore[no-untyped-def]
-    """Add the counted whole turns to wrapped angles.
+    """Add the counted revolutions to wrapped angles.
 
-    given   [n], index of each angle in the buffer, index of its count in `turns`, turns
-    buffer  angles, changed in place
+    given   pointers to [number n of angles], index of each angle in the buffer, index of its count in `turns`, turns
+    buffer  pointer to the angles, which are changed in place
     """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] += TURN * given[3][int(given[2][k])]
@@ -25,11 +25,11 @@ def unwrap(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def summed_up(given, buffer):  # type: ignore[no-untyped-def]
-    """Sum the effort per joint, the violations and the energy.
+    """Sum the efforts of each joint's actuators, the violations, and the kinetic and potential energy.
 
-    given  [number of joints, rows of phi, rows of phidot], index of each joint's first entry in the list of actuators
-           (then the list's length), that list, u, phi, phidot, kinetic and potential energy
-    buffer  effort of each joint, then [|Phi|_1, |Phidot|_1, energy]
+    given   pointers to [number of joints, rows of phi, rows of phidot]; index of each joint's first entry in a list of
+            actuators, then the length of the list; the list; u, phi, phidot; [kinetic, potential energy]
+    buffer  pointers to the effort of each joint, and to [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]
     for joint in range(int(given[0][0])):

@@ -11,13 +11,13 @@ from sim_core.system import System
 
 
 class Readings:
-    """Reads a simulation's workspace; the kernels write into one array, so that a single call reads everything.
+    """Reads the state of a simulation with kernels that write to one array, so that a single call reads everything.
 
-    Angles are relative to the parent and unwrapped. `n_holonomic` and `n_rows` are the numbers of rows summed into the
-    violations.
+    Joint angles are relative to the parent and unwrapped.
 
-    buffer       position, velocity and effort of the joints in declared order, then `sums`, then the outputs, then the
-                 frames (7 each) and the twists (6 each) of the spherical and free joints
+    buffer       positions, velocities and efforts of the joints in declared order, then `sums`, the outputs, and the
+                 poses (7 each) and twists (6 each) of the spherical and free joints
+    n_holonomic, n_rows  numbers of holonomic and of all constraint rows, summed in |Phi|_1 and in |Phidot|_1
     joint_motion  views of the positions and velocities in the buffer, (n_joints,) each
     sums         view of |Phi|_1, |Phidot|_1 and the energy in the buffer
     read         kernel that fills the whole buffer; `read_joints` fills `joint_motion` only
@@ -50,7 +50,7 @@ class Readings:
         self.read = BoundKernel.in_turn(each)
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
-        """Position (n_joints,), rad or m, and velocity of the joints."""
+        """Positions (n_joints,), rad or m, and velocities (n_joints,), rad/s or m/s, of the joints."""
         self.read_joints()
         position, velocity = self.joint_motion
         return position.copy(), velocity.copy()
@@ -77,12 +77,12 @@ class Readings:
         return float(self.sums[2])
 
     def outputs(self) -> dict[str, float]:
-        """The mechanism's named outputs; angles are unwrapped."""
+        """{output: value} of the mechanism's named outputs; angles are unwrapped."""
         self._read_outputs()
         return self._named(self._outputs.tolist())
 
     def violation(self) -> tuple[float, float]:
-        """|Phi|_1 and |Phidot|_1, in the rows' own scaling."""
+        """1-norms |Phi|_1 and |Phidot|_1 of the constraint violations and their rates; rows are not scaled."""
         self._read_rows()
         return float(self.sums[0]), float(self.sums[1])
 
@@ -91,7 +91,7 @@ class Readings:
 
 
 def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKernel:
-    """Kernel that adds the whole turns back to wrapped angles.
+    """Bound kernel that adds the counted revolutions to wrapped angles.
 
     wraps  pairs (index of an angle in `angles`, index of its count in `turns`)
     """
@@ -101,7 +101,10 @@ def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKe
 
 
 def _drivers(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """Actuators grouped by joint: index of each joint's first entry in a list, then the list's length; and the list."""
+    """(begins (n_joints + 1,), actuators): indices of the actuators grouped by joint.
+
+    The actuators of joint k are actuators[begins[k]:begins[k + 1]].
+    """
     drivers: list[list[int]] = [[] for _ in system.joint_names]
     for index, actuator in enumerate(system.mechanism.actuators):
         if actuator.joint:

@@ -1,6 +1,6 @@
-"""Compiled part of the actuator servos: commands, efforts of one step, load statistics, ranges.
+"""Compiled functions of the actuator servos: commands, efforts of one step, load statistics, ranges.
 
-Compiled because a server that wakes every millisecond finds cold caches, which makes Python code twice as slow.
+They are compiled because Python code takes twice as long in a server that wakes every millisecond, with cold caches.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
-    """Compute the efforts of the step that begins now, as defined in `Servos`; advances the targets by one step.
+    """Compute the efforts for the next step, as defined in `Servos`, and advance the targets by one step.
 
-    given  [n, h], joint index of each actuator, joint positions, joint velocities, then per actuator stiffness,
-           damping, effort limit, velocity limit, lower and upper position limit, slack (effort limit / stiffness)
-    buffer  mode, value and target of each actuator (kept between steps); effort of each
+    given   pointers to arrays that are read: [number n of actuators, step h, s], joint index of each actuator, joint
+            positions, joint velocities, then per actuator stiffness, damping, effort limit, velocity limit, lower and
+            upper position limit, largest distance of the target (effort limit / stiffness)
+    buffer  pointers to arrays that are written, (n,) each: mode, value and target, kept between steps; effort
     """
     n, h = int(given[0][0]), given[0][1]
     for k in range(n):
@@ -42,10 +43,10 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """Add a number of steps with the present effort to the load statistics, then set the next effort.
+    """Add a number of steps with the current efforts to the load statistics, then set the next efforts.
 
-    given  two arrays: [number of actuators, number of steps to add]; next effort of each actuator
-    sums   three arrays by actuator: largest square, sum of squares, present effort
+    given  pointers to two arrays: [number n of actuators, number of steps to add], next efforts (n,)
+    sums   pointers to three arrays (n,): largest square, sum of squares, current effort of each actuator
     """
     steps = given[0][1]
     for k in range(int(given[0][0])):
@@ -58,10 +59,10 @@ def add_loads(given, sums):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def take_commands(given, buffer):  # type: ignore[no-untyped-def]
-    """Write commanded values, clipped to their limits, into the array of all actuators.
+    """Write commanded values, clipped to their limits, to the array of all actuators' values.
 
-    given   [n], index, lower limit, upper limit and value of each command
-    buffer  values of all actuators
+    given   pointers to [number n of commands], and (n,) each: index of the actuator, lower and upper limit, value
+    buffer  pointer to the values of all actuators
     """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
@@ -69,10 +70,10 @@ def take_commands(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def widen(given, buffer):  # type: ignore[no-untyped-def]
-    """Widen ranges to include given numbers.
+    """Widen n ranges so that each includes a given number.
 
-    given   [n], numbers
-    buffer  lowest, highest of each
+    given   pointers to [n] and to the numbers (n,)
+    buffer  pointers to the lower and the upper ends (n,) of the ranges
     """
     for k in range(int(given[0][0])):
         buffer[0][k] = min(buffer[0][k], given[1][k])

@@ -1,4 +1,4 @@
-"""Actuator servos: turn effort, velocity and position commands into efforts, once per step.
+"""Actuator servos: convert effort, velocity and position commands to efforts, once per step.
 
 servos = Servos(mechanism, step_s)
 position, velocity, _ = simulation.joints()
@@ -28,7 +28,7 @@ ROUNDING = 1e-6  # rad or m
 
 
 class Known(NamedTuple):
-    """Lookup result for a list of actuators: indices, command limits, and the functions that take their values."""
+    """Lookup result for a list of actuators: their indices, command limits, and functions that set their commands."""
 
     places: np.ndarray
     lower: np.ndarray
@@ -38,17 +38,18 @@ class Known(NamedTuple):
 
 
 class Servos:
-    """Latest command of every actuator, and the servo loops that turn it into efforts.
+    """Latest command of every actuator, and the servo loops that compute efforts from the commands.
 
-    In the modes "velocity" and "position" an actuator has a target x*, which moves at the commanded velocity, or
-    towards the commanded position at velocity_limit at most. On a change from effort mode the target starts at x + u/k
-    ("velocity") or x + (u + d v)/k ("position"), so that the effort u is continuous; then
+    In the modes "velocity" and "position" an actuator has a target x*. The target moves at the commanded velocity, or
+    towards the commanded position with at most velocity_limit. At joint position x and velocity v the effort is
 
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
-    with the gains of the actuator's Servo, limited to +-effort_limit. x* stays within the joint's limits, and within
-    effort_limit / k of x, so that the error does not wind up while the actuator saturates. Held over a step h, the loop
-    is stable while h d and h^2 k stay well below the inertia that the actuator moves.
+    with stiffness k and damping d of the actuator's Servo, limited to +-effort_limit. After a change from effort mode,
+    the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. The target
+    remains within the joint's limits, and within effort_limit / k of x, so that the error does not wind up while the
+    actuator saturates. With u constant over a step h, the loop is stable if h d and h^2 k are well below the inertia
+    that the actuator moves.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
@@ -83,7 +84,7 @@ class Servos:
         self.busy = False
 
     def objection(self, mode: str, names: Any) -> str:
-        """The reason why these actuators do not accept commands of this mode, in one line; "" if they do."""
+        """One line that says why the actuators `names` do not accept commands of a mode; "" if they do."""
         if mode not in MODES:
             return f"mode {mode!r}: modes are {', '.join(MODES)}"
         for name in names:
@@ -96,11 +97,12 @@ class Servos:
     def command(
         self, mode: str, names: Sequence[str], values: Sequence[float], position: Any, velocity: Any = None
     ) -> Known:
-        """Set commands, held until the next, in N m or N, rad/s or m/s, rad or m; clipped to the limits.
+        """Set commands for the actuators `names`, clipped to their limits and constant until the next command.
 
+        mode      "effort" (N m or N), "velocity" (rad/s or m/s) or "position" (rad or m)
         position  (n_joints,) joint positions
-        velocity  (n_joints,) joint velocities; None: at rest
-        Raises InvalidRequest, changing nothing, for an unknown mode or name or a number that is not finite. The result
+        velocity  (n_joints,) joint velocities; None: zero
+        Raises InvalidRequest, without changes, for an unknown mode or name or a value that is not finite. The result
         can be passed to `again`.
         """
         known = self._known.get((mode, *names)) or self._recognized(mode, names)
@@ -118,17 +120,20 @@ class Servos:
         return known
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
-        """Set new values for actuators whose last command had the same mode; faster than `command`."""
+        """Set new values for actuators whose last command had the same mode, faster than `command` does.
+
+        known  result of `command` for these actuators
+        """
         if len(values) != len(known.places) or not isfinite(sum(values)):
             self._check(mode, len(known.places), values)
         known.fill(*values)
         known.take()
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
-        """One-line warning about the first commanded position outside its joint's limits, rad or m; "" if there is
-        none.
+        """One-line warning about the first commanded position outside its joint's limits; "" if there is none.
 
-        known  result of `command` for these names
+        known   result of `command` for these names
+        values  commanded positions, rad or m
         """
         lower, upper = known.lower, known.upper
         wanted = np.array(values, dtype=float)
@@ -164,9 +169,11 @@ class Servos:
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:
-        """Make these actuators safe: zero effort; or, if the joint positions are given, hold them with their servos.
+        """Bring the actuators `names` to a safe state: zero effort, or holding their joints in place.
 
-        When holding, an actuator without a servo keeps its effort. A switch keeps its command.
+        position  (n_joints,) joint positions to be held by the servos; an actuator without a servo then keeps its
+                  effort. None: zero effort
+        A switch keeps its command in both cases.
         """
         for name in names:
             index = self.names.index(name)
@@ -181,16 +188,16 @@ class Servos:
         self.busy = bool(self._mode.any())
 
     def _begin(self, index: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Set the targets of actuators in effort mode so that their effort continues unchanged."""
+        """Set the targets of actuators that leave effort mode such that their effort is continuous."""
         joint, effort = self._joint[index], self._value[index]
         if velocity is not None:
             effort = effort + self._damping[index] * velocity[joint]
         self._target[index] = position[joint] + effort / self._stiffness[index]
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        """Efforts (n_u,) for the step that begins at these joint positions (unwrapped) and velocities.
+        """Efforts (n_u,) for the step that begins at the given joint positions (unwrapped) and velocities.
 
-        Moves the targets on by one step: call it once per step.
+        Each call also advances the targets by one step, so that it must be called once per step.
         """
         if not self.busy:
             return self.commanded()
@@ -208,26 +215,26 @@ class Servos:
         return BoundKernel(servo_efforts.address, given, buffer)
 
     def commanded(self) -> np.ndarray:
-        """Efforts (n_u,) while no servo is active: the commanded ones, independent of the joints."""
+        """Commanded efforts (n_u,), which are the applied ones while no servo is active."""
         return self._value.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
-        """Set every actuator to effort mode with this effort (n_u,), by default the one of the start."""
+        """Set every actuator to effort mode with the efforts `effort` (n_u,), by default those at the start."""
         self._mode[:] = EFFORT
         self._value[:] = self._start if effort is None else effort
         self.busy = False
 
     def to_plain(self) -> dict[str, list[Any]]:
-        """The present commands as numbers and lists, for a snapshot."""
+        """The current commands as {"mode", "value", "target": list}, for a snapshot."""
         return {"mode": self._mode.astype(int).tolist(), "value": self._value.tolist(), "target": self._target.tolist()}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Restore the commands that `to_plain` returned; InvalidRequest, changing nothing, if the data is invalid."""
+        """Restore commands that `to_plain` returned; raises InvalidRequest, without changes, for invalid data."""
         n = len(self.names)
         try:
             values = {key: np.array(plain[key], dtype=float) for key in KEYS}
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest(f"servos need {', '.join(KEYS)}: {error!r}") from None
+            raise InvalidRequest(f"servos of a snapshot need the lists {', '.join(KEYS)}; found {error!r}") from None
         for key, array in values.items():
             if array.shape != (n,):
                 raise InvalidRequest(f"servos have {array.size} entries in {key}; {self._robot!r} has {n} actuators")
@@ -244,7 +251,7 @@ class Servos:
 
 
 def _clip(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Clip as np.clip does, in a third of its time for small arrays."""
+    """`values` clipped to [lower, upper] like np.clip, in a third of the time for small arrays."""
     return np.asarray(np.minimum(np.maximum(values, lower), upper))
 
 

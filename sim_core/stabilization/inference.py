@@ -1,7 +1,8 @@
 """Compiled fuzzy inference: the control surface that rules.py defines with scikit-fuzzy, evaluated in nanoseconds.
 
-Two neighbouring triangles or trapezoids add up to 1 and all others are 0, so that four rules fire. All Gaussians are
-nonzero everywhere; a common factor cancels in their quotient, which leaves one exponential per input.
+With triangles or trapezoids, the memberships in two neighbouring sets add up to 1 and all others are 0, so that four
+rules fire. Gaussian memberships are nonzero everywhere; a common factor of them cancels in the weighted mean, which
+leaves one exponential per input.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _rule(i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _between(x, kind, width):  # type: ignore[no-untyped-def]
-    """Index of the set below x, and the membership of the set above it; the set below has 1 minus that."""
+    """(index of the fuzzy set below x, membership a of x in the next set); the membership in the set below is 1 - a."""
     i = min(1, math.floor(2.0 * x))
     above = 2.0 * x - i
     if kind == 1.0:
@@ -33,7 +34,7 @@ def _between(x, kind, width):  # type: ignore[no-untyped-def]
 
 @inner
 def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untyped-def]
-    """Output for triangles and trapezoids: the four rules around (x, y)."""
+    """Output at the inputs (x, y) for triangles and trapezoids, from the four rules that fire."""
     i, a = _between(x, kind, width)
     j, b = _between(y, kind, width)
     z00, z01, z10, z11 = _rule(i, j), _rule(i, j + 1), _rule(i + 1, j), _rule(i + 1, j + 1)
@@ -47,7 +48,8 @@ def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untype
 def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
     """Memberships of x in the outer four Gaussians, divided by that of the middle one, exp(-x^2 / (2 sigma^2)).
 
-    The value for set i = -2, -1, 1, 2 is neighbour^(i^2) exp(x / (2 sigma^2))^i.
+    The quotient for set i = -2, -1, 1, 2 is neighbour^(i^2) exp(x / (2 sigma^2))^i, with sigma = `width` and the
+    membership `neighbour` at the centre of the next set.
     """
     up = math.exp(x / (2.0 * width * width))
     down = 1.0 / up
@@ -57,9 +59,10 @@ def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output of product inference: sum a_i b_j (i + j) / 2 over the memberships a_i of x and b_j of y, normalized.
+    """Output at the inputs (x, y) for Gaussians with the product as AND.
 
-    Rules at the corners of the table are clipped to its range. `neighbour`: membership at the centre of the next set.
+    The mean of the rule outputs clip(i + j, -2, 2) / 2, weighted by the products a_i b_j of the memberships of x and y.
+    neighbour  membership of a Gaussian at the centre of the next set
     """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
@@ -72,7 +75,10 @@ def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output of all 25 rules with the minimum, rules of equal output grouped; memberships divided by x's middle one."""
+    """Output at the inputs (x, y) for Gaussians with the minimum as AND, from all 25 rules.
+
+    Rules of equal output are grouped, and all memberships are divided by that of x in the middle set.
+    """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
     a2, b2 = 1.0, math.exp((x - y) * (x + y) / (2.0 * width * width))
@@ -87,8 +93,9 @@ def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-untyped-def]
-    """Sugeno output of the 25 rules, inputs clamped to [-1, 1]. [NadaBayoumi2024, eqs. 17, 18]
+    """Sugeno output of the 25 fuzzy rules at the inputs x, y, which are clamped to [-1, 1].
 
+    [NadaBayoumi2024, eqs. 17, 18]
     kind         0 triangle, 1 trapezoid, 2 Gaussian
     conjunction  0 product, 1 minimum
     width        plateau of a trapezoid, sigma of a Gaussian
@@ -104,7 +111,7 @@ def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-
 
 @inner
 def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output of the five rules of a single input y, the third row of the rule table. [NadaBayoumi2024, sec. 5]"""
+    """Output of the five fuzzy rules of a single input y: the third row of the rule table. [NadaBayoumi2024, sec. 5]"""
     y = _clamped(y)
     if kind != 2.0:
         j, b = _between(y, kind, width)
@@ -115,7 +122,7 @@ def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-
 
 @inner
 def triangle_output(x, y):  # type: ignore[no-untyped-def]
-    """`fuzzy_output` for triangles with product, in closed form: bilinear between the rule centres."""
+    """`fuzzy_output` for triangles with the product as AND, in closed form: bilinear between the sets' centres."""
     x, y = _clamped(x), _clamped(y)
     if abs(x) + abs(y) <= 0.5:
         return x + y  # here the surrounding rules lie on the plane z = x + y

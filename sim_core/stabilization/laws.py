@@ -1,8 +1,10 @@
-"""Compiled stabilizer laws: functions that compute the correction U of the constraint rows from their violation phi,
-phidot.
+"""Compiled stabilizer laws: functions that compute the stabilization U (n_rows,) in J a = gamma - U.
 
-Rows from n_holonomic on are nonholonomic: they have no Phi, so only Phidot acts on them. `h` is the step size when
-called at the start of a step and 0 at its stages; a law with memory advances it by h.
+phi (n_holonomic,)  violations Phi of the holonomic rows, which come first
+phidot (n_rows,)    rates Phidot of all rows; the only input of nonholonomic rows
+gains               gains of the law
+memory              numbers that a law keeps between steps; a law with memory advances it by h
+h                   step size at the start of a step, 0 at its stages
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[
 
 @native_function(SIGNATURE)
 def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = Ku FLC(Kp Phi, Kd Phidot); for nonholonomic rows, FLC is the five rules of the single input Kd Phidot.
+    """U = Ku FLC(Kp Phi, Kd Phidot) with the fuzzy logic controller FLC of 25 rules (`fuzzy_output`).
 
-    gains: Kp, Kd, Ku, kind, conjunction, width, neighbour. [NadaBayoumi2024, figs. 6, 28]
+    Nonholonomic rows use the five rules of the single input Kd Phidot. Gains: Kp, Kd, Ku, then kind, conjunction,
+    width and neighbour as in `fuzzy_output`. [NadaBayoumi2024, figs. 6, 28]
     """
     kind, conjunction, width, neighbour = gains[3], gains[4], gains[5], gains[6]
     for row in range(n_holonomic):
@@ -52,7 +55,7 @@ def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignor
 
 @inner
 def _scalings(gains, h):  # type: ignore[no-untyped-def]
-    """Kp, Kd, Ku of the sampled law for a step size h."""
+    """Scalings (Kp, Kd, Ku) of the sampled fuzzy law for a step size h; `gains` are those of `sampled_fuzzy`."""
     eps, rho = gains[0], gains[1]
     k1 = (1.0 - rho) * (1.0 - rho)
     k2 = 2.0 * (1.0 - rho) - gains[2] * k1
@@ -61,11 +64,12 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """Fuzzy correction U, held over a step of size h; in the unsaturated range both poles of the sampled double
-    integrator are at rho.
+    """Fuzzy stabilization U = Ku FLC(Kp Phi, Kd Phidot), computed once per step and constant over the step.
 
-    gains: eps (saturation), rho, hold coefficient c, largest slope g, kind, conjunction, width, neighbour.
-    k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps, Ku = k1 eps / (g h^2).
+    For violations below eps, both poles of the violation's sampled dynamics, a double integrator with feedback, are at
+    rho: k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps, Ku = k1 eps / (g h^2).
+    Gains: saturation eps, rho, hold coefficient c, largest slope g, then kind, conjunction, width and neighbour as in
+    `fuzzy_output`.
     """
     kp, kd, ku = _scalings(gains, h)
     closed_form = gains[4] == 0.0 and gains[5] == 0.0

@@ -1,4 +1,4 @@
-"""Fuzzy sets of the two inputs, with scikit-fuzzy's membership functions. [NadaBayoumi2024, figs. 7-9]"""
+"""Fuzzy sets of a fuzzy controller's inputs, with scikit-fuzzy's membership functions. [NadaBayoumi2024, figs. 7-9]"""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ SMALLEST_SIGMA = 0.05
 class FuzzySets:
     """Five fuzzy sets on [-1, 1], and the conjunction that combines two memberships.
 
-    kind   "triangle" (set I), "trapezoid" (set II), "gaussian" (set III)
+    kind         "triangle", "trapezoid" or "gaussian": sets I, II and III of the paper
     conjunction  "product" or "minimum"
-    width  plateau of a trapezoid (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; with less, hardly any rule fires
-           between two centres). The paper states neither; at 0.2123 neighbouring Gaussians meet at 1/2
+    width        plateau of a trapezoid (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; below this, hardly any rule
+                 fires between two centres). The paper states neither; with sigma 0.2123, neighbouring Gaussians
+                 intersect at 1/2
     """
 
     kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"
@@ -36,7 +37,7 @@ class FuzzySets:
             ("conjunction", self.conjunction, CONJUNCTIONS),
         ):
             if value not in choices:
-                raise InvalidRequest(f"fuzzy sets have no {name} {value!r}; it is one of {', '.join(choices)}")
+                raise InvalidRequest(f"fuzzy sets: {name} is {value!r}; it must be one of {', '.join(choices)}")
         least = SMALLEST_SIGMA if self.kind == "gaussian" else 0.0
         if not (0.0 < self.width < 0.5 and self.width >= least):
             raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between {least} and 0.5")
@@ -58,7 +59,7 @@ class FuzzySets:
         return np.stack(columns, axis=1)
 
     def code(self) -> tuple[float, float, float, float]:
-        """Numbers for the compiled law: kind, conjunction, width, and a Gaussian's value at the neighbouring centre."""
+        """(kind, conjunction, width, neighbour) as numbers for the compiled law, see `inference.fuzzy_output`."""
         kind, conjunction = KINDS.index(self.kind), CONJUNCTIONS.index(self.conjunction)
         neighbour = math.exp(-0.125 / self.width**2) if self.kind == "gaussian" else 0.0
         return float(kind), float(conjunction), self.width, neighbour

@@ -1,4 +1,4 @@
-"""The stabilizers by name: one per stabilization law, and those that installed packages register.
+"""Stabilizers by name: those of this package, one per stabilization law, and those that installed packages register.
 
 A package registers a class, or a function that returns a Stabilizer, as an entry point of the group
 "armswing.stabilizers". The fuzzy controllers of the papers are registered by this package itself.
@@ -29,7 +29,7 @@ STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
 
 
 def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
-    """All stabilizers by name: the kinds, then those of installed packages in alphabetical order."""
+    """{name: class or function} of all stabilizers: those of this package, then registered ones, alphabetically."""
     return STABILIZERS | _registered()
 
 
@@ -40,7 +40,7 @@ def _registered() -> dict[str, Callable[..., Stabilizer]]:
 
 
 def _loaded(point: EntryPoint) -> Callable[..., Stabilizer]:
-    """The stabilizer to which an entry point refers; if its import fails, a function that raises an error about it."""
+    """The class or function that an entry point names; if its import fails, a function that raises InvalidRequest."""
     try:
         return cast("Callable[..., Stabilizer]", point.load())
     except Exception as error:  # of a package of somebody else: its stabilizer alone is missing
@@ -53,7 +53,10 @@ def _loaded(point: EntryPoint) -> Callable[..., Stabilizer]:
 
 
 def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
-    """The stabilizer with this name; unknown names and parameters and invalid values raise InvalidRequest."""
+    """The stabilizer with this name and parameters.
+
+    Raises InvalidRequest for an unknown name or parameter, and for an invalid value.
+    """
     known = stabilizers_by_name()
     if name not in known:
         raise UnknownName("sim_core", "stabilizer", name, known)

@@ -1,7 +1,7 @@
 """The 25 fuzzy rules and their control surface. [NadaBayoumi2024, table 1] [Man2025, table 1]
 
-Each input has five sets centred at -1, -1/2, 0, 1/2, 1 (negative big ... positive big); rule (i, j) has the output
-clip(i + j, -2, 2) / 2. Zero-order Sugeno inference: U = sum w z / sum w.
+Each input has five fuzzy sets i = -2 ... 2 (negative big ... positive big) with centres i / 2; rule (i, j) has the
+output z = clip(i + j, -2, 2) / 2. Zero-order Sugeno inference with the rules' weights w: U = sum w z / sum w.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RULES = np.array([[max(-2, min(2, i + j)) / 2 for j in range(-2, 3)] for i in ra
 
 
 def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Control surface U (n, m) at every pair of x (n,) and y (m,), inputs clipped to [-1, 1]; from scikit-fuzzy."""
+    """Control surface U (n, m) at every pair of inputs x (n,) and y (m,), clipped to [-1, 1]; by scikit-fuzzy."""
     A, B = sets.degrees(np.clip(x, -1, 1)), sets.degrees(np.clip(y, -1, 1))
     if sets.conjunction == "product":
         w = A[:, None, :, None] * B[None, :, None, :]
@@ -26,14 +26,14 @@ def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
-    """U (n,) of the five rules of a single input y (n,), clipped to [-1, 1]. [NadaBayoumi2024, sec. 5]"""
+    """Output U (n,) of the five rules of a single input y (n,), clipped to [-1, 1]. [NadaBayoumi2024, sec. 5]"""
     B = sets.degrees(np.clip(y, -1, 1))
     return np.asarray(B @ RULES[2] / B.sum(axis=1))
 
 
 @cache
 def largest_slope(sets: FuzzySets) -> float:
-    """Steepest slope of the control surface along x or y, used by the sampled law; 1 for triangles with product."""
+    """Steepest slope of the control surface along x or y, for the sampled law; 1 for triangles with product."""
     if sets.kind == "triangle" and sets.conjunction == "product":
         return 1.0
     grid = np.linspace(-1, 1, 401)
@@ -43,10 +43,11 @@ def largest_slope(sets: FuzzySets) -> float:
 
 @cache
 def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
-    """Largest U(x) / x along one input with the other at 0 (or absent): the gain that decides whether a loop diverges.
+    """Largest U(x) / x along one input x with the other at 0: the gain that determines whether a loop diverges.
 
-    A growing violation sweeps the whole surface, so that the steepest chord from the origin counts, not the slope at
-    one point. 1 for triangles.
+    A growing violation sweeps the whole control surface, so that stability depends on its steepest chord from the
+    origin and not on the slope at one point. 1 for triangles.
+    inputs  number of inputs: 2, or 1 for the five rules of a single input
     """
     x = np.linspace(0.005, 1, 200)
     U = surface(sets, x, np.zeros(1))[:, 0] if inputs == 2 else curve(sets, x)
@@ -54,7 +55,7 @@ def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
 
 
 def slope_at_zero(sets: FuzzySets) -> float:
-    """Slope of the surface along x at the origin: the gain for small violations."""
+    """Slope of the control surface along x at the origin: the gain for small violations."""
     step = 1e-4
     U = surface(sets, np.array([-step, step]), np.zeros(1))
     return float((U[1, 0] - U[0, 0]) / (2 * step))

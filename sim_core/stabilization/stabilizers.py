@@ -1,7 +1,7 @@
 """The kinds of stabilizers: their gains, their compiled laws, and the largest step at which each is stable.
 
-A stabilizer computes U of J a = gamma - U from (Phi, Phidot, h). A `sampled` stabilizer is evaluated once per step and
-U is held.
+A stabilizer computes the stabilization U in J a = gamma - U from the constraint violations Phi, their rates Phidot and
+the step size h. A `sampled` stabilizer is evaluated once per step, and its U is constant over the step.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sim_core.stabilization.membership import FuzzySets
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
-    """The largest step (s) at which the growth per step does not exceed 1; inf if it never does.
+    """Largest step, s, at which the growth per step is at most 1; inf if it is for every step.
 
-    growth  function of the step (s) that returns the loop's growth per step
+    growth  function of the step, s, that returns the growth of a perturbation per step
     """
 
     def stable(step: float) -> bool:
@@ -51,8 +51,9 @@ def largest_step(growth: Callable[[float], float]) -> float:
 
 
 def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
-    """The largest step (s) at which e'' = -kp e - kd e' does not grow, the correction evaluated at every stage; inf
-    without limit.
+    """Largest step, s, at which the stepper integrates e'' = -kp e - kd e' without growth; inf if there is no limit.
+
+    The right-hand side is evaluated at every stage of the stepper.
     """
     return largest_step(lambda step: stepper.growth(kp, kd, step))
 
@@ -61,10 +62,10 @@ def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
 class Stabilizer:
     """The stabilizer "none", and base class of the others.
 
-    sampled    whether U is computed once at the start of a step and held over its stages
-    memory     numbers per row that the law keeps from step to step
-    requested_name  name given to `stabilizer_named`, such as "nada_set_1" for a paper's controller; "" if there was
-                    none
+    sampled         whether U is computed once at the start of a step and constant over its stages
+    memory          number of values per constraint row that the law keeps between steps
+    requested_name  name given to `stabilizer_named`, such as "nada_set_1" for a paper's controller; "" for a stabilizer
+                    made otherwise
     """
 
     name: ClassVar[str] = "none"
@@ -74,7 +75,7 @@ class Stabilizer:
 
     @property
     def called(self) -> str:
-        """Name of the stabilizer in messages: the requested name if there is one, else the name of its kind."""
+        """Name of the stabilizer in messages: the requested name if there is one, otherwise the name of its class."""
         return self.requested_name or self.name
 
     def law_address(self) -> int:
@@ -82,25 +83,24 @@ class Stabilizer:
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """Mode, whether the law has memory, corrected levels, and solve: codes of integrators/workspace.py."""
+        """(mode, whether the law has memory, corrected levels, solver) as codes of integrators/workspace.py."""
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
         return SAMPLED if self.sampled else EVERY_STAGE, int(self.memory > 0), 0, 0
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
-        """The gains array of the law, for a step size h and a mechanism's characteristic length."""
+        """Array of the law's gains for the step size h, s, and the characteristic length of a mechanism, m."""
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """Upper bounds kp, kd of the correction U = kp Phi + kd Phidot for a law evaluated at every stage; None for
-        other laws.
+        """Upper bounds (kp, kd) of a law's gains in U = kp Phi + kd Phidot; None for laws not evaluated at every stage.
+
+        h  step size, s
         """
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest step (s) at which the constraint violation does not grow, with the gains for step `h`; inf
-        without limit.
-        """
+        """Largest step, s, at which constraint violations do not grow, with the gains for the step h; inf: no limit."""
         gains = self.linear_gains(h)
         return math.inf if gains is None else largest_stable_step(stepper, *gains)
 
@@ -143,9 +143,9 @@ class Baumgarte(Stabilizer):
 class PID(Stabilizer):
     """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral advances once per step. [LinChen2011]
 
-    Without gains the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 are at -1 / (10 h). If Kp is given, Ki
-    defaults to 0 and Kd to critical damping, 2 sqrt(Kp). The integral is the law's memory and part of a snapshot. Only
-    Kd acts on nonholonomic rows.
+    By default the gains place the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h). If Kp is
+    given, Ki is 0 and Kd critical damping, 2 sqrt(Kp), by default. The integral is the law's memory and part of a
+    snapshot. Only Kd acts on nonholonomic rows.
     """
 
     name: ClassVar[str] = "pid"
@@ -157,7 +157,7 @@ class PID(Stabilizer):
     def __post_init__(self) -> None:
         _require("pid", 0.0, Kp=self.Kp, Ki=self.Ki, Kd=self.Kd)
         if self.Kp is None and (self.Ki, self.Kd) != (None, None):
-            raise InvalidRequest(f"pid: Ki is {self.Ki} and Kd {self.Kd}, but there is no Kp; give it too, or none")
+            raise InvalidRequest(f"pid: Ki is {self.Ki} and Kd {self.Kd}, but Kp is not given; give Kp too, or none")
 
     def _all(self, h: float) -> tuple[float, float, float]:
         if self.Kp is None:
@@ -175,9 +175,9 @@ class PID(Stabilizer):
         return np.array(self._all(h))
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest stable step (s), from one step of (e, e', integral).
+        """Largest stable step, s, from the matrix of one step of (e, e', integral), for a violation e.
 
-        The integral grows by h e at the start of the step and is then held over the stages.
+        The integral grows by h e at the start of the step and is constant over the stages.
         """
         if stepper.adaptive:
             return math.inf
@@ -193,7 +193,7 @@ class PID(Stabilizer):
 
 
 def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
-    """Matrix of one step of y' = Z y / h; without a tableau, semi-implicit Euler: velocities first, then positions."""
+    """Matrix of one step of y' = Z y / h; for steppers without a tableau, that of semi-implicit Euler."""
     identity = np.eye(len(Z))
     if stepper.tableau is None:
         return (identity + np.diag([1, 0, 0]) @ Z) @ (identity + np.diag([0, 1, 0]) @ Z)
@@ -205,11 +205,12 @@ def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FuzzyPaper(Stabilizer):
-    """The papers' fuzzy controller at every stage: U = Ku FLC(Kp Phi, Kd Phidot), 25 rules, inputs clamped.
+    """The papers' fuzzy logic controller (FLC) of 25 rules at every stage: U = Ku FLC(Kp Phi, Kd Phidot).
 
-    Nonholonomic rows use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku.
-    [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), product, and the scaling of that paper;
-    The controllers of both papers are registered by name, see nodes/studies/framework/scalings.py.
+    Inputs are clamped to [-1, 1]. Nonholonomic rows use the five rules of the single input Kd Phidot (FLC-SISO), with
+    the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), the product as AND, and the
+    scaling of that paper. The controllers of both papers are registered by name, see
+    nodes/studies/framework/scalings.py.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -236,7 +237,7 @@ class FuzzyPaper(Stabilizer):
         return gain * self.Kp, gain * self.Kd
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest stable step (s), from the steepest chords of the surface and of the five single-input rules."""
+        """Largest stable step, s, from the steepest chords of the control surface and of the single-input rules."""
         from sim_core.stabilization.rules import largest_chord
 
         rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
@@ -245,12 +246,13 @@ class FuzzyPaper(Stabilizer):
 
 @dataclass(frozen=True)
 class SampledFuzzy(Stabilizer):
-    """The default stabilizer: fuzzy control held over the step, gains chosen so that both sampled poles are at `pole`.
+    """The default stabilizer: fuzzy control computed once per step, with gains that follow the step size h.
 
-    saturation  violation at which the control saturates, in the rows' unit; None: 1 % of the characteristic length, but
-                at least 2 g h^2 / k1, so that disturbances of the size of gravity never saturate it
-    pole        position of both poles, in [0, 1); None: the stepper's own
-    The gains follow h, so that every step size is stable.
+    The gains place both poles of the violation's sampled dynamics at `pole`, so that every step size is stable.
+    saturation  violation at which the control saturates, in the unit of the row; None: 1 % of the characteristic
+                length, but at least 2 g h^2 / k1 with gravity g, so that accelerations of the size of gravity do not
+                saturate the control
+    pole        position of both poles, in [0, 1); None: `Stepper.pole`
     """
 
     name: ClassVar[str] = "sampled_fuzzy"
@@ -283,9 +285,9 @@ class SampledFuzzy(Stabilizer):
 
 @dataclass(frozen=True)
 class Projection(Stabilizer):
-    """After each step, project q, then v, onto the constraints, least in the metric of M, with the step's factor.
+    """Projection of q, then v, onto the constraints after each step, by the least corrections in the metric of M.
 
-    M x + J' y = 0 with J x = -Phi for x = dq, then with J x = -Phidot for x = dv.
+    M x + J' y = 0 with J x = -Phi for x = dq, then with J x = -Phidot for x = dv, solved with the factor of the step.
     """
 
     name: ClassVar[str] = "projection"
@@ -296,15 +298,16 @@ class Projection(Stabilizer):
 
 @dataclass(frozen=True)
 class DirectCorrection(Stabilizer):
-    """After each step dq = -J^+ Phi, then dv = -J^+ Phidot, each with J at the state it acts on. [YoonEtAl1994]
+    """Corrections dq = -J^+ Phi, then dv = -J^+ Phidot after each step, with J at the state corrected. [YoonEtAl1994]
 
     weight      "pseudo_inverse": J^+ of Moore and Penrose [NadaBayoumi2024, eqs. 8, 12]; "mass": the least correction
                 in the metric of M, from the constrained solve
     level       corrected level: "both", "position" (velocities drift: no step is stable) or "velocity"
-    inside_rhs  apply the correction inside the right-hand side only: every stage's derivative is evaluated at corrected
+    inside_rhs  whether to correct inside the right-hand side only: every stage's derivative is evaluated at corrected
                 q and v, but the integrated q and v are never corrected. Violations grow, as in the papers; no step is
                 stable
-    Nonholonomic rows count at both levels: dq moves along them, dv satisfies them (the paper's dq leaves them out).
+    Nonholonomic rows are included at both levels: dq satisfies J dq = 0 there, dv makes Phidot zero. The paper's dq
+    omits these rows.
     """
 
     name: ClassVar[str] = "direct_correction"
@@ -315,13 +318,13 @@ class DirectCorrection(Stabilizer):
     def __post_init__(self) -> None:
         for name, value, choices in (("weight", self.weight, WEIGHTS), ("level", self.level, LEVELS)):
             if value not in choices:
-                raise InvalidRequest(f"direct_correction has no {name} {value!r}; it is one of {', '.join(choices)}")
+                raise InvalidRequest(f"direct_correction: {name} is {value!r}; it must be one of {', '.join(choices)}")
 
     def correction_mode(self) -> tuple[int, int, int, int]:
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """0 if nothing corrects the integrated state, or only its positions; else inf."""
+        """Largest stable step: 0 if the integrated velocities are never corrected, otherwise inf."""
         return 0.0 if self.inside_rhs or self.level == "position" else math.inf
 
 
@@ -330,7 +333,7 @@ LEVELS = {"both": POSITION_LEVEL + VELOCITY_LEVEL, "position": POSITION_LEVEL, "
 
 
 def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
-    """One line if a step (s) is larger than the stabilizer's stability limit; "" otherwise."""
+    """One-line warning if the step is larger than the stabilizer's stability limit; otherwise ""."""
     limit = stabilizer.stability_limit(stepper, step_s)
     if limit >= step_s * (1 - 1e-9):
         return ""

@@ -1,6 +1,6 @@
-"""Libraries that extras of armswing install: `pip install .` alone leaves them out.
+"""Optional libraries, which the extras of armswing install and `pip install .` alone does not.
 
-Where armswing imports a missing one, at any depth, the message of the ModuleNotFoundError has the install command.
+If armswing imports a missing one, directly or indirectly, the ModuleNotFoundError contains the install command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
 
 
 def install_hint(error: BaseException) -> str:
-    """ "; pip install 'armswing[sim]' installs it" for a missing import that an extra installs; "" otherwise."""
+    """Text such as "; pip install 'armswing[sim]' installs it" if an extra installs the missing library; else ""."""
     if INSTALLS in str(error):
         return ""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -34,12 +34,12 @@ def install_hint(error: BaseException) -> str:
 
 
 def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The same error with the install command appended to its message."""
+    """A copy of the error with the install command appended to its message."""
     return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
 
 
 class MissingLibraryFinder:
-    """Last entry of `sys.meta_path`: adds the install command to the error of an import statement of armswing."""
+    """Finder at the end of `sys.meta_path` that adds the install command to errors of failed imports in armswing."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
@@ -49,7 +49,10 @@ class MissingLibraryFinder:
 
 
 def _is_imported_by_armswing(frame: FrameType | None) -> bool:
-    """Whether the innermost frame outside the import system is armswing's; False for `importlib.util.find_spec`."""
+    """Whether code of armswing made the import: it is in the innermost frame outside the import system.
+
+    False for `importlib.util.find_spec`, which only asks whether a library exists.
+    """
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module == "importlib.util":

@@ -1,4 +1,4 @@
-"""HTML of objects shown at the end of a notebook cell (`_repr_html_`): a title, a line of facts, and one table."""
+"""HTML of objects that a notebook displays (`_repr_html_`): a title, a line of facts, and a table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _HEAD = "font-weight:600;border-bottom:1px solid rgba(128,128,128,0.5)"
 
 
 def page(title: str, facts: Sequence[str], headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """HTML of one object. Texts are escaped; floats have 4 significant digits; colours are the notebook's own.
+    """HTML of an object: title, facts and a table, in the colours of the notebook.
 
-    title     name and kind, in bold
-    facts     short texts in one line below, empty ones left out
-    headings  of the table; without rows there is no table
-    rows      cells: numbers are set to the right, None is an empty cell
+    Texts are escaped, and floats have 4 significant digits.
+    title     kind and name of the object, in bold
+    facts     short texts in one line below the title; empty texts are left out
+    headings  column headings of the table
+    rows      cells of the table: numbers are aligned to the right, None is an empty cell; no table without rows
     """
     found = list(rows)
     line = " · ".join(escape(fact) for fact in facts if fact)
@@ -40,7 +41,7 @@ def page(title: str, facts: Sequence[str], headings: Sequence[str], rows: Iterab
 
 
 def mechanism_html(mechanism: Mechanism) -> str:
-    """HTML of a mechanism: counts, total mass, and its joints; for one without joints its bodies."""
+    """HTML of a mechanism: counts of parts, total mass, and a table of its joints, or if it has none its bodies."""
     kinds = (("body", "bodies"), ("joint", "moving_joints"), ("constraint", ""), ("spring", ""), ("beam", ""))
     counts = [
         counted(len(getattr(mechanism, kind or f"{noun}s")), noun, "bodies" if noun == "body" else "")
@@ -60,7 +61,7 @@ def mechanism_html(mechanism: Mechanism) -> str:
 
 
 def simulation_html(simulation: Simulation) -> str:
-    """HTML of a simulation: time, method, violation and energy now, and position, velocity and effort of its joints."""
+    """HTML of a simulation: time, methods, violation, energy, and a table of joint positions, velocities, efforts."""
     mechanism = simulation.system.mechanism
     violation = simulation.violation()
     facts = [
@@ -83,7 +84,7 @@ def _float(values: np.ndarray, place: int) -> float | None:
 
 
 def _value(number: object) -> float:
-    """A number of a description, by its value where it is tunable."""
+    """Value of a number of a description, as a float; of a Tunable its value at the start."""
     return float(getattr(number, "value", number))  # type: ignore[arg-type]
 
 
@@ -116,7 +117,7 @@ def _text(cell: object) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Count and noun, such as "1 body" or "3 joints"; "" for none."""
+    """Count and noun, such as "1 body" or "3 joints"; "" for a count of 0."""
     if not count:
         return ""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -1,4 +1,4 @@
-"""Suggestions for names that are probably misspelt. Standard library only: messages and viewer import this too."""
+"""Suggestions for names that are probably misspelt. Needs the standard library only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[object], show: Callable[[str], str] = str) -> str:
-    """ "; did you mean 'mass_scale'?" for a misspelt `word`, to be appended to an error message.
+    """Text such as "; did you mean 'mass_scale'?" for a misspelt `word`, to be appended to an error message.
 
-    Suggests up to three known names that have `word` as a part between "_" or ".", otherwise the most similar name;
-    "" if there is neither.
-    show  text of a suggested name in the message
+    Suggests up to three known names of which `word` is a part between "_" or ".", otherwise the most similar name; ""
+    if there is neither.
+    show  function that returns the text for a suggested name
     """
     names = [str(name) for name in known]
     parts = [name for name in names if str(word) in re.split(r"[_.]", name)]

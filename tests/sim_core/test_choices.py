@@ -92,7 +92,7 @@ def test_plain_values_become_what_a_stabilizer_wants() -> None:
         (("baumgarte", {"alpha": -5.0}), "baumgarte: alpha is -5.0; it must be finite and zero or positive"),
         (("baumgarte", {"gamma": 5.0}), "stabilizer 'baumgarte' has no parameter 'gamma'; its .* are alpha, beta"),
         (("pid", {"Kp": -1.0}), "pid: Kp is -1.0; it must be finite and zero or positive"),
-        (("pid", {"Kd": 1.0}), "there is no Kp"),
+        (("pid", {"Kd": 1.0}), "Kp is not given"),
         (("fuzzy_paper", {"Ku": 0.0}), "fuzzy_paper: Ku is 0.0; it must be finite and positive"),
         (("fuzzy_paper", {"sets": "III"}), "sets is 'III'; it must be a table of kind, conjunction, width"),
         (("fuzzy_paper", {"sets": {"kind": "square"}}), "sets: kind is 'square'; it is one of gaussian, trapezoid"),

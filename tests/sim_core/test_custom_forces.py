@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[CustomForce, str]] = {
     ),
     "operation": (
         CustomForce(name="f", law=lambda f: {"rail": ca.erf(f.t)}),
-        "no LLVM form is written for CasADi operation",
+        "is not supported in kernels",
     ),
     "body": (
         CustomForce(name="f", law=lambda f: {}, points=(ForcePoint(name="p", body="car"),)),

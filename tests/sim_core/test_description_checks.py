@@ -227,7 +227,7 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
         (lambda: Mechanism(name="none", coordinates="joint", bodies=()), "nothing in it moves"),
         (
             lambda: pendulum(springs=(Spring(body_a="bar", rest_length=0.1, **COIL),)),
-            "the ends of spring 'coil' meet at the start",
+            "the ends of spring 'coil' coincide at the start",
         ),
         # starts
         (lambda: pendulum(initial_q=(1.5, 0.0, 0.0)), "the start of 'pendulum' violates 'pin' by 1 m; .* is refused"),

@@ -318,7 +318,7 @@ def test_a_stepper_that_spans_steps_is_refused_in_one_line(stepper: str) -> None
 
 def test_a_batch_does_not_integrate_a_free_joint() -> None:
     with pytest.raises(
-        InvalidRequest, match="joint 'base' is free; a batch integrates no spherical and no free joints"
+        InvalidRequest, match="joint 'base' is free; a batch does not integrate spherical and free joints"
     ):
         assemble(top()).batch(2).rollout(np.zeros(6), np.zeros(6), step_s=1e-3, steps=1)
 

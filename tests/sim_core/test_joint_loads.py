@@ -131,5 +131,5 @@ def test_parts_of_the_tree_are_worked_out_alone_and_absolute_coordinates_are_ref
     for name, load in whole.items():
         np.testing.assert_allclose(joined[name].force, load.force, atol=1e-12)
         np.testing.assert_allclose(joined[name].torque, load.torque, atol=1e-12)
-    with pytest.raises(InvalidMechanism, match="is not in joint coordinates; joint loads need these"):
+    with pytest.raises(InvalidMechanism, match="is not in joint coordinates, which joint loads need"):
         postures(build("triple_pendulum"), np.zeros(9))

@@ -67,7 +67,7 @@ def warned(mechanism: Mechanism, step_s: float, steps: int = 0, stepper: str = "
 
 
 def step_that_would_do(line: str) -> float:
-    found = re.search(r"a step of ([\d.e+-]+) ms would do", line)
+    found = re.search(r"use a step of at most ([\d.e+-]+) ms", line)
     assert found, line
     return float(found[1]) * 1e-3
 

@@ -52,7 +52,7 @@ def test_nonholonomic_rows_use_their_rate_alone() -> None:
 
 def test_gains_that_cannot_be_stable_warn_with_the_figure() -> None:
     system = assemble(build("triple_pendulum"))
-    with pytest.warns(StabilityWarning, match=r"up to a step of .* ms; the step asked for is 5 ms"):
+    with pytest.warns(StabilityWarning, match=r"up to a step of .* ms; step_s is 5 ms"):
         sim = Simulation(system, step_s=5e-3, stabilizer="fuzzy_paper")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,7 +1,7 @@
 """Dormand-Prince 5(4) with error control between the ticks. [HairerNorsettWanner1993, ch. II.4]
 
-Every tick is reached exactly, with as many steps in between as the error control needs. The next step size is the
-stepper's memory.
+Between two ticks the error control chooses the steps; the last of them ends exactly at the tick. The stepper's memory
+is the size of the next step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 @inner
 def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Root mean square of the embedded error estimate relative to atol + rtol |y|."""
+    """Root mean square of the embedded error estimate of q and v relative to atol + rtol |y|; at most 1 is accepted."""
     n, total = m.state.shape[1], 0.0
     for i in range(n):
         e_q, e_v = 0.0, 0.0
@@ -53,7 +53,10 @@ def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-de
 
 @inner
 def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over one tick from `start`. Returns a status; m.stepper[0] is the next step size."""
+    """Integrate over one tick of length tick_h from the time `start`. Returns a status (workspace.py).
+
+    m.stepper[0] is the size of the next step.
+    """
     done = 0.0
     wanted = m.stepper[0] if m.stepper[0] > 0.0 else tick_h
     while done < tick_h:
@@ -93,7 +96,7 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
 
 @loop
 def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
+    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

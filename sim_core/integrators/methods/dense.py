@@ -1,11 +1,11 @@
 """Dormand-Prince 5(4) with steps independent of the ticks, as ode45 takes them. [HairerNorsettWanner1993, ch. II.6]
 
-A step may span many ticks; q and v at the ticks within it come from its interpolant of order 4. The last step is the
-stepper's memory. After an event or a changed input or parameter the memory is dropped, and the integration restarts
-from the state at the tick.
+A step may span many ticks; q and v at these ticks come from the step's interpolant of order 4. The stepper's memory
+holds the last step. An event or a changed input or parameter clears the memory, and the integration restarts from the
+state at the tick.
 
-Memory: [whether there is a step, its start, its length, the next length, then five coefficients of the interpolant and
-the step's end, each (q, v): 2 n].
+Memory: [1 if it holds a step, start of the step, its length, the next length, then five coefficients of the interpolant
+and the state at the end of the step, each (q, v): 2 n].
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ HAS_STEP, START, LENGTH, WANTED, COEFFICIENTS = range(5)
 
 @inner
 def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untyped-def]
-    """Store the coefficients r of the interpolant over the step.
+    """Store the coefficients r0 ... r4 of the interpolant over the last step in the stepper's memory.
 
-    y(x) = r0 + x (r1 + (1 - x) (r2 + x (r3 + (1 - x) r4))), x from 0 to 1.
+    y(x) = r0 + x (r1 + (1 - x) (r2 + x (r3 + (1 - x) r4))), with x from 0 to 1 over the step.
     """
     n, last = state.shape[1], dense.size - 1
     for level in range(2):
@@ -65,7 +65,10 @@ def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untype
 
 @inner
 def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
-    """Evaluate q and v at a time within the step; at its end, the step's stored (and possibly projected) result."""
+    """Set q and v to the interpolant at `time` within the last step; at the end of the step, to the stored result.
+
+    The stored result differs from the interpolant if it was projected on the constraints.
+    """
     n = state.shape[1]
     x = (time - memory[START]) / memory[LENGTH]
     for level in range(2):
@@ -78,7 +81,10 @@ def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
 
 @inner
 def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Take one accepted step from m.state at m.scalars[TIME] and store it in the memory. Returns a status."""
+    """Take one step that the error control accepts, from the current state and time, and store it in the memory.
+
+    Returns a status (workspace.py).
+    """
     n, start = m.state.shape[1], m.scalars[TIME]
     h = m.stepper[WANTED] if m.stepper[WANTED] > 0.0 else tick_h
     while True:
@@ -112,7 +118,7 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
 
 @inner
 def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Set q and v to those at `time`: take steps as needed, then evaluate the interpolant. Returns a status."""
+    """Advance q and v to `time`: take steps until one reaches it, then evaluate the interpolant. Returns a status."""
     n = m.state.shape[1]
     if m.stepper[HAS_STEP] == 1.0:
         # the integrator's own state, ahead of the tick
@@ -131,7 +137,7 @@ def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol
 
 @loop
 def advance_dense(n_steps, h, tick, m, calls, law, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
+    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

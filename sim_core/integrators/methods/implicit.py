@@ -1,15 +1,15 @@
-"""Implicit Runge-Kutta with a fixed step: one loop, methods differ by tableau. [HairerWanner1996, ch. IV.8]
+"""Implicit Runge-Kutta methods with a fixed step, one loop for all tableaus. [HairerWanner1996, ch. IV.8]
 
 The unknowns are the stage accelerations K alone, since q' = v:
 
     V_i = v + h sum_j A_ij K_j,   Q_i = q + h c_i v + h^2 sum_j (A A)_ij K_j,   K_i = a(t + c_i h, Q_i, V_i)
 
-Each group of stages is solved by Newton's method, all with one matrix I - h^2 (AA) x a_q - h A x a_v. a_q and a_v are
-differences of the acceleration in the middle of a step (2 n + 1 evaluations), so that they include the effect of a
-stabilizer at every stage; they are kept until convergence is slow.
+Each group of stages is solved by Newton's method with one matrix, I - h^2 (AA) x a_q - h A x a_v. The tangents
+a_q = da/dq and a_v = da/dv are finite differences of the acceleration in the middle of a step (2 n + 1 evaluations), so
+that they include the effect of a stabilizer at every stage. They are reused until convergence is slow.
 
-Memory: [whether a_q and a_v are there, their step, whether K is there, then K (s, n) of the last step, a_q, a_v (n,
-n)].
+Stepper's memory: [1 if a_q and a_v are valid, step of a_q and a_v, 1 if K is valid, then K (s, n) of the last step,
+a_q, a_v (n, n)].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DIFFERENCE = 2.0**-26
 
 @inner
 def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
-    """Set t, q, v to the step's start advanced by h at constant velocity."""
+    """Set t, q, v to the state at the start of the step, advanced by h at constant velocity."""
     scalars[TIME] = time + h
     for i in range(state.shape[1]):
         state[Q, i], state[V, i] = state[Q0, i] + h * state[V0, i], state[V0, i]
@@ -39,9 +39,9 @@ def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
-    """Compute the tangent a_q = da/dq, a_v = da/dv in the middle of the step by one-sided differences.
+    """Compute the tangents a_q = da/dq, a_v = da/dv in the middle of the step by one-sided differences.
 
-    It is stored in the stepper's memory.
+    They are stored in the stepper's memory.
     """
     state, memory = m.state, m.stepper
     n = state.shape[1]
@@ -64,7 +64,7 @@ def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
 
 @inner
 def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[no-untyped-def]
-    """LU of the Newton matrix of the last group, which all implicit groups share. False if singular."""
+    """Factorize the Newton matrix, which all groups of stages share, into `lu` and `pivots`. False if singular."""
     s = rows.shape[1]
     size = lu.shape[0] // n
     first, place = s - size, memory.size - 2 * n * n
@@ -84,7 +84,7 @@ def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[
 
 @inner
 def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
-    """Whether the LU belongs to the tangent in memory; `restore` may have replaced the memory."""
+    """Whether the LU factors belong to the step h and the tangents in memory, which `restore` may have replaced."""
     place = memory.size - factored.size + 1
     same = factored[0] == h
     for k in range(factored.size - 1):
@@ -94,7 +94,7 @@ def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
 
 @inner
 def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
-    """Set q and v of stage i from the accelerations K of all stages."""
+    """Set q and v to those of stage i, computed from the accelerations K of all stages."""
     s = stages.shape[1]
     for k in range(state.shape[1]):
         q, v = 0.0, 0.0
@@ -107,9 +107,9 @@ def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
 
 @inner
 def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-def]
-    """Add Newton's correction to K.
+    """Add Newton's correction `right` to the accelerations K of the stages first, ..., first + size - 1.
 
-    Returns the largest h |correction| relative to the largest velocity or 1; -1 if not finite.
+    Returns the largest h |correction| relative to max(1, largest |v|); -1 if not finite.
     """
     n, scale, change = state.shape[1], 1.0, 0.0
     for k in range(n):
@@ -125,7 +125,7 @@ def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-de
 
 @inner
 def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
-    """Set the first guess of all stage accelerations K by extrapolating the last step's stage polynomial."""
+    """Set the first guess of all stage accelerations K by extrapolating the stage polynomial of the last step."""
     s, n = stages.shape[1], stages.shape[2]
     for i in range(s):
         for k in range(n):
@@ -137,7 +137,7 @@ def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Set q and v at the end of the step; store the stage accelerations K in the memory."""
+    """Set q and v to those at the end of the step, and store the stage accelerations K in the stepper's memory."""
     n, s = state.shape[1], stages.shape[1]
     for k in range(n):
         q, v = 0.0, 0.0
@@ -152,7 +152,10 @@ def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots, right):  # type: ignore[no-untyped-def]
-    """K of the stages first, ..., first + size - 1 by Newton's method. Returns the iterations taken, 0 for failure."""
+    """Solve for the accelerations K of the stages first, ..., first + size - 1 by Newton's method.
+
+    Returns the number of iterations; 0 if they do not converge.
+    """
     state, stages = m.state, m.stages
     n, s = state.shape[1], stages.shape[1]
     is_explicit = size == 1 and rows[first, first] == 0.0
@@ -180,9 +183,9 @@ def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots
 
 @inner
 def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Set q, v at time + h. Returns DONE or NOT_CONVERGED.
+    """Advance q, v by one implicit step of size h. Returns DONE or NOT_CONVERGED.
 
-    After a failure it retries with a new tangent, then with a constant first guess.
+    If Newton's method fails, the step is repeated with new tangents, then also with a constant first guess.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     n = state.shape[1]
@@ -221,12 +224,12 @@ def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, r
 
 @loop
 def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
+    """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    m, calls  arrays of the simulation, and addresses of its kernels with their arguments
-    rows  (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c
-    groups  numbers of stages solved together
-    tolerance  convergence tolerance of Newton's method: change of h K relative to the largest velocity or 1
+    m, calls, law  arrays of the simulation, table of its kernels, table of its stabilizer (see step.py)
+    rows           (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c of the tableau
+    groups         numbers of stages solved together
+    tolerance      convergence tolerance of Newton's method: change of h K relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """
     for step in range(n_steps):

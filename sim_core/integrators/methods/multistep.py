@@ -1,10 +1,11 @@
 """Adams-Bashforth-Moulton of order 4 with a fixed step. [HairerNorsettWanner1993, ch. III.1]
 
-Predict, evaluate, correct. The corrected state is evaluated at the start of the next step, so that the derivative
-includes changes of stabilizer, input or projection at the tick. Two evaluations per step; the first three steps are
-Runge-Kutta with four.
+A step predicts, evaluates and corrects. The corrected state is evaluated at the start of the next step, so that the
+derivative includes changes of the stabilizer, inputs or projection at the tick. This makes two evaluations per step.
+The first three steps are Runge-Kutta steps with four evaluations.
 
-Memory: [number of past derivatives, their step, then (v, a) from one, two and three steps ago, 2 n each].
+Stepper's memory: [number of past derivatives, their step size, then (v, a) from one, two and three steps ago, 2 n
+each].
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HELD, STEP, PAST = range(3)
 
 @inner
 def recall(m, age, i):  # type: ignore[no-untyped-def]
-    """(v, a) of coordinate i from `age` steps ago (1, 2 or 3)."""
+    """(velocity, acceleration) of coordinate i from `age` steps ago (1, 2 or 3)."""
     n = m.state.shape[1]
     place = PAST + 2 * n * (age - 1) + i
     return m.stepper[place], m.stepper[place + n]
@@ -27,7 +28,7 @@ def recall(m, age, i):  # type: ignore[no-untyped-def]
 
 @inner
 def keep_derivatives(m, h):  # type: ignore[no-untyped-def]
-    """Age the stored derivatives by one step; the newest are those of this step's first stage."""
+    """Move the stored derivatives back by one step, and store those of this step's first stage as the newest."""
     n = m.state.shape[1]
     for place in range(PAST + 6 * n - 1, PAST + 2 * n - 1, -1):
         m.stepper[place] = m.stepper[place - 2 * n]
@@ -40,7 +41,7 @@ def keep_derivatives(m, h):  # type: ignore[no-untyped-def]
 
 @inner
 def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
-    """q, v at time + h: four-step Adams-Bashforth predictor, one evaluation, three-step Adams-Moulton corrector."""
+    """Advance q, v by h: four-step Adams-Bashforth predictor, one evaluation, three-step Adams-Moulton corrector."""
     n = m.state.shape[1]
     m.scalars[TIME] = time
     accelerate(m, calls, law, h)
@@ -67,9 +68,9 @@ def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_multistep(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
+    """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    A, b, c  Runge-Kutta tableau of the first steps
+    A, b, c  Runge-Kutta tableau of the first three steps
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

@@ -1,12 +1,12 @@
 """Implicit methods with one unknown acceleration per step: the midpoint rule and generalized-alpha.
 
-At a stage  q = q* + w_q a,  v = v* + w_v a,  a = acceleration(t, q, v).  For systems with beams, the kernel RELAXED
-            treats the linear part of the forces implicitly, so that the stiffest vibration does not slow the iteration
-            down. Otherwise, or if a stabilizer acts at every stage, Newton's method is used with the tangent of
-            implicit.py.
+The stage of a step solves q = q* + w_q a, v = v* + w_v a, a = acceleration(t, q, v) for the acceleration a. For systems
+with beams, the kernel RELAXED treats the linear forces of the beams implicitly, so that the stiffest vibration does not
+slow the iteration down. Otherwise, or if a stabilizer acts at every stage, Newton's method is used with the tangents
+a_q, a_v of implicit.py.
 
-Memory: [whether a_q and a_v are there, their step, whether A is there, then A (n): the last acceleration, a_q, a_v (n,
-n)]. Stage memory: q*, v*; then a. Generalized-alpha stores its auxiliary acceleration A instead of a.
+Stepper's memory: [1 if a_q and a_v are valid, step of a_q and a_v, 1 if A is valid, then A (n), a_q, a_v (n, n)]. A is
+the last acceleration a; for generalized-alpha the auxiliary acceleration. Stage memory: q*, v*; then a.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from sim_core.kernels.compiled import inner, loop
 
 @inner
 def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
-    """Add `right` to the unknown a.
+    """Add Newton's correction `right` to the stage's acceleration a.
 
-    Returns the largest h |right| relative to the largest velocity or 1; -1 if not finite.
+    Returns the largest h |right| relative to max(1, largest |v|); -1 if not finite.
     """
     scale, change = 1.0, 0.0
     for k in range(state.shape[1]):
@@ -68,9 +68,9 @@ def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
 
 @inner
 def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):  # type: ignore[no-untyped-def]
-    """Iterate for the stage's acceleration, starting from the stage memory.
+    """Iterate for the stage's acceleration a, starting from its value in the stage memory.
 
-    Returns the number of iterations, 0 for failure.
+    Returns the number of iterations; 0 if they do not converge.
     """
     state, stages, n, before = m.state, m.stages, m.state.shape[1], 0.0
     w_v, w_q = h * rows[0, 0], h * h * rows[1, 0]
@@ -101,8 +101,8 @@ def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):
 def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Solve for the acceleration of the stage at `time` in the step from `begin`. Returns DONE or NOT_CONVERGED.
 
-    The first guess is the last step's acceleration. After a failure it retries with a new tangent and the acceleration
-    at the start, then once more.
+    The first guess is the acceleration of the last step. If the iteration fails, it is repeated up to twice with new
+    tangents and the acceleration at the start of the step as first guess.
     """
     memory, stages, n = m.stepper, m.stages, m.state.shape[1]
     at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES
@@ -138,7 +138,7 @@ def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, righ
 
 @inner
 def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
-    """Set the first guess to the acceleration at the step's start."""
+    """Set the first guess of the stage's acceleration to the acceleration at the start of the step."""
     drift(m.state, m.scalars, begin, 0.0)
     accelerate(m, calls, law, h)
     for k in range(m.state.shape[1]):
@@ -147,14 +147,14 @@ def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_midpoint(state, stages, h):  # type: ignore[no-untyped-def]
-    """Set q*, v* of the midpoint rule's stage: q, v at the middle of the step without the unknown acceleration."""
+    """Set q*, v* of the midpoint rule: q, v in the middle of the step without the contribution of the acceleration."""
     for k in range(state.shape[1]):
         stages[0, 0, k], stages[0, 1, k] = state[Q0, k] + h / 2 * state[V0, k], state[V0, k]
 
 
 @inner
 def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
-    """Set q, v at the end of the step; store the acceleration in the memory."""
+    """Set q, v to those at the end of the midpoint rule's step, and store the acceleration in the stepper's memory."""
     for k in range(state.shape[1]):
         a = stages[1, 0, k]
         memory[KEPT + k] = a
@@ -163,9 +163,10 @@ def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
-    """Set q*, v* of generalized-alpha's stage: q, v there without the contribution of the stage's acceleration.
+    """Set q*, v* of generalized-alpha: q, v at the stage without the contribution of the stage's acceleration a.
 
-    A at the end of the step is (a - alpha_m old A) / (1 - alpha_m); the first A is the acceleration at the start.
+    The auxiliary acceleration A becomes (a - alpha_m A) / (1 - alpha_m) at the end of a step; its first value is the
+    acceleration at the start.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     if memory[HAS_STAGES] == 0.0:
@@ -181,7 +182,7 @@ def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Last part of a generalized-alpha step: set q, v at its end, keep its algorithmic acceleration A in the memory."""
+    """Set q, v to those at the end of a generalized-alpha step; store the auxiliary acceleration A in the memory."""
     beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
         A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]
@@ -193,11 +194,11 @@ def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
+    """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    rows  (k, 1): w_v / h, w_q / h^2, position of the stage in the step; for generalized-alpha also the weights of a and
-          of the old A in the new A, beta, gamma
-    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
+    rows       (k, 1): w_v / h, w_q / h^2, time of the stage in the step over h; for generalized-alpha also the weights
+               of a and of the old A in the new A, beta, gamma
+    tolerance  convergence tolerance: change of h a per iteration relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """
     alpha = rows.shape[0] > 3

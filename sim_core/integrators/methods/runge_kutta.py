@@ -1,4 +1,4 @@
-"""Explicit Runge-Kutta with a fixed step: all methods share one loop and differ by tableau."""
+"""Explicit Runge-Kutta methods with a fixed step, one loop for all tableaus."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ SUBSTEPS = 20  # substeps of a step near a change point
 
 @inlined
 def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
-    """q, v at time + h: y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i. [HairerNorsettWanner1993, ch. II.1]"""
+    """Advance y = (q, v) by one step: y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i.
+
+    k_i is the derivative at stage i. [HairerNorsettWanner1993, ch. II.1]
+    """
     n, stages = m.state.shape[1], b.size
     for i in range(n):
         m.state[Q0, i] = m.state[Q, i]
@@ -64,7 +67,7 @@ def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-d
 
 @inner
 def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
-    """Restore the state, and the law's memory, to the start of the last step of size h."""
+    """Restore the state and the memory of the stabilizer's law to those at the start of the last step, of size h."""
     for i in range(m.state.shape[1]):
         m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
     m.scalars[TIME] = start
@@ -73,9 +76,10 @@ def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired (-1 for none).
+    """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    A step that comes near a change point with violated constraints is repeated from its start in SUBSTEPS substeps.
+    A change point is a configuration in which constraint rows lose rank. A step that comes near one with violated
+    constraints is repeated from its start in SUBSTEPS substeps.
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

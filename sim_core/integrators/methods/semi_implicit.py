@@ -16,7 +16,10 @@ from sim_core.kernels.compiled import loop
 
 @loop
 def advance_semi_implicit(n_steps, h, tick, m, calls, law):  # type: ignore[no-untyped-def]
-    """Take n_steps of v+ = v + h a(q, v), q+ = q + h v+ from `tick`. Returns status, steps taken, guard or -1."""
+    """Take n_steps steps v+ = v + h a(q, v), q+ = q + h v+ from `tick`.
+
+    Returns (status, steps taken, index of the guard that fired or -1).
+    """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

@@ -12,10 +12,10 @@ import numpy as np
 class Tableau:
     """Butcher tableau of a Runge-Kutta method.
 
-    A       rows; trailing zeros may be left out
+    A       rows of the matrix A; trailing zeros may be left out
     b       weights of the stages
-    error   weights of the embedded error estimate; empty if there is none
-    dense   weights of the interpolant's last coefficient; empty if there is none
+    error   weights of the stages in the embedded error estimate; empty for methods without one
+    dense   weights of the stages in the interpolant's last coefficient; empty for methods without an interpolant
     groups  for implicit methods, the numbers of stages solved together, in order; empty for explicit methods
     """
 
@@ -26,7 +26,7 @@ class Tableau:
     groups: tuple[int, ...] = ()
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A (s, s), b (s,), c = row sums of A."""
+        """A (s, s), b (s,) and c (s,), the row sums of A, of a method with s stages."""
         s = len(self.b)
         A = np.zeros((s, s))
         for i, row in enumerate(self.A):
@@ -34,7 +34,7 @@ class Tableau:
         return A, np.array(self.b), A.sum(axis=1)
 
     def growth(self, z: complex) -> float:
-        """|R(z)|: growth per step of y' = lambda y with z = h lambda."""
+        """|R(z)| of the stability function R: growth of |y| per step h of y' = lambda y, with z = h lambda."""
         if all(len(row) <= k for k, row in enumerate(self.A)):  # explicit: stage by stage
             stages: list[complex] = []
             for row in self.A:
@@ -44,7 +44,7 @@ class Tableau:
         return float(abs(1 + z * (b @ np.linalg.solve(np.eye(len(b)) - z * A, np.ones(len(b))))))
 
     def ahead(self) -> np.ndarray:
-        """E (s, s): extrapolates the last step's stage values to this step's stages. All c must differ."""
+        """Matrix E (s, s) that extrapolates stage values from one step to the next; the stages' c must all differ."""
         c = self.arrays()[2]
         others = [[c[k] for k in range(len(c)) if k != j] for j in range(len(c))]
         return np.array(

@@ -1,8 +1,8 @@
-"""Integrators of variable order and step by scipy, behind the signature of the compiled loops.
+"""scipy's integrators of variable order and step, with the signature of the compiled loops.
 
-One call is one integration over all its ticks; q and v at the ticks come from the method's interpolant. If U or the
-state jumps at ticks (sampled law, projection), the integration restarts at every tick. The same call from the same
-state gives the same bytes; splitting a call in two changes them.
+Each call of a loop is one integration over n_steps ticks; q and v at the ticks come from the method's interpolant. If
+the stabilization U or the state jumps at ticks (sampled law, projection), the integration restarts at every tick. Equal
+calls from equal states give equal bytes; one call and two calls over the same ticks do not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_EVALUATIONS = 100_000
 
 @loop
 def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped-def]
-    """Compute dy/dt of y = (q, v) at a time, into dydt."""
+    """Compute dy/dt of y = (q, v) at a time and write it to dydt (2 n_q,)."""
     n = m.state.shape[1]
     for i in range(n):
         m.state[Q, i], m.state[V, i] = y[i], y[n + i]
@@ -50,7 +50,7 @@ def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped
 
 @loop
 def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
-    """Start a tick: record the history, begin the step."""
+    """Begin a tick: record the state in the history, measure violations, evaluate a sampled law."""
     m.scalars[TIME] = tick * h
     remember(m, tick)
     begin_step(m, calls, law, h)
@@ -58,7 +58,7 @@ def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
 
 @loop
 def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
-    """Set the state to y at a tick and end the step. Returns a status and the guard that fired or -1."""
+    """Set the state at a tick to y = (q, v) and end the step. Returns (status, index of the guard that fired or -1)."""
     n = m.state.shape[1]
     for i in range(n):
         m.state[Q, i], m.state[V, i] = y[i], y[n + i]
@@ -68,12 +68,12 @@ def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
 
 @loop
 def close_call(m, calls, law):  # type: ignore[no-untyped-def]
-    """Measure the violation after the last tick of a call."""
+    """Measure the constraint violation after the last tick of a call."""
     measure(m, calls, law)
 
 
 class OutOfEvaluations(Exception):  # noqa: N818 - ends an integration, not an error
-    """Raised through scipy when a tick needs more than MOST_EVALUATIONS right-hand sides."""
+    """Raised in the right-hand side to end an integration that needs more than MOST_EVALUATIONS of them per tick."""
 
 
 class AdamsIntegration:
@@ -111,7 +111,7 @@ class RadauIntegration:
 
 
 def _advance(kind: Any, n_steps, h, tick, m, calls, law, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
+    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
     jumps = law[LAW_MODE] == PROJECTING or (law[LAW_MODE] == SAMPLED and law[LAW_ROWS] > 0)
     integration, left, dydt = None, MOST_EVALUATIONS, np.zeros(m.state[:2].size)
 
