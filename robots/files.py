@@ -1,6 +1,6 @@
-"""Robots in files of a user: a function of a Python file, "path/to/file.py:function", or a model file, "robot.urdf".
+"""Robots from a user's files: a function in a Python file, "path/to/file.py:function", or a model file, "robot.urdf".
 
-A Python file's folder is appended to sys.path (never prepended), so that modules beside it can be imported but cannot
+The folder of a Python file is appended to sys.path, so that the file can import modules beside it, but these cannot
 shadow packages of armswing.
 """
 
@@ -30,17 +30,17 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # the function's name is the first 
 
 
 def is_reference(robot: str) -> bool:
-    """Whether `robot` refers to a file ("file.py:function" or "robot.urdf"), not to a name in the registry."""
+    """Whether `robot` refers to a file ("file.py:function" or "robot.urdf") and is not a name in the registry."""
     return robot.rpartition(":")[0].endswith(".py") or robot.endswith(".py") or is_model_file(robot)
 
 
 def is_model_file(robot: str) -> bool:
-    """Whether `robot` is the path of a model file of another program, such as "robot.urdf"."""
+    """Whether `robot` is the path of a URDF or MJCF file, such as "robot.urdf"."""
     return robot.lower().endswith(MODELS)
 
 
 def split(robot: str) -> tuple[str, str]:
-    """File and function of a reference; a model file has no function, ""."""
+    """(file, function) of a robot reference; the function of a model file is ""."""
     if is_model_file(robot):
         return robot, ""
     file, _, name = robot.rpartition(":")
@@ -50,8 +50,8 @@ def split(robot: str) -> tuple[str, str]:
 def robot_name(robot: str) -> str:
     """Name of a robot as it appears in topics.
 
-    The function's name for a Python file; the file's name without its extension for a model file, where characters
-    that are not letters, digits or _ become _; otherwise the name in the registry.
+    For a Python file this is the function's name. For a model file it is the file's name without extension, with _ in
+    place of characters other than letters, digits and _. Otherwise it is the name in the registry.
     """
     if is_model_file(robot):
         name = re.sub(r"[^A-Za-z0-9_]", "_", Path(robot).stem)
@@ -60,13 +60,13 @@ def robot_name(robot: str) -> str:
 
 
 def located(robot: str, *folders: str | Path) -> str:
-    """Robot reference "file:name" with its file as an absolute path; the file is searched for in `folders`, in order.
+    """The robot reference with its file as an absolute path; the file is searched for in `folders`, in order.
 
-    InvalidRequest, one line, if `robot` is no reference or no folder has the file.
+    Raises InvalidRequest if `robot` does not refer to a file, or if no folder has the file.
     """
     file, name = split(robot)
     if (not name and not is_model_file(robot)) or (name and not (file.endswith(".py") and NAME.fullmatch(name))):
-        raise InvalidRequest(f"robot {robot!r}: write {FORM!r}")
+        raise InvalidRequest(f"robot {robot!r} does not refer to a function in a file; write {FORM!r}")
     places = list(dict.fromkeys(Path(folder).resolve() / file for folder in folders or (Path.cwd(),)))
     for place in places:
         if place.is_file():
@@ -75,7 +75,7 @@ def located(robot: str, *folders: str | Path) -> str:
 
 
 def located_if_there(robot: str, *folders: str | Path) -> str:
-    """`located` for any robot: registry names, and references whose file is not found, are returned unchanged."""
+    """`located(robot, *folders)`, but registry names and references to missing files are returned unchanged."""
     try:
         return located(robot, *folders) if is_reference(robot) else robot
     except InvalidRequest:
@@ -83,8 +83,9 @@ def located_if_there(robot: str, *folders: str | Path) -> str:
 
 
 def load(robot: str) -> Callable[..., Any]:
-    """The function in a file's present content that builds a robot; InvalidRequest, one line, for a missing file or
-    function.
+    """The function that builds a robot from a file; the file is read again if its content has changed.
+
+    Raises InvalidRequest, in one line, for a missing file or function.
     """
     path, name = split(located(robot))
     if is_model_file(robot):
@@ -105,13 +106,16 @@ def load(robot: str) -> Callable[..., Any]:
         functions = f"; its functions are {', '.join(there)}" if there else "; it has no function"
         raise InvalidRequest(f"robot {robot!r}: {path} has no {name!r}{functions}{did_you_mean(name, there)}")
     if not callable(function):
-        raise InvalidRequest(f"robot {robot!r}: {name!r} of {path} is no function that gives a Mechanism")
+        raise InvalidRequest(f"robot {robot!r}: {name!r} of {path} is no function that returns a Mechanism")
     found: Callable[..., Any] = function
     return found
 
 
 def python_module(path: Path, version: bytes = b"") -> ModuleType:
-    """Import a file as a module with a unique name; it is imported again if its content (`version`) has changed."""
+    """Import a file as a module with a unique name.
+
+    version  content of the file; a file whose content has changed is imported again
+    """
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
@@ -132,9 +136,9 @@ def python_module(path: Path, version: bytes = b"") -> ModuleType:
 
 
 def failure(error: Exception, path: Path, doing: str = "importing") -> str:
-    """Message for an exception in a user's file: the error, and the file and line of the last frame in the user's code.
+    """Message for an exception in a user's file, with the file and line of the last frame in the user's code.
 
-    doing  what failed, such as "importing"
+    doing  action that failed, such as "importing"
     """
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     if isinstance(error, SyntaxError) and error.filename:
@@ -147,7 +151,7 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
 
 
 def _is_of_python(file: str) -> bool:
-    """Whether a frame is outside the user's code: import machinery, standard library, packages, or armswing."""
+    """Whether a file is not the user's: import machinery, standard library, installed packages, or armswing."""
     parts = Path(file).parts
     ours = [str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/plan/loading.py")]
     return file.startswith("<") or file in ours or "site-packages" in parts or file.startswith(PYTHON)

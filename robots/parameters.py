@@ -1,4 +1,4 @@
-"""Annotation of robot parameters with meaning and unit, and checks of their values."""
+"""Annotation of a robot's parameters with meaning and unit, and checks of parameter values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class ParameterInfo:
-    """Meaning of a robot parameter, for people: Annotated[float, ParameterInfo("distance between the bars", "m")].
+    """Meaning and unit of a robot parameter, for displays and documentation.
 
-    none  the value used if the default is None or empty
+    Example: Annotated[float, ParameterInfo("distance between the bars", "m")].
+    none  text for the value that is used if the default is None or empty
     """
 
     text: str

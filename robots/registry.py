@@ -1,4 +1,4 @@
-"""Registry of robots by name: built-in ones, those of other packages, and references to a user's files.
+"""Registry of robots by name: built-in robots, robots of other packages, and robots in a user's files.
 
 Other packages add robots by entry points in the group `armswing.robots`. An entry point refers to a function that takes
 keyword parameters and returns a Mechanism.
@@ -66,7 +66,7 @@ def _entry_points() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """All robot names, sorted."""
+    """Names of all built-in robots and robots of installed packages, sorted."""
     return sorted([*BUILTIN, *_entry_points()])
 
 
@@ -78,7 +78,7 @@ def _load(name: str) -> Builder:
         why = f"{type(error).__name__}: {error}"
         raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} cannot be loaded: {why}") from error
     if not callable(loaded):
-        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} is no function that gives a Mechanism")
+        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} is no function that returns a Mechanism")
     function: Builder = loaded
     return function
 
@@ -98,9 +98,9 @@ def builder(name: str) -> Builder:
 class Parameter:
     """A parameter of a robot's builder.
 
-    choices  permitted values, for parameters that take one of several
-    meaning  description for people
-    none     the value used if the default is None or empty
+    choices  permitted values; empty if the parameter is not limited to a list of values
+    meaning  description for displays and documentation
+    none     text for the value that is used if the default is None or empty
     """
 
     name: str
@@ -133,7 +133,7 @@ def _hints(function: Builder) -> dict[str, Any]:
 
 
 def _counted(hint: Any, value: Any) -> Any:
-    """The value as an int where the builder takes an int: launch files have one kind of number, so 24.0 becomes 24."""
+    """`value` converted to int if the builder takes an int and it is whole: 24.0, as from a launch file, becomes 24."""
     kind = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     among = typing.get_args(kind)
     counts = kind is int or (float not in among and any(one is int or type(one) is int for one in among))
@@ -141,13 +141,13 @@ def _counted(hint: Any, value: Any) -> Any:
 
 
 def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, with joint coordinates where the robot has a choice of coordinates and none is made."""
+    """`parameters` with coordinates="joint" added if the robot has a choice of coordinates and none is given."""
     has_choice = "coordinates" in inspect.signature(builder(name)).parameters
     return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
-    """The validated mechanism of a robot; raises UnknownName or InvalidRequest for wrong names and values."""
+    """Build the mechanism of a robot and validate it; UnknownName or InvalidRequest for wrong names and values."""
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)
     for parameter in parameters:
@@ -168,6 +168,6 @@ def build(name: str, **parameters: Any) -> Mechanism:
         path = Path(files.split(files.located(name))[0])
         raise InvalidRequest(f"robot {name!r}: {files.failure(error, path, 'building it from')}") from error
     if not isinstance(mechanism, Mechanism):
-        raise InvalidRequest(f"robot {name!r}: its builder gave a {type(mechanism).__name__}, not a Mechanism")
+        raise InvalidRequest(f"robot {name!r}: its builder returned a {type(mechanism).__name__}, not a Mechanism")
     validate(mechanism)
     return mechanism

@@ -1,4 +1,4 @@
-"""Compliant stops for all joints of a robot that have limits, with a stiffness from the joints' inertias."""
+"""Compliant stops for all joints with limits, with a stiffness computed from the joints' inertias."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SAMPLES = 8  # random postures, with a fixed seed, beside the start
 
 
 def with_stops(mechanism: Mechanism) -> Mechanism:
-    """The mechanism, a tree in joint coordinates, with compliant stops at every lower and upper limit.
+    """A copy of a mechanism, a tree in joint coordinates, with compliant stops at every lower and upper limit.
 
-    A stop's stiffness gives the least inertia that the joint has in several postures, with all other joints free, the
-    circular frequency RATE in an impact at 1 rad/s or 1 m/s. It is therefore a property of the simulation's step, not
-    of the machine: under load, light joints go well beyond their limits.
+    The stiffness of a stop is such that an impact at 1 rad/s or 1 m/s has the circular frequency RATE, with the least
+    inertia of the joint over several postures. It is thus chosen for the simulation's step and does not represent the
+    real machine: under load, light joints go well beyond their limits.
     """
     # omega^2 = 3/2 k x^(1/2) / I at the depth x of m v^2 / 2 = k x^(5/2) / (5/2), solved for k / I at v = 1
     stiffness_per_inertia = (RATE**2 / (1.5 * 1.25**0.2)) ** 1.25
@@ -35,7 +35,7 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 
 
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
-    """{joint: least inertia, kg m2 or kg} over the start and random postures, all other joints free."""
+    """{joint: least inertia, kg m2 or kg} over the start and random postures, if all other joints move freely."""
     weightless = dataclasses.replace(mechanism, gravity=(0.0, 0.0, 0.0))
     start, draw = np.array(mechanism.initial_q), np.random.default_rng(1)
     n = len(start)

@@ -1,8 +1,7 @@
-"""Arms on a fixed base: CHARMIE's arm with two, four or six moving joints, the three smaller models of the CHARMIE
-paper.
+"""Arms on a fixed base: CHARMIE's arm with two, four or six moving joints. [GoncalvesEtAl2024, sec. 6]
 
-Links without a moving joint between them are welded into one body, so that there are as many bodies as joints.
-[GoncalvesEtAl2024, sec. 6]; the numbers are those of `robots/charmie/charmie.toml`.
+Links without a moving joint between them are merged into one body, so that there are as many bodies as joints. The
+numbers are those of `robots/charmie/charmie.toml`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sim_core.mechanism import Joint, Mechanism, PointOutput
 
 Limits = Annotated[
     Literal["none", "compliant"],
-    ParameterInfo("whether joints stop at their limits: not at all, or at compliant stops"),
+    ParameterInfo("stops at the joint limits: none, or compliant ones"),
 ]
 File = Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")]
 

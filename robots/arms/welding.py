@@ -1,4 +1,4 @@
-"""Welding: joins bodies that fixed joints connect into one body each."""
+"""Welding: merging of bodies that are connected by fixed joints into one body."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ Places = dict[str, tuple[str, Vector3]]
 
 
 def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body, ...], tuple[Joint, ...], Places]:
-    """Welded bodies, moving joints, and {original body: (welded body, its position in that body's frame)}.
+    """(bodies, joints, places) of a chain or tree after merging all bodies that fixed joints connect.
 
-    The joints form a chain or tree; fixed joints must not rotate their child. Bodies welded to the ground are left out.
+    The joints returned are the moving ones. `places` is {original body: (merged body, position of the original body's
+    origin in the merged body's frame)}. Fixed joints must not rotate their child. Bodies that are fixed to the ground
+    are left out.
     """
     places: Places = {GROUND: (GROUND, ORIGIN)}
     members: dict[str, list[tuple[Body, Vector3]]] = {GROUND: []}
@@ -30,7 +32,7 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
             owner, at = joint.child, ORIGIN
             members[owner] = []
         elif joint.rotation != IDENTITY or joint.child_point != ORIGIN:
-            raise InvalidMechanism(f"joint {joint.name!r} turns or shifts its child; it cannot be welded")
+            raise InvalidMechanism(f"joint {joint.name!r} rotates or displaces its child, so that it cannot be welded")
         else:
             at = point
         places[joint.child] = (owner, at)
@@ -40,7 +42,10 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
 
 
 def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
-    """One body in the axes of the first part: total mass, common centre of mass, inertia about it, all shapes."""
+    """One body for several parts, (body, position), in the axes of the first part.
+
+    It has the total mass, the common centre of mass, the inertia about this centre, and all shapes.
+    """
     first = parts[0][0]
     if len(parts) == 1:
         return first

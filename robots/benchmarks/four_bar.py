@@ -1,4 +1,4 @@
-"""Parallelogram four-bar: it passes positions where all bars are collinear and may change its branch there.
+"""Parallelogram four-bar, which passes positions with all bars collinear, where it may change its branch.
 
 SOURCES.md lists the sources of the numbers.
 """
@@ -14,10 +14,10 @@ START, RATE = 1.0, 6.0  # rad, rad/s
 
 
 def parallelogram_four_bar() -> Mechanism:
-    """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad turning at 6 rad/s.
+    """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad, rotating at 6 rad/s.
 
-    Each bar is uniform, 1 kg. Absolute coordinates, four revolute joints, eight rows; gravity along -y. The coupler
-    translates as long as the mechanism stays on the parallelogram branch.
+    Each bar is uniform, 1 kg. Absolute coordinates, four revolute joints, eight constraint rows; gravity along -y. The
+    coupler translates while the mechanism stays on the parallelogram branch.
     """
     c, s = math.cos(START), math.sin(START)
     half = CRANK / 2

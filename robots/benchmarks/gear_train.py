@@ -1,4 +1,4 @@
-"""Epicyclic gear train: 7 bodies, Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
+"""Epicyclic gear train: 7 bodies in Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
 
 Masses, inertias and tooth counts are assumed, because the paper does not state them. SOURCES.md lists the sources of
 the numbers.
@@ -28,7 +28,8 @@ def epicyclic_gear_train(
     """Epicyclic gear train: fixed ring, sun, and an arm with two planets on pins; at rest, without gravity.
 
     torque  constant torque on the arm about its z axis, N m
-    45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic rows in tooth counts.
+    The constraints are 45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic
+    rows, the gear meshes, with tooth counts as factors.
     """
     places = (0.0, 0.0, 0.0, AXIS_DISTANCE, AXIS_DISTANCE, -AXIS_DISTANCE, -AXIS_DISTANCE)
     bodies = tuple(
@@ -66,7 +67,7 @@ def epicyclic_gear_train(
 
 
 def _meshes() -> tuple[SpinRelation, ...]:
-    """Rolling constraints of the gear meshes, in tooth counts. [NadaBayoumi2024, eqs. 26-28]"""
+    """Rolling constraints of the gear meshes, with tooth counts as factors. [NadaBayoumi2024, eqs. 26-28]"""
     sun, planet = float(SUN_TEETH), float(PLANET_TEETH)
     first = (("sun", Z, sun), ("planet_a", Z, planet), ("arm", Z, -(sun + planet)))
     ring = (("ring", Z, sun + 2 * planet), ("arm", Z, -(sun + planet)), ("planet_a", Z, -planet))
@@ -79,7 +80,7 @@ def _meshes() -> tuple[SpinRelation, ...]:
 
 
 def _shapes(name: str) -> tuple[Shape, ...]:
-    """Pitch circles with a spoke that makes the rotation visible; for the arm, a line between the planets' axes."""
+    """Shapes of a body: pitch circle with a spoke that shows its rotation; for the arm, a line between the planets."""
     if name == "arm":
         return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
     if name.startswith("pin"):

@@ -39,12 +39,12 @@ def lipinski_pendulum(
 ) -> Mechanism:
     """Double pendulum that slides along an elastic beam of 5 m; arms 1.5 m and 1 m, 20 kg each. [Lipinski2023, sec. 5]
 
-    It starts at rest, in the equilibrium at mid-span under `preload_torque` (N m) between the arms; the torque is
-    released at the start. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force (N).
+    The start is the equilibrium at mid-span under the torque `preload_torque`, N m, between the arms, which is released
+    at the start. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force (N).
     modes    number of modes of the beam; 0: displacement and slope of every node
-    gravity  m/s2, downwards
+    gravity  downward acceleration of gravity, m/s2
     tension  tension of the beam, N
-    With 20 modes the step is at most 0.5 ms with RK4; implicit_midpoint and generalized_alpha work at 1 ms.
+    With 20 modes RK4 needs steps of at most 0.5 ms; implicit_midpoint and generalized_alpha work at 1 ms.
     """
     name = "lipinski_pendulum"
     require_positive(name, gravity=gravity)
@@ -96,7 +96,7 @@ def lipinski_pendulum(
 def preloaded_angles(gravity: float, torque: float) -> tuple[float, float]:
     """Angles of the joints `upper` and `lower`, rad, in equilibrium under a torque between the arms, N m.
 
-    InvalidRequest, naming the largest torque with an equilibrium, for a larger torque.
+    Raises InvalidRequest, with the largest permitted torque, if there is no equilibrium.
     """
     lower = gravity * ARM_MASS * LOWER_LENGTH / 2
     upper = gravity * ARM_MASS * (UPPER_LENGTH / 2 + UPPER_LENGTH)

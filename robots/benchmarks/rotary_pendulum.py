@@ -1,4 +1,4 @@
-"""Spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]
+"""Spatial rotary pendulum: an arm driven about the vertical, and a pendulum about the arm. [NadaBayoumi2024, sec. 4]
 
 SOURCES.md lists the sources of the numbers.
 """
@@ -18,7 +18,7 @@ ARM_AT_ZERO: Matrix3 = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 
 def rotary_pendulum(
     variant: Annotated[
-        Literal["qube", "qnet"], ParameterInfo("uniform rods, or the numbers of the paper's hardware")
+        Literal["qube", "qnet"], ParameterInfo("uniform rods, or masses and inertias of the paper's hardware")
     ] = "qube",
     coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("coordinates of the description")] = "absolute",
     start_deg: Annotated[float, ParameterInfo("angle of the pendulum at the start; 0: hanging", "deg")] = 170.0,
@@ -32,13 +32,13 @@ def rotary_pendulum(
 ) -> Mechanism:
     """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
 
-    variant       "qube": two uniform rods with the given masses and lengths; "qnet": the numbers of the paper's
-                  hardware
-    coordinates   "absolute" (12 ZXZ coordinates; the nutation stays at 90 degrees, away from its singularity) or
-                  "joint" (2)
-    start_deg     angle of the pendulum at the start, degrees; everything is at rest
-    arm_damping, pendulum_damping  N m s, tunable while running
-    torque_limit  limit of the arm's motor, N m; None: unlimited
+    variant       "qube": two uniform rods with the given masses and lengths; "qnet": the masses and inertias of the
+                  paper's hardware
+    coordinates   "absolute": 12 coordinates with ZXZ angles, whose nutation stays at 90 degrees, away from the
+                  singularity; "joint": 2 coordinates
+    start_deg     angle of the pendulum at the start, degrees; all velocities are zero
+    arm_damping, pendulum_damping  damping of the two joints, N m s; tunable during a run
+    torque_limit  torque limit of the arm's motor, N m; None: no limit
     """
     name = "rotary_pendulum"
     require_choice(name, "variant", variant, ("qube", "qnet"))

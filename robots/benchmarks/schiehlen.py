@@ -1,5 +1,6 @@
-"""Single and double pendulum of the paper on stability measures: point masses on massless rods. [Schiehlen1993]
+"""Single and double pendulum from Schiehlen's paper on stability measures: point masses on massless rods.
 
+[Schiehlen1993]
 SOURCES.md lists the sources of the numbers.
 """
 
@@ -20,7 +21,7 @@ def single_pendulum(
 ) -> Mechanism:
     """A point mass on a massless rod, hanging at rest; gravity along -y. Its angle is zero when it hangs.
 
-    With the defaults phi'' + sin(phi) = 0. [Schiehlen1993, eq. 51]
+    With the defaults the equation of motion is phi'' + sin(phi) = 0. [Schiehlen1993, eq. 51]
     """
     name = "single_pendulum"
     require_positive(name, length=length, mass=mass, gravity=gravity)
@@ -39,7 +40,7 @@ def single_pendulum(
 
 def double_pendulum(
     coordinates: Annotated[
-        Literal["absolute_angle", "joint"], ParameterInfo("angles of the rods against the ground, or of the joints")
+        Literal["absolute_angle", "joint"], ParameterInfo("angles of the rods relative to the ground, or joint angles")
     ] = "absolute_angle",
     length_1: Annotated[float, ParameterInfo("length of the upper rod", "m")] = 1.0,
     length_2: Annotated[float, ParameterInfo("length of the lower rod", "m")] = 1.0,
@@ -49,8 +50,8 @@ def double_pendulum(
 ) -> Mechanism:
     """Two point masses on massless rods, hanging at rest; gravity along -y. All angles are zero when it hangs.
 
-    With gravity = length_2 the equations are those of the paper, lambda1 = mass_1 / mass_2, lambda2 = length_1 /
-    length_2, where its first row misses a sign and powers. [Schiehlen1993, eq. 57]
+    With gravity = length_2 the equations of motion are those of [Schiehlen1993, eq. 57], with lambda1 = mass_1 / mass_2
+    and lambda2 = length_1 / length_2; the first row printed there lacks a sign and powers.
     """
     name = "double_pendulum"
     require_choice(name, "coordinates", coordinates, ("absolute_angle", "joint"))
@@ -78,7 +79,7 @@ def double_pendulum(
 
 
 def _arm(name: str, length: float, mass: float) -> Body:
-    """A point mass at (0, -length, 0) of a body whose origin is its joint."""
+    """A body with its origin at its joint and a point mass at (0, -length, 0)."""
     rod = Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, -length, 0.0))
     ball = Shape(kind="sphere", size=(0.05 * length,), position=(0.0, -length, 0.0))
     return Body(name=name, mass=mass, inertia=MASSLESS, center_of_mass=(0.0, -length, 0.0), shapes=(rod, ball))

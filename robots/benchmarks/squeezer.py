@@ -1,7 +1,8 @@
 """Andrews' squeezer: seven bodies in the plane, fast and stiff. [GonzalezEtAl2006] A03, [HairerWanner1996, ch. VII.7]
 
-Lengths keep the names of the problem. A crank (K1) about O drives, by a rod (K2) from F to E, three loops that meet in
-E: the plate K3 about B, whose corner D is connected to C by a spring; K4 and K5 over H to A; K6 and K7 over G to A.
+Points, bodies and lengths have the names of the problem. The crank K1 about O drives the point E by the rod K2 from F
+to E. Three branches connect E to the ground: the plate K3 about B, whose corner D is connected to C by a spring; K4 and
+K5 over H to A; K6 and K7 over G to A.
 
 SOURCES.md lists the sources of the numbers.
 """
@@ -50,9 +51,10 @@ def andrews_squeezer(torque: Annotated[float, ParameterInfo("torque on the crank
     """Andrews' squeezer: seven bodies, ten revolute joints, one degree of freedom; from rest, without gravity.
 
     torque  constant torque on the crank, N m
-    Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped. The crank turns
-    at 1000 rad/s within 30 ms: RK4 needs steps of 0.05 ms or less (error 1e-6 rad at 30 ms with sampled fuzzy control);
-    tr_bdf2 and radau5 converge up to 0.2 ms (run to 0.1 s, sampled fuzzy or projection).
+    The coordinates are absolute, with the bodies' origins at the centres of mass. Outputs: the problem's seven angles
+    by name, unwrapped. The crank reaches 1000 rad/s within 30 ms: RK4 needs steps of at most 0.05 ms (error 1e-6 rad at
+    30 ms with sampled fuzzy control); tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s, sampled fuzzy
+    control or projection).
     """
     require_finite_number("andrews_squeezer", torque=torque)
     joints = (
@@ -112,7 +114,7 @@ def _body(name: str, mass: float, inertia: float) -> Body:
 
 @dataclass(frozen=True)
 class _Placed:
-    """Pose of a body at the start: position of the origin of its points, m, and its angle, rad."""
+    """Pose of a body at the start: position, m, of the origin of the body's points, and angle, rad."""
 
     x: float
     y: float
@@ -124,7 +126,7 @@ class _Placed:
 
 
 def _start() -> dict[str, tuple[float, float, float]]:
-    """x, y of the centre of mass and angle of every body, from the published angles along the open chains."""
+    """{body: (x, y of the centre of mass, m; angle, rad)} at the start, from the published angles along open chains."""
     a = START
     K1, K3 = _Placed(0.0, 0.0, a["beta"]), _Placed(*B, a["gamma"])
     K5, K7 = _Placed(*A, a["delta"]), _Placed(*A, a["epsilon"])

@@ -1,4 +1,4 @@
-"""Planar triple pendulum of both stabilization papers. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]
+"""Planar triple pendulum from two papers on stabilization. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]
 
 SOURCES.md lists the sources of the numbers.
 """
@@ -22,9 +22,9 @@ def triple_pendulum(
 ) -> Mechanism:
     """Triple pendulum of equal bars in a row, horizontal along +x and at rest, gravity along -y.
 
-    variant  "nada": length l 0.3 m, mass m 0.25 kg, J m l^2 / 12; "man": l 2 m, m 1 kg, J 0.001 kg m2
-    shift    displacement of the last body along x at the start, m: a start that violates the constraints (absolute
-             coordinates only)
+    variant  "nada": bars of length l = 0.3 m, mass m = 0.25 kg, inertia m l^2 / 12; "man": 2 m, 1 kg, 0.001 kg m2
+    shift    displacement of the last bar along x at the start, m, which violates the constraints (absolute coordinates
+             only)
     links    number of bars
     """
     name = "triple_pendulum"
@@ -33,7 +33,7 @@ def triple_pendulum(
     require_positive(name, links=links)
     if shift and coordinates == "joint":
         raise InvalidRequest(
-            f"robot {name!r}: shift {shift} needs absolute coordinates: "
+            f"robot {name!r}: shift is {shift}, which needs coordinates='absolute': "
             "joint coordinates cannot violate the constraints"
         )
     length, mass = (0.3, 0.25) if variant == "nada" else (2.0, 1.0)

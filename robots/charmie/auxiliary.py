@@ -1,8 +1,8 @@
-"""CHARMIE's bodies outside the main chains: linear actuators, springs, balancing mechanism, second fingers.
+"""CHARMIE's auxiliary bodies, outside the main chains: linear actuators, springs, balancing mechanism, second fingers.
 
-[GoncalvesEtAl2024, secs. 3.1, 4.3]. With the main chains they are 40 bodies on 34 revolute, 10 prismatic and 3 fixed
-joints, which close 7 loops. Counting the claws' counterpart fingers among them is our interpretation of the paper.
-Orientations come from directed angles; eq. 21 gives their cosine only.
+The main chains and the auxiliary bodies together are 40 bodies with 34 revolute, 10 prismatic and 3 fixed joints, which
+close 7 loops. The paper does not say whether the claws' second fingers are among the 40; here they are. Orientations
+are computed from directed angles; eq. 21 gives their cosines only. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism
 
 @dataclass(frozen=True)
 class Connection:
-    """A joint of the inventory between two bodies: prismatic (P), revolute (R) or fixed (F).
+    """A joint in the list of CHARMIE's joints: its two bodies, its axis, and prismatic (P), revolute (R) or fixed (F).
 
     loop  whether the joint closes a loop
     """
@@ -40,10 +40,10 @@ class Connection:
 
 @dataclass(frozen=True)
 class AuxiliaryBody:
-    """Pose of an auxiliary body in the axes of its carrier, a main body, and the auxiliary body's own points.
+    """Pose of an auxiliary body relative to its carrier, a main body, and points of the auxiliary body, m.
 
-    ends   A, its point on the preceding body, then its points B; in its own axes
-    shape  (n, 3) points of its shape, in its own axes
+    ends   points in the auxiliary body's axes: A on the preceding body, then points B on successors
+    shape  (n, 3) points of the body's shape, in the auxiliary body's axes
     """
 
     carrier: str
@@ -54,19 +54,21 @@ class AuxiliaryBody:
 
     @property
     def center(self) -> np.ndarray:
-        """Nominal centre of mass C, the mean of the body's ends; auxiliary bodies are massless."""
+        """Nominal centre of mass C (3,), the mean of the body's ends; auxiliary bodies have no mass."""
         return np.asarray(np.array(self.ends).mean(axis=0))
 
 
 def mirrored(point: Point, side: float) -> Point:
-    """A point of the left half (side -1), or its mirror image at x -> -x (side +1)."""
+    """A point of the left half of the robot (side -1), or its mirror image with -x in place of x (side +1)."""
     return (-side * point[0] + 0.0, point[1], point[2])
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """Points {name: position} of one balancing half in link 3's axes: F3, B4sla, B4slb, B4slc, and the spring's anchor.
+    """{point: position (3,), m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
 
-    [eqs. 22 to 27]
+    The points are F3, B4sla, B4slb, B4slc of the paper, and the anchor of the spring.
+    half  "l" or "r"
+    lift  joint position of the lift, m
     """
     side, balance = HALVES[half], p.balance
     bar, slider = balance_motion(p, Motion(lift))
@@ -82,13 +84,16 @@ def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarra
 
 
 def spring_5s(p: Parameters, tilt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the tilt spring on links 4 and 5, both in link 4's axes."""
+    """Ends (3,), m, of the tilt spring 5s on link 4 and on link 5, both in link 4's axes.
+
+    tilt  joint position of the tilt, rad
+    """
     joint, R = np.array(p.lower_body.tilt_joint), rotation_about(X, tilt)
     return np.array(p.tilt_spring.base_point), np.asarray(joint + R @ np.array(p.tilt_spring.body_point))
 
 
 def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str, float]) -> dict[str, AuxiliaryBody]:
-    """{name: auxiliary body} at joint positions of lift, tilt and claws (by branch). [eqs. 20 to 27]"""
+    """{name: AuxiliaryBody} at joint positions of lift, m, tilt, rad, and claws, {branch: rad}. [eqs. 20 to 27]"""
     found = _actuator(p, "4d", "link_3", p.lift.base_point, lift_actuator(p, Motion(lift)))
     found |= _actuator(p, "5d", "link_4", p.tilt.base_point, tilt_actuator(p, Motion(tilt)))
     base, body = spring_5s(p, tilt)
@@ -110,9 +115,9 @@ def _box(width: float, low: Point, high: Point) -> np.ndarray:
 
 
 def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarMotion) -> dict[str, AuxiliaryBody]:
-    """The two bodies of a linear actuator: cylinder with its origin at its hinge, rod with its origin at its tip.
+    """The two bodies of a linear actuator: a cylinder with its origin at the hinge, a rod with its origin at the tip.
 
-    z points along the actuator.
+    The z axes of both point along the actuator.
     """
     R, reach = rotation_about(X, line.turn.x), 0.6 * (p.lift if name == "4d" else p.tilt).start_length
     tip = np.array(base) + R @ np.array([0.0, 0.0, line.length.x])
@@ -154,7 +159,7 @@ def _balance(p: Parameters, half: str, lift: float) -> dict[str, AuxiliaryBody]:
 
 
 def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
-    """The counterpart finger: mirror image of link 13 in the plane through the claw's hinge."""
+    """The second finger of a claw: the mirror image of link 13 in the plane through the claw's hinge."""
     x, y, z = p.arm.claw.hinge
     axis = {"x": X, "y": Y, "z": Z}[p.arm.claw.axis]
     end = (0.0, 0.0, p.arm.claw.length)
@@ -166,7 +171,7 @@ def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
 
 
 def auxiliary_connections() -> tuple[Connection, ...]:
-    """Joints of the auxiliary bodies; the last one of each loop closes it."""
+    """Joints of the auxiliary bodies; in each loop the last joint closes the loop."""
     found = [
         *_line("4d", "link_3", "cylinder", "rod", "link_4", X),
         *_line("5d", "link_4", "cylinder", "rod", "link_5", X),
@@ -185,7 +190,10 @@ def auxiliary_connections() -> tuple[Connection, ...]:
 
 
 def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
-    """The connections (hinge, slide, hinge) of an auxiliary body of varying length from `base` to `end`."""
+    """Connections (hinge, slide, hinge) of two bodies, `first` and `second`, that form a link of variable length.
+
+    base, end  bodies at the two ends of the link
+    """
     one, two = f"link_{name}_{first}", f"link_{name}_{second}"
     return [
         Connection(f"{name}_base", "R", base, one, axis),

@@ -1,7 +1,7 @@
 """CHARMIE's closed loops: linear actuators and balancing bars as bodies with mass, springs, and loop constraints.
 
-Eight joints more than the open tree, and eight constraint rows: lift and tilt are passive, and the actuators push on
-the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
+The model has eight joints more than the open tree, and eight constraint rows. The joints lift and tilt are passive, and
+the actuators drive the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 """
 
 from __future__ import annotations
@@ -61,16 +61,17 @@ def own_masses(p: Parameters) -> Parameters:
         own = math.fsum([table.mass, *(-mass for mass in parts)])
         if own <= 0.0:
             raise InvalidRequest(
-                f"robot 'charmie': {section}.mass is {table.mass:g} kg; the parts of the loops on it, of the masses in "
-                f"[auxiliary], weigh {sum(parts):g} kg of that, so it must be more"
+                f"robot 'charmie': {section}.mass is {table.mass:g} kg; it includes the parts of the loops with masses "
+                f"in [auxiliary], {sum(parts):g} kg, and must be more than these"
             )
         lighter[section] = msgspec.structs.replace(table, mass=own)
     return msgspec.structs.replace(p, **lighter)
 
 
 def loop_bodies(p: Parameters) -> tuple[Body, ...]:
-    """Bodies of the loops, uniform, with the masses in [auxiliary]: cylinder and rod of 4d and 5d, bar and slider of
-    both halves.
+    """Bodies of the loops: cylinder and rod of the actuators 4d and 5d, bar and slider of both balancing halves.
+
+    They are uniform, with the masses in the table [auxiliary] of the parameter file.
     """
     found: list[Body] = []
     wide = p.auxiliary.width
@@ -92,8 +93,8 @@ def loop_bodies(p: Parameters) -> tuple[Body, ...]:
 def loop_joints(p: Parameters) -> tuple[Joint, ...]:
     """Tree joints of the loop bodies, in the order of LOOP_JOINTS.
 
-    Positions: a cylinder's angle about x from upright, a rod's is the actuator's length, a bar's its elevation from
-    level, a slider's its distance from the middle.
+    The joint position of a cylinder is its angle about x from upright, rad; of a rod, the length of the actuator, m; of
+    a bar, its elevation above the horizontal, rad; of a slider, its distance from the middle, m.
     """
     found: list[Joint] = []
     for name, (link, carrier, _) in DRIVEN.items():
@@ -141,8 +142,10 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
 
 
 def closures(p: Parameters) -> tuple[Slider, ...]:
-    """Constraints of the loops, eight rows: each rod's tip on the driven link, in its y and z axes; each bar's end on
-    its slider, in x and z.
+    """The eight constraints that close the loops.
+
+    The tip of each rod is on the driven link, in that link's y and z directions; the end of each bar is on its slider,
+    in the slider's x and z directions.
     """
     found: list[Slider] = []
     for name, (link, _, driven) in DRIVEN.items():
@@ -158,7 +161,10 @@ def closures(p: Parameters) -> tuple[Slider, ...]:
 
 
 def springs(p: Parameters) -> tuple[Spring, ...]:
-    """Springs 5s, and 4slb and 4srb from the bars to link 3; their force law is that of `loads.tension`."""
+    """The tilt spring 5s, and the balancing springs 4slb and 4srb between the bars and link 3.
+
+    Their force law is that of `loads.tension`.
+    """
     tilt = p.tilt_spring
     found = [
         Spring(
@@ -189,7 +195,7 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 
 
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
-    """The actuators that replace those of lift and tilt in the open tree; positive effort lengthens them."""
+    """{joint: linear actuator} for "lift" and "tilt", which replace the open tree's; positive effort lengthens them."""
     return {
         name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN
@@ -198,9 +204,9 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
 
 
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
-    """Shortest and longest length of an actuator, m, at the limits of the joint that it moves.
+    """Shortest and longest length, m, of the actuator of joint `name`, at the joint's limits.
 
-    InvalidRequest if the joint passes a dead centre, where the actuator cannot move it.
+    Raises InvalidRequest if the joint passes a dead centre, where the actuator cannot move the joint.
     """
     length, of = (length_of_lift, lift_actuator) if name == "lift" else (length_of_tilt, tilt_actuator)
     lower, upper = actuator_parameters(p, name).lower, actuator_parameters(p, name).upper
@@ -210,14 +216,14 @@ def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
     if turned is not None:
         raise InvalidRequest(
             f"robot 'charmie': {name} goes from {lower:g} to {upper:g}; its actuator is at a dead centre at about "
-            f"{turned:.2f}, which {name}.lower and {name}.upper must leave out"
+            f"{turned:.2f}, which must not lie between {name}.lower and {name}.upper"
         )
     ends = length(p, lower), length(p, upper)
     return min(ends), max(ends)
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
-    """Motions of the joints LOOP_JOINTS that close the loops, for given motions of lift and tilt."""
+    """Motions of the joints LOOP_JOINTS, for given motions of lift and tilt, with which the loops are closed."""
     lines: list[PlanarMotion] = [lift_actuator(p, lift), tilt_actuator(p, tilt)]
     bar, slider = balance_motion(p, lift)
     return [part for line in lines for part in (line.turn, line.length)] + [bar, slider, bar, slider]
@@ -226,7 +232,10 @@ def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
 def closed_motion(
     p: Parameters, joint_names: tuple[str, ...], q: Any, v: Any, a: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, v, a (29,) with closed loops from those of the open tree (21,), whose joints come first in `joint_names`."""
+    """q, v, a (29,) of the robot with closed loops, from q, v, a (21,) of the open tree.
+
+    joint_names  names of the 29 joints; those of the open tree come first
+    """
     tree = [Motion(*(float(x[i]) for x in (q, v, a))) for i in range(len(joint_names) - len(LOOP_JOINTS))]
     parts = [*tree, *loop_motion(p, tree[joint_names.index("lift")], tree[joint_names.index("tilt")])]
     x, rate, change = np.array(parts).T
@@ -239,7 +248,7 @@ def actuator_parameters(p: Parameters, name: str) -> LinearActuator:
 
 
 def barrel_length(actuator: LinearActuator) -> float:
-    """Length of an actuator's cylinder, and of its rod, m: 0.6 of the actuator's start length."""
+    """Length, m, of an actuator's cylinder and also of its rod: 0.6 times the actuator's length at the start."""
     return 0.6 * actuator.start_length
 
 
@@ -253,7 +262,7 @@ def _closure(
 
 
 def _round(name: str, mass: float, radius: float, length: float, center: float) -> Body:
-    """A body that is a cylinder along z, with the inertia of the box around it."""
+    """A body with the shape of a cylinder along z, and the inertia of the cylinder's bounding box."""
     at = (0.0, 0.0, center)
     return Body(
         name=name,

@@ -2,8 +2,8 @@
 
 [GoncalvesEtAl2024, eqs. 5 to 14 and 22 to 25]
 
-All are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad; a Motion includes rate and
-acceleration. Lift: height of O4 above B3, the negative of the paper's d4. Tilt: forward is negative.
+All motions are planar, in the plane x = 0 of the body that carries the actuator. Lengths are in m, angles in rad. The
+position of the lift is the height of O4 above B3, the negative of the paper's d4. A forward tilt is negative.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sim_core.errors import InvalidRequest
 
 
 class Motion(NamedTuple):
-    """Position of a joint or length of an actuator, with its rate and its acceleration (rad or m, s)."""
+    """Position of a joint or length of an actuator, rad or m, with its first and second time derivatives."""
 
     x: float
     v: float = 0.0
@@ -24,8 +24,9 @@ class Motion(NamedTuple):
 
 
 class PlanarMotion(NamedTuple):
-    """Vector from an actuator's base to its end, in the yz plane of the body that carries the base, with rate and
-    acceleration.
+    """Vector from an actuator's base to its end in the yz plane, with rate and acceleration.
+
+    The axes are those of the body that carries the base.
     """
 
     y: Motion
@@ -90,12 +91,12 @@ def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
 def lift_motion(p: Parameters, length: Motion) -> Motion:
     """Motion of the lift for a motion of actuator 4d's length: eq. 6 and its derivatives.
 
-    InvalidRequest for a length that is too short.
+    Raises InvalidRequest for a length that is too short.
     """
     across = p.lift.body_point[1] - p.lift.base_point[1]
     if length.x <= abs(across):
         raise InvalidRequest(
-            f"robot 'charmie': lift actuator of {length.x} m; it must be longer than its offset {across:.4g} m"
+            f"robot 'charmie': the lift actuator's length is {length.x} m; it must be above its offset {across:.4g} m"
         )
     up = math.sqrt(length.x**2 - across**2)
     position = p.lift.base_point[2] + up - p.lift.body_point[2] - p.base.lift_joint[2]
@@ -104,10 +105,10 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def tilt_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the tilt for a motion of actuator 5d's length: G5 as intersection of circles about F4 and B4.
+    """Motion of the tilt for a motion of actuator 5d's length: G5 is an intersection of circles about F4 and B4.
 
-    Of the two intersections it is the one in front of the line from F4 to B4, where the actuator is mounted.
-    InvalidRequest for a length at which the triangle does not close or is flat.
+    Of the two intersections, G5 is the one in front of the line from F4 to B4, where the actuator is mounted.
+    Raises InvalidRequest for a length at which the triangle F4, B4, G5 does not close or is flat.
     """
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
     r = math.hypot(G[1], G[2])
@@ -115,7 +116,8 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
     at = (length.x**2 - r**2 + e**2) / (2 * e)  # eq. 11
     if at**2 >= length.x**2:
         raise InvalidRequest(
-            f"robot 'charmie': tilt actuator of {length.x} m; its triangle takes {abs(e - r):.4f} to {e + r:.4f} m"
+            f"robot 'charmie': the tilt actuator's length is {length.x} m; it must be between {abs(e - r):.4f} and "
+            f"{e + r:.4f} m"
         )
     h = math.sqrt(length.x**2 - at**2)  # eq. 12
     y = F[1] + (at * (B[1] - F[1]) + h * (B[2] - F[2])) / e  # eq. 13
@@ -129,15 +131,18 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def balance_motion(p: Parameters, lift: Motion) -> tuple[Motion, Motion]:
-    """Elevation of the bar from level, rad, and distance of the slider from the middle, m, of either balancing half.
+    """Motions (elevation of the bar above the horizontal, distance of the slider from the middle), rad and m.
 
-    Both as motions, for a motion of the lift. [eqs. 22 to 25]; the printed eq. 25 is a tautology, so the slider's x is
-    taken as that of the bar's end. InvalidRequest for a lift out of the bar's reach.
+    They hold for both halves of the balancing mechanism, for a motion of the lift. [eqs. 22 to 25] The printed eq. 25
+    is a tautology; here the slider's x is that of the end of the bar. Raises InvalidRequest for a lift that the bar
+    does not reach.
     """
     b = p.balance.bar_length
     rise = p.base.lift_joint[2] + lift.x + p.balance.slide_height - p.balance.slider_length - p.balance.pivot[2]
     if abs(rise) >= b:
-        raise InvalidRequest(f"robot 'charmie': balance.bar_length is {b} m; its end must rise {rise:.4g} m")
+        raise InvalidRequest(
+            f"robot 'charmie': balance.bar_length is {b} m; it must exceed the rise of the bar's end, {rise:.4g} m"
+        )
     angle = math.asin(rise / b)
     s, c = rise / b, math.cos(angle)
     rate = lift.v / (b * c)

@@ -1,6 +1,6 @@
 """Links of CHARMIE's main chains, numbered as in the paper: 1 to 5, arms 6a to 13a and 6b to 13b, head 6c to 8c.
 
-[GoncalvesEtAl2024, secs. 3.1, 3.2]; axes: x to the right, y forward, z up.
+The axes are x to the right, y forward, z up. [GoncalvesEtAl2024, secs. 3.1, 3.2]
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ FIXED_ZXZ = {
 
 
 def fixed_rotation(branch: str) -> Matrix3:
-    """R_56, rotation from a branch's mount (link 6) to link 5, with entries exactly 0 and +-1."""
+    """Rotation matrix R_56 from the axes of link 6, the mount of a branch, to those of link 5; entries 0 and +-1."""
     rows = rotation_zxz(*FIXED_ZXZ[branch]).round().tolist()
     return tuple(tuple(value + 0.0 for value in row) for row in rows)  # type: ignore[return-value]
 
 
 def box_inertia(mass: float, size: Point) -> tuple[float, float, float, float, float, float]:
-    """Inertia of a uniform box about its centre, kg m2: Ixx, Iyy, Izz, Ixy, Ixz, Iyz."""
+    """Inertia of a uniform box of a mass, kg, and size, m, about its centre: Ixx, Iyy, Izz, Ixy, Ixz, Iyz, kg m2."""
     x, y, z = (length * length for length in size)
     return (mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12, 0.0, 0.0, 0.0)
 
 
 def box(name: str, mass: float, size: Point, center: Point, drawn: tuple[Shape, ...]) -> Body:
-    """A body with mass and inertia of a uniform box around `center`."""
+    """A body with the mass and inertia of a uniform box around `center`; `drawn` are its shapes."""
     return Body(name=name, mass=mass, inertia=box_inertia(mass, size), center_of_mass=center, shapes=drawn)
 
 
 def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
-    """Links 1 to 5. Links 1 and 2 only represent the sliding of the base and have no mass."""
+    """Links 1 to 5. Links 1 and 2 only represent translations of the base and have no mass."""
     wheels = p.base.wheels.count * p.base.wheels.mass
     nothing = (0.0,) * 6
     height = p.base.floor_gap + p.base.size[2] / 2
@@ -135,7 +135,7 @@ def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Jo
 
 
 def arm_joint_names(branch: str) -> list[str]:
-    """left_arm_1 to left_arm_6 and left_claw; the same with right_ for the right arm."""
+    """Names of an arm's joints: left_arm_1 to left_arm_6 and left_claw, or the same with right_."""
     side = SIDES[branch]
     return [*[f"{side}_arm_{number}" for number in range(1, 7)], f"{side}_claw"]
 

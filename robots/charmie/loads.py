@@ -1,8 +1,8 @@
-"""Joint loads of CHARMIE with closed loops: division of the loads of links 5 and 4 among the bodies before them.
+"""Joint loads of CHARMIE with closed loops: loads on links 5 and 4 are divided among the bodies that carry them.
 
-Step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are overconstrained; the paper's simplifications decide what
-equilibrium leaves open. Auxiliary bodies have no mass. Forces N, torques N m. Signs are derived from equilibrium; they
-differ in places from the printed equations.
+This is step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are statically indeterminate; simplifications of the
+paper determine the division. Auxiliary bodies have no mass. Forces are in N, torques in N m. Signs follow from
+equilibrium; some differ from the printed equations.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TRUNK = ("link_1", "link_2", "link_3", "link_4", "link_5")
 class CharmieLoads:
     """Loads of all main joints of CHARMIE with closed loops, and of the actuators and springs in the loops.
 
-    joints     by body: load of the preceding body in the main chain on it at A, in the body's axes
-    actuators  lift (4d) and tilt (5d): force along the actuator, N, positive in compression (it pushes its ends apart)
-    springs    tilt_spring (5s), balance_l and balance_r (4slb, 4srb): tension, N
-    on_link_3, on_link_4, on_link_5  loads on these links, by the auxiliary body that exerts them
+    joints     {body: load that the preceding body in the main chain exerts on it at A, in the body's axes}
+    actuators  {"lift" (4d), "tilt" (5d): force along the actuator, N}; positive if the actuator pushes its ends apart
+    springs    {"tilt_spring" (5s), "balance_l" and "balance_r" (4slb, 4srb): tension, N}
+    on_link_3, on_link_4, on_link_5  {auxiliary body: load that it exerts on the link}
     """
 
     joints: dict[str, JointLoad]
@@ -43,12 +43,12 @@ class CharmieLoads:
 
     @property
     def floor(self) -> JointLoad:
-        """Load of body 2 on body 3, in body 3's axes: the reaction of the floor."""
+        """Load of link 2 on link 3, in link 3's axes: the reaction of the floor."""
         return self.joints["link_3"]
 
 
 def charmie_loads(p: Parameters, mechanism: Mechanism, q: Any, v: Any, a: Any) -> CharmieLoads:
-    """All loads at positions, velocities and accelerations (21,) of the open tree.
+    """All loads of CHARMIE at joint positions q, velocities v and accelerations a (21,) of the open tree.
 
     mechanism  the open tree, built from p
     """
@@ -56,9 +56,9 @@ def charmie_loads(p: Parameters, mechanism: Mechanism, q: Any, v: Any, a: Any) -
 
 
 def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, BodyMotion], q: Any) -> CharmieLoads:
-    """All loads for given motions of the bodies at joint positions q (21,).
+    """All loads of CHARMIE for given motions of the bodies, {body: motion}, at joint positions q (21,).
 
-    Backward iteration over the branches, then links 5 and 4 with their loops, then links 3 to 1.
+    The iteration runs backwards over the branches, then links 5 and 4 with their loops, then links 3 to 1.
     """
     names = [joint.name for joint in mechanism.moving_joints]
     lift, tilt = float(q[names.index("lift")]), float(q[names.index("tilt")])
@@ -91,12 +91,12 @@ def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, Bo
 
 
 def tension(spring: ExtensionSpring, length: float) -> float:
-    """Pull of an extension spring, N. [eq. 35, which counts it as a push]"""
+    """Tension, N, of an extension spring of a given length, m. [eq. 35, with the opposite sign]"""
     return spring.pretension + spring.stiffness * (length - spring.free_length)
 
 
 def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
-    """Tension of spring 5s, and its loads on links 4 and 5, each in the link's own axes."""
+    """(tension of the tilt spring 5s, N; its load on link 4; its load on link 5), loads in the axes of their links."""
     base, body = spring_5s(p, tilt)
     length = float(np.linalg.norm(body - base))
     pull = tension(p.tilt_spring, length)
@@ -109,8 +109,8 @@ def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
 class BalanceHalf:
     """Loads of one half of the balancing mechanism: tension of its spring, and loads on links 4 and 3.
 
-    on_link_3  load at the bar's pivot
-    at_anchor  load at the spring's anchor, also on link 3
+    on_link_3  load on link 3 at the bar's pivot
+    at_anchor  load on link 3 at the spring's anchor
     """
 
     tension: float
@@ -120,9 +120,10 @@ class BalanceHalf:
 
 
 def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
-    """Loads of one half of the balancing mechanism. [eqs. 39 to 41]
+    """Loads of one half of the balancing mechanism at a position of the lift, m. [eqs. 39 to 41]
 
     The bar rotates freely about F3, so that its slider exerts a force along z alone on link 4.
+    half  "l" or "r"
     """
     at = balance_points(p, half, lift)
     along = at["anchor"] - at["B4slb"]
@@ -146,10 +147,10 @@ def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
 class _Driven:
     """A linear actuator from `base` on the preceding link to `end` on the driven link.
 
-    base   in the axes of the preceding link, m
-    end    in the axes of the driven link, m
-    reach  vector from base to end in the axes of the preceding link, m
-    turned  tilt of the driven link relative to the preceding one, rad
+    base    position in the axes of the preceding link, m
+    end     position in the axes of the driven link, m
+    reach   vector from base to end in the axes of the preceding link, m
+    turned  angle of the driven link relative to the preceding one about x, rad
     """
 
     base: np.ndarray
@@ -159,7 +160,7 @@ class _Driven:
 
     @property
     def direction(self) -> np.ndarray:
-        """Unit vector from the actuator's base point to its point on the driven link, in the link's axes."""
+        """Unit vector (3,) from the actuator's base to its end, in the axes of the driven link."""
         return np.asarray(rotation_about(X, -self.turned) @ self.reach / np.linalg.norm(self.reach))
 
 
@@ -168,7 +169,10 @@ def _driven(given: LinearActuator, line: PlanarMotion, turned: float) -> _Driven
 
 
 def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, Acting, float]:
-    """Loads of link 4 and of actuator 5d on link 5, and the actuator's push, N. [eqs. 36 to 38]"""
+    """(load of link 4 on link 5, load of actuator 5d on link 5, the actuator's force, N). [eqs. 36 to 38]
+
+    known  other loads on link 5
+    """
     force, moment = required(motion, known)
     C = np.array(motion.posture.body.center_of_mass)
     d, h = C - drive.end, motion.posture.r_AC  # from G5 and from the hinge to C5
@@ -191,9 +195,11 @@ def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, float, np.ndarray]:
-    """Load of link 3 on link 4, push of actuator 4d, N, and torque about z on the two sliders together, N m.
+    """(load of link 3 on link 4, force of actuator 4d, N, torque about z of both sliders together (3,), N m).
 
-    [eqs. 42, 43]: the guide takes no force along z and no torque about z; the actuator only pushes.
+    The guide takes no force along z and no torque about z; the actuator exerts a force along its axis only. [eqs. 42,
+    43]
+    known  other loads on link 4
     """
     force, moment = required(motion, known)
     push = float(force[2] / drive.direction[2])
@@ -204,7 +210,10 @@ def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _through_actuator(drive: _Driven, on_end: Acting) -> Acting:
-    """Load of an actuator on the preceding link, in that link's axes, where its load on the driven link is `on_end`."""
+    """Load of an actuator on the preceding link, in that link's axes.
+
+    on_end  load of the actuator on the driven link
+    """
     R = rotation_about(X, drive.turned)
     force, torque = R @ on_end.force, R @ on_end.torque
     return Acting(drive.base, -force, -torque - cross(drive.reach, force))

@@ -1,4 +1,4 @@
-"""CHARMIE as a mechanism: the tree of its main chains, alone or with closed loops. [GoncalvesEtAl2024]
+"""CHARMIE as a mechanism: the open tree of its main chains, or the same with closed loops. [GoncalvesEtAl2024]
 
 The numbers are in charmie.toml; SOURCES.md lists their sources.
 """
@@ -19,20 +19,20 @@ from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 def charmie(
     loops: Annotated[
-        Literal["open", "closed"], ParameterInfo("the open tree, or also rods, bars and springs in closed loops")
+        Literal["open", "closed"], ParameterInfo("open tree, or closed loops with rods, bars and springs")
     ] = "open",
     file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
     limits: Annotated[
         Literal["none", "compliant"],
-        ParameterInfo("whether joints stop at their limits: not at all, or at compliant stops"),
+        ParameterInfo("stops at the joint limits: none, or compliant ones"),
     ] = "none",
 ) -> Mechanism:
     """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
-    loops  "open": the tree of the paper's recursion. Lift and tilt are driven at their joints; springs and loop bodies
-           are left out, and robots.charmie.loads computes their forces afterwards. "closed": linear actuators and
-           balancing bars are bodies, springs act, constraints close the loops. There are eight more joints; lift and
-           tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
+    loops  "open": the tree of the paper's recursive algorithm. Lift and tilt are driven at their joints; springs and
+           loop bodies are left out, and robots.charmie.loads computes their forces afterwards. "closed": linear
+           actuators and balancing bars are bodies, springs act, constraints close the loops. There are eight more
+           joints; lift and tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
     file   a parameter file like robots/charmie/charmie.toml; empty: that file
     limits "none": joint limits stop nothing; "compliant": compliant stops at those of the tree, see robots.stops
     """

@@ -1,4 +1,4 @@
-"""Motions of CHARMIE's 21 joints as functions of time: the paper's validation motion, and one that squats and leans.
+"""Motions of CHARMIE's 21 joints over time: the paper's validation motion, and a motion that squats and leans.
 
 [GoncalvesEtAl2024, sec. 6]
 """
@@ -22,11 +22,10 @@ JointMotion = Callable[[float], Instant]
 
 
 def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
-    """Bang-bang motion from rest at 0 to rest: acceleration -a for the first half of the time, +a for the second.
+    """Bang-bang motion at time t, s, from rest at 0 to rest: acceleration -a in the first half, +a in the second.
 
     acceleration  a, rad/s2 or m/s2
-    t     time, s
-    half  half the duration, s
+    half          half the duration, s
     """
     if t < half:
         return Motion(-acceleration * t * t / 2, -acceleration * t, -acceleration)
@@ -37,9 +36,10 @@ def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
 
 
 def validation_motion(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """Function t (s) -> q, v, a of the paper's validation motion, for the joints `names` of the open tree.
+    """Function of time, s, that returns q, v, a (21,) of the paper's validation motion.
 
-    Joints start at 0, lift and tilt at the start lengths of their actuators.
+    Joints start at 0, except that lift and tilt start at the initial lengths of their actuators.
+    names  names of the joints of the open tree
     """
 
     def at(t: float) -> Instant:
@@ -57,9 +57,11 @@ SQUAT_S = 6.0
 
 
 def squat_and_lean(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """Function t (s) -> q, v, a of 6 s: squats once over nine tenths of the lift, leans forward twice by 0.9 rad.
+    """Function of time, s, that returns q, v, a (21,) of a motion of 6 s that squats once and leans forward twice.
 
-    Both arms hang beside the body and bend forward during the leans; smooth, and at rest at both ends.
+    It squats over nine tenths of the lift's range and leans by 0.9 rad. Both arms hang beside the body and bend forward
+    during the leans. The motion is smooth, and at rest at both ends.
+    names  names of the joints of the open tree
     """
 
     def swing(low: float, high: float, turns: float, t: float) -> Motion:

@@ -1,4 +1,4 @@
-"""Parameter file of CHARMIE: its schema, and its reader."""
+"""Parameter file of CHARMIE: schema and reader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServoGains(_Table, frozen=True):
-    """Gains of an actuator's own loop for velocity and position commands: N m/rad or N/m, N m s/rad or N s/m."""
+    """Gains of an actuator's servo for velocity and position commands.
+
+    stiffness in N m/rad or N/m, damping in N m s/rad or N s/m
+    """
 
     stiffness: Positive
     damping: NotNegative
@@ -36,9 +39,9 @@ class ServoGains(_Table, frozen=True):
 class Wheels(_Table, frozen=True):
     """Omnidirectional wheels, evenly spaced around the yaw axis at `distance` from it, m.
 
-    mass         kg, of each wheel
-    first_angle  direction of the first wheel, rad, from x towards y
-    speed_limit  rad/s
+    mass         mass of each wheel, kg
+    first_angle  direction of the first wheel from the yaw axis, rad, from x towards y
+    speed_limit  largest rate of a wheel, rad/s
     """
 
     count: Annotated[int, Meta(ge=3)]
@@ -51,7 +54,7 @@ class Wheels(_Table, frozen=True):
 
 
 class Base(_Table, frozen=True):
-    """Link 3, and limits and gains of the three fictitious actuators that move it (m/s, rad/s, m/s2, N, N m)."""
+    """Link 3, the base, and limits and gains of the three fictitious actuators that move it, in SI units."""
 
     mass: Positive
     size: Size
@@ -68,7 +71,7 @@ class Base(_Table, frozen=True):
 
 
 class LowerBody(_Table, frozen=True):
-    """Link 4, the lower body: mass, kg; size and points in its axes, m."""
+    """Link 4, the lower body: mass, kg; size and points in the link's axes, m."""
 
     mass: Positive
     size: Size
@@ -77,7 +80,7 @@ class LowerBody(_Table, frozen=True):
 
 
 class UpperBody(_Table, frozen=True):
-    """Link 5, the upper body: mass, kg; size and points in its axes, m."""
+    """Link 5, the upper body: mass, kg; size and points in the link's axes, m."""
 
     mass: Positive
     size: Size
@@ -90,7 +93,7 @@ class UpperBody(_Table, frozen=True):
 class ArmLink(_Table, frozen=True):
     """One of the links 7 to 12: a uniform box along z from its joint to the next.
 
-    axis  axis of the joint before it
+    axis  axis of the joint between the preceding link and this one
     """
 
     axis: Literal["x", "y", "z"]
@@ -119,7 +122,7 @@ class Claw(_Table, frozen=True):
 
 
 class Arm(_Table, frozen=True):
-    """Links 6 to 13 of an arm; both arms are alike."""
+    """Links 6 to 13 of an arm; both arms have the same numbers."""
 
     mount_mass: Positive
     mount_size: Size
@@ -130,7 +133,7 @@ class Arm(_Table, frozen=True):
 
 
 class HeadLink(_Table, frozen=True):
-    """Link 7c or 8c of the head; `joint` is its joint's position in the preceding link, m."""
+    """Link 7c or 8c of the head; `joint` is the position, m, of the link's joint in the preceding link's axes."""
 
     joint: Point
     mass: Positive
@@ -155,8 +158,9 @@ class Head(_Table, frozen=True):
 class LinearActuator(_Table, frozen=True):
     """A linear actuator between two bodies.
 
-    lower, upper, velocity_limit, joint_effort_limit, servo  of the joint that it moves (rad or m; N or N m)
-    effort_limit, rod_velocity_limit, rod_servo  of its rod (N, m/s), used when the rod is driven
+    lower, upper, velocity_limit, joint_effort_limit, servo  limits and gains of the joint that the actuator moves (rad
+                 or m; N or N m)
+    effort_limit, rod_velocity_limit, rod_servo  limits and gains of the actuator's rod (N, m/s), for closed loops
     """
 
     base_point: Point
@@ -200,7 +204,7 @@ class Balance(_Table, frozen=True):
 
 
 class Auxiliary(_Table, frozen=True):
-    """Masses (kg) and thickness (m) of the loop bodies."""
+    """Masses, kg, and thickness, m, of the bodies in the closed loops."""
 
     cylinder_mass: Positive
     rod_mass: Positive
@@ -210,7 +214,7 @@ class Auxiliary(_Table, frozen=True):
 
 
 class Parameters(_Table, frozen=True):
-    """All numbers of CHARMIE, SI and radians: the sections of `charmie.toml`."""
+    """All numbers of CHARMIE, in SI units and radians: the sections of `charmie.toml`."""
 
     gravity: NotNegative
     base: Base
@@ -229,7 +233,7 @@ FIRST_LINK = 7  # number of the first entry of the array `arm.links`, which hold
 
 
 def read_parameters(file: str | Path = "") -> Parameters:
-    """The parameters in a TOML file, by default charmie.toml. InvalidRequest names the file and the wrong key."""
+    """Parameters from a TOML file, by default charmie.toml; InvalidRequest with the file and the wrong key."""
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:
@@ -244,7 +248,9 @@ def read_parameters(file: str | Path = "") -> Parameters:
     for key, number in numbers.items():
         owner = key.removesuffix(".lower")
         if owner != key and number > numbers[f"{owner}.upper"]:
-            raise InvalidRequest(f"{where}: {key} is {number}, above {owner}.upper, {numbers[f'{owner}.upper']}")
+            raise InvalidRequest(
+                f"{where}: {key} is {number}; it must be at most {owner}.upper, {numbers[f'{owner}.upper']}"
+            )
     if file:
         _warn_of_absurd(where, numbers)
     return msgspec.convert(document, Parameters)
@@ -258,10 +264,13 @@ SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """Warn of a joint limit in degrees, or else of the nonzero number farthest from its default, if it is far."""
+    """Warn of a joint limit that seems to be in degrees, otherwise of the number that differs most from its default.
+
+    Numbers are compared by their ratio to the default; a small ratio draws no warning, and neither does 0.
+    """
     for key, x in numbers.items():
         if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
-            _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; degrees?")
+            _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; is it in degrees?")
             return
     ships = _flattened("", tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8")))
     ratios = {key: abs(x / ships[key]) for key, x in numbers.items() if x and ships.get(key)}
@@ -279,14 +288,14 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 
 def _warn(where: str, says: str) -> None:
-    """Show the warning once, attributed to the parameter file instead of a line of code."""
+    """Show a warning once, attributed to the parameter file instead of a line of code."""
     warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_shown_warnings)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
-    """{dotted key: number} of the file or of some of its sections: base.size.x, arm.links.7.mass.
+    """{dotted key: number} of all parameters or of some sections, with keys such as base.size.x and arm.links.7.mass.
 
-    Points and sizes end in .x, .y, .z; links of the arm have the paper's numbers.
+    Keys of points and sizes end in .x, .y, .z; links of the arm have the paper's numbers.
     """
     table = msgspec.to_builtins(p)
     found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Inventory of CHARMIE's 40 bodies and 47 joints, and the world positions of every body's points.
+"""List of CHARMIE's 40 bodies and 47 joints, and the world positions of points of every body.
 
 [GoncalvesEtAl2024, secs. 3.1, 3.2 and 4]
 """
@@ -26,10 +26,10 @@ class PointCloud:
     """World positions of a body's points, m.
 
     O      origin (3,)
-    A      point towards its predecessor (3,)
-    B      points towards its successors (n, 3)
+    A      point (3,) of the joint to the predecessor
+    B      points (n, 3) of the joints to the successors
     C      centre of mass (3,)
-    shape  points of its shape (n, 3)
+    shape  points (n, 3) of the body's shape
     """
 
     O: np.ndarray
@@ -40,7 +40,7 @@ class PointCloud:
 
 
 def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
-    """All joints: those of the open tree, then those of the auxiliary bodies."""
+    """All 47 joints of CHARMIE: those of the open tree, then those of the auxiliary bodies."""
     main = [
         Connection(joint.name, KINDS[joint.kind], joint.parent, joint.child, joint.axis)  # type: ignore[arg-type]
         for joint in mechanism.joints
@@ -50,14 +50,14 @@ def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
 
 @dataclass(frozen=True)
 class LocalPoints:
-    """Points (n, 3) of a main body in its own axes: O, C, then n_B points B, then those of its shape."""
+    """Points (n, 3) of a main body in the body's axes, m: O, C, then n_B points B, then points of the shape."""
 
     points: np.ndarray
     n_B: int
 
 
 def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
-    """{body: points in its own axes} of a tree, independent of the joint positions. [secs. 3.2 and 4.2, first step]"""
+    """{body: LocalPoints} of a tree, which do not depend on joint positions. [secs. 3.2 and 4.2, first step]"""
     found = {}
     for body in mechanism.bodies:
         B = [joint.parent_point for joint in mechanism.joints if joint.parent == body.name]
@@ -67,7 +67,7 @@ def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
 
 
 def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, PointCloud]:
-    """{body: points} of all 40 bodies at joint positions q (21,).
+    """{body: PointCloud} of all 40 bodies at joint positions q (21,).
 
     mechanism  the open tree, built from p
     """
@@ -76,7 +76,7 @@ def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, Point
 
 
 def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
-    """{body: points} of the bodies of a tree, rotated and translated by their postures. [eqs. 15 and 19]"""
+    """{body: PointCloud} of the bodies of a tree: local points transformed by the postures. [eqs. 15 and 19]"""
     found = {}
     for name, body in local.items():
         posture = at[name]
@@ -87,9 +87,9 @@ def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> 
 
 
 def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
-    """{body: points} of CHARMIE's auxiliary bodies.
+    """{body: PointCloud} of CHARMIE's auxiliary bodies at joint positions q (21,).
 
-    at  postures of the main bodies
+    at  {main body: posture}
     """
     found: dict[str, PointCloud] = {}
     position = dict(zip((joint.name for joint in mechanism.moving_joints), q, strict=True))
@@ -103,7 +103,7 @@ def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Postu
 
 
 def shape_points(body: Body) -> np.ndarray:
-    """Corners of the bounding boxes of a body's shapes and the points of its lines, (n, 3) in its axes."""
+    """Corners of the bounding boxes of a body's shapes, and points of its lines: (n, 3) in the body's axes, m."""
     found = []
     for shape in body.shapes:
         if shape.kind == "line":

@@ -1,6 +1,6 @@
-"""Serial frames of CHARMIE's low-level board: encoding and decoding. docs/serial_board.md defines the layout.
+"""Encoding and decoding of the serial frames of CHARMIE's low-level board; docs/serial_board.md defines the layout.
 
-Lengths are transmitted in tenths of a millimetre, the torso's in tenths of its own unit (SOURCES.md); speeds are
+Lengths are transmitted in tenths of a millimetre, the torso's in tenths of the torso's unit (SOURCES.md). Speeds are
 0 .. 200, with 100 for standstill.
 """
 
@@ -54,9 +54,10 @@ class Stream:
     number   frame number, 0 .. 255, wrapping around
     millis   ms since the board was switched on, modulo 2**32
     counts   encoder pulses of the four wheels, signed 32 bits, wrapping around
-    legs     mm, 0 .. 140
-    torso    torso's unit, 8 .. 170
-    status   bits since the last frame: 1 stopped, because no command came in time; 2 a command was refused
+    legs     length of the legs, mm, 0 .. 140
+    torso    length of the torso in its unit, 8 .. 170
+    status   bits for events since the last frame: 1 the board stopped, because no command arrived in time; 2 the board
+             refused a command
     """
 
     number: int
@@ -67,7 +68,7 @@ class Stream:
     status: int = 0
 
     def encode(self) -> bytes:
-        """The stream frame as 29 bytes."""
+        """The stream frame encoded as 29 bytes."""
         legs, torso = round(10.0 * self.legs), round(10.0 * self.torso)
         body = _STREAM.pack(HEAD, self.number, self.millis, *self.counts, legs, torso, self.status)
         return body + bytes([checksum(body[2:])])
@@ -78,9 +79,9 @@ class Command:
     """A command frame; the board replies to each with a stream frame.
 
     number            frame number, 0 .. 255, wrapping around
-    right, forward, turn  speeds, 0 .. 200, 100 for standstill, 200 full speed: x to the right, y forward, yaw to the
-                          left
-    legs, torso       whole numbers in mm and the torso's unit; None: keep the last target
+    right, forward, turn  speeds along x (right) and y (forward) and of yaw (to the left), 0 .. 200: 100 is standstill,
+                          200 full speed
+    legs, torso       targets, whole numbers in mm and in the torso's unit; None: keep the last target
     """
 
     number: int
@@ -91,7 +92,7 @@ class Command:
     torso: int | None = None
 
     def encode(self) -> bytes:
-        """The command frame as 9 bytes."""
+        """The command frame encoded as 9 bytes."""
         legs, torso = (KEEP if value is None else value for value in (self.legs, self.torso))
         body = _COMMAND.pack(COMMAND_HEAD, self.number, self.right, self.forward, self.turn, legs, torso)
         return body + bytes([checksum(body[2:])])
@@ -120,12 +121,13 @@ F = TypeVar("F", Stream, Command)
 class FrameReader(Generic[F]):
     """Finds frames in a byte stream that arrives in pieces of any size.
 
-    After an invalid frame the search continues at its second byte, so that a frame that begins inside it is found.
+    After an invalid frame the search continues at the frame's second byte, so that a frame that begins inside the
+    invalid one is found.
 
     frames   number of valid frames
-    torn     number of truncated frames: another frame's head appears inside them
+    torn     number of truncated frames, which contain the head of another frame
     wrong    number of other invalid frames: wrong checksum or values out of range
-    skipped  number of bytes that belong to no frame
+    skipped  number of bytes outside of frames
     """
 
     def __init__(self, head: bytes, size: int, parse: Callable[[bytes], F | None]) -> None:
@@ -145,7 +147,7 @@ class FrameReader(Generic[F]):
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[F]:
-        """Take in received bytes; returns the frames that they complete, in order."""
+        """Add received bytes to the buffer; returns the frames that are now complete, in order."""
         buffer, size = self._buffer, self._size
         buffer += data
         found: list[F] = []
@@ -170,7 +172,7 @@ class FrameReader(Generic[F]):
                 del buffer[:size]
 
     def _ends_early(self) -> bool:
-        """Whether another frame's head appears inside the frame at the start of the buffer."""
+        """Whether the frame at the start of the buffer contains the head of another frame."""
         size, first = self._size, self._head[:1]
         return self._head in self._buffer[1 : size + 1] or (len(self._buffer) == size and self._buffer.endswith(first))
 

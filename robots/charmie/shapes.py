@@ -16,24 +16,24 @@ QUARTER_ABOUT_Y = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def brick(size: Point, center: Point, color: str) -> Shape:
-    """A box shape of this size, m, around `center`."""
+    """A box shape of the given size, m, around `center`."""
     return Shape(kind="box", size=size, position=center, color=color)
 
 
 def drum(radius: float, length: float, center: Point, color: str, along: str = "z") -> Shape:
-    """A cylinder shape of this radius and length, m, around `center`, along an axis of its body."""
+    """A cylinder shape of the given radius and length, m, around `center`, along an axis of its body."""
     turn = {"x": QUARTER_ABOUT_Y, "y": QUARTER_ABOUT_X, "z": (1.0, 0.0, 0.0, 0.0)}[along]
     return Shape(kind="cylinder", size=(radius, length), position=center, quaternion=turn, color=color)
 
 
 def rail(axis: Point, length: float) -> tuple[Shape, ...]:
-    """A line on the floor, as long as the base, for a link that only represents sliding."""
+    """A line on the floor, as long as the base, for a massless link that represents a translation of the base."""
     end = [length / 2 * part for part in axis]
     return (Shape(kind="line", points=(*(-x + 0.0 for x in end), *end), color=GREY),)
 
 
 def base(p: Parameters) -> tuple[Shape, ...]:
-    """A round shell over a dark skirt, a column as high as the lift goes, and the wheels.
+    """Shapes of the base: a round shell over a dark skirt, a column of the height of the lift, and the wheels.
 
     A wheel's axle points in the wheel's direction from the yaw axis.
     """
@@ -58,7 +58,7 @@ def base(p: Parameters) -> tuple[Shape, ...]:
 
 
 def trunk(p: Parameters) -> dict[str, tuple[Shape, ...]]:
-    """Shapes of links 1 to 5, by link."""
+    """{link: shapes} of links 1 to 5."""
     lower, upper = p.lower_body, p.upper_body
     shoulders = abs(upper.left_shoulder[0] - upper.right_shoulder[0])
     height = (upper.left_shoulder[2] + upper.right_shoulder[2]) / 2
@@ -93,14 +93,14 @@ def arm_link(link: ArmLink) -> tuple[Shape, ...]:
 
 
 def hand(arm: Arm) -> tuple[Shape, ...]:
-    """Shape of the counterpart finger on link 12, drawn closed."""
+    """Shape of the second finger on link 12, drawn closed."""
     x, y, z = arm.claw.hinge
     claw = arm.claw
     return (brick((claw.width, claw.width, claw.length), (-x + 0.0, -y + 0.0, z + claw.length / 2), BLUE),)
 
 
 def head(p: Head) -> dict[str, tuple[Shape, ...]]:
-    """Shapes of the head, by link: neck, and a face with a dark screen and two eyes, looking forward."""
+    """{link: shapes} of the head: neck, and a face with a dark screen and two eyes, looking forward."""
     x, y, z = p.tilt.size
     at = p.tilt.center_of_mass
     front = at[1] + 0.03 + y / 2

@@ -1,4 +1,4 @@
-"""Export of robots to files for other programs. Names are imported on first use."""
+"""Export of robots to files for other programs. Modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FOLDERS = ("c", "object")
 
 
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
-    """The mechanism as text in one of FORMATS, with notes on the parts that the format cannot express.
+    """Export a mechanism as text in one of FORMATS, with notes on the parts that the format cannot express.
 
-    open_tree  leave out the constraints that close loops if the format cannot express them, and note it
-    Raises InvalidRequest for absolute coordinates, loops, and bodies that readers of the format refuse.
+    open_tree  whether to leave out constraints that the format cannot express, with a note; otherwise they are an error
+    Raises InvalidRequest for absolute coordinates, such constraints, and bodies that readers of the format refuse.
     """
     if format_name not in FORMATS:
         raise UnknownName("robot export", "format", format_name, [*FORMATS, *FOLDERS])

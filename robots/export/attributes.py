@@ -1,4 +1,4 @@
-"""XML documents and attributes: numbers without loss of precision, rotations, colours, comments."""
+"""Text of XML documents and attributes: numbers without loss of precision, rotations, colours, comments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def numbers(values: Iterable[Any]) -> str:
-    """Numbers separated by spaces, each the shortest text that reads back as the same double."""
+    """Text of numbers separated by spaces; each is the shortest text that gives the same double when read."""
     return " ".join(repr(float(number) + 0.0) for number in values)  # + 0.0 turns -0.0 into 0.0
 
 
 def rpy_of(R: Array) -> tuple[float, float, float]:
-    """Roll, pitch, yaw (rad) of R = Rz(yaw) Ry(pitch) Rx(roll), accurate to rounding even at a pitch of +-pi/2.
+    """(roll, pitch, yaw), rad, of R = Rz(yaw) Ry(pitch) Rx(roll), accurate to rounding even at a pitch of +-pi/2.
 
-    At that pitch only a combination of roll and yaw is determined; roll is therefore computed after removing the yaw.
+    At this pitch R determines only the sum or difference of roll and yaw; roll is therefore computed from R after the
+    yaw has been removed.
     """
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
@@ -39,13 +40,13 @@ def quaternion_of(R: Array) -> Array:
 
 
 def rotation_of(quaternion: Iterable[float]) -> Array:
-    """Rotation matrix of a nonzero quaternion w x y z, which is normalized."""
+    """Rotation matrix (3, 3) of a nonzero quaternion w x y z of any norm."""
     e = np.array(tuple(quaternion), dtype=float)
     return np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
 
 
 def rotation_to(direction: Array) -> Array:
-    """A rotation matrix whose z axis is the unit vector `direction`."""
+    """A rotation matrix (3, 3) whose third column, the z axis, is the unit vector `direction`."""
     helper = np.eye(3)[int(np.argmin(np.abs(direction)))]
     x = np.cross(helper, direction)
     x /= np.linalg.norm(x)
@@ -53,7 +54,7 @@ def rotation_to(direction: Array) -> Array:
 
 
 def rgba_of(color: str) -> str | None:
-    """ "r g b 1" from "#rrggbb" or "#rgb"; None for any other text."""
+    """Colour as text "r g b 1", numbers from 0 to 1, from "#rrggbb" or "#rgb"; None for any other text."""
     digits = color.removeprefix("#")
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
@@ -76,18 +77,18 @@ def line_radius(mechanism: Mechanism) -> float:
 
 
 def title(mechanism: Mechanism) -> str:
-    """First comment of an exported file: robot, this program, and units."""
+    """Text of the first comment in an exported file: robot, this program, and units."""
     return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
 
 
 def comment(text: str) -> Any:
-    """An XML comment; "--", which is not allowed in one, is written as "- -"."""
+    """An XML comment with the given text; "--", which XML forbids in comments, becomes "- -"."""
     while "--" in text:
         text = text.replace("--", "- -")
     return ElementTree.Comment(f" {text} ")
 
 
 def document(root: ElementTree.Element) -> str:
-    """Text of an XML file with this root element."""
+    """Text of an XML file with the root element `root`."""
     ElementTree.indent(root)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(root, encoding='unicode')}\n"

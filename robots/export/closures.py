@@ -1,4 +1,4 @@
-"""Finds the constraints that keep two points together, for formats with point connections but no constraint rows."""
+"""Constraints that connect two points, found among constraint rows, for formats with point connections only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = 1e-9  # share of the characteristic length: a smaller gap is rounding
 
 @dataclass(frozen=True)
 class PointClosure:
-    """Two points that coincide while the constraints `parts` hold."""
+    """Two points of two bodies that coincide because of the constraints `parts`."""
 
     name: str
     parts: tuple[Coincidence | Slider, ...]
@@ -28,9 +28,10 @@ class PointClosure:
 
 
 def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[PointClosure]:
-    """Groups of coincidences and sliders that close all three directions of a gap, or two of them in a planar loop.
+    """Groups of Coincidence and Slider constraints that together make two points coincide.
 
-    A loop is planar if the gap's third component is zero at all joint positions.
+    A group contains rows in three directions, or in two if the loop is planar: the third component of the vector
+    between the points is then zero at all joint positions.
     """
     groups: dict[tuple[object, ...], list[Coincidence | Slider]] = {}
     for constraint in mechanism.constraints:
@@ -66,7 +67,10 @@ def _axes(part: Coincidence | Slider) -> tuple[Vector3, ...]:
 def _is_always_closed(
     part: Coincidence | Slider, direction: Array, mechanism: Mechanism, branches: Sequence[Branch]
 ) -> bool:
-    """Whether the joints alone keep the gap closed along a direction (world; for sliders, of body a)."""
+    """Whether the joints alone make a constraint's two points coincide along a direction.
+
+    direction  unit vector in the world; for a Slider, in the axes of body a
+    """
     random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
     for _ in range(SAMPLES):
         poses = poses_at(branches, dict(zip(names, random.normal(size=len(names)), strict=True)))
@@ -78,13 +82,16 @@ def _is_always_closed(
 
 
 def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, Array]]) -> Array:
-    """Vector r_b - r_a between the constraint's points, in the world."""
+    """Vector r_b - r_a (3,), m, between a constraint's two points, in the world.
+
+    poses  {body: (p_WB, R_WB)}
+    """
     (p_a, R_a), (p_b, R_b) = poses[part.body_a], poses[part.body_b]
     return np.asarray(p_b + R_b @ np.array(part.point_b) - p_a - R_a @ np.array(part.point_a))
 
 
 def constraints_of(found: Sequence[PointClosure]) -> list[Constraint]:
-    """All constraints that these point closures consist of."""
+    """All constraints of the given point closures."""
     return [part for meeting in found for part in meeting.parts]
 
 
@@ -100,7 +107,7 @@ class Mimic:
 
 
 def mimics_of(mechanism: Mechanism) -> list[Mimic]:
-    """The relations of two joints; the first joint of each follows the second."""
+    """A Mimic for each JointRelation of two joints; the first joint is the follower, the second the leader."""
     found = []
     for relation in mechanism.constraints:
         if isinstance(relation, JointRelation) and len(relation.terms) == 2:

@@ -1,7 +1,7 @@
 """Readable equations of motion: M a + J' lam = f and J a = gamma in the names of the description.
 
-SymPy expressions from the derivation's own graph, so that they are those of the kernels. Small systems are simplified;
-in larger ones, values that occur several times have names of their own. [Schiehlen1993, sec. 2.4]
+The SymPy expressions are made from the same graph of operations as the kernels. Those of small systems are simplified;
+in larger ones, values that occur several times get names. [Schiehlen1993, sec. 2.4]
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ PARTS = ("M", "f", "J", "gamma")
 class Equations:
     """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions.
 
-    q, v, u, p   symbols of coordinates, velocities, actuator efforts and tunables
-    coordinates  their names in the description; `rows`: those of the constraint rows
+    inputs       {"t", "q", "v", "u", "p": symbols} of time, coordinates, velocities, actuator efforts and tunables
+    coordinates  names of the coordinates in the description
+    rows         names of the constraint rows
     named        (symbol, expression) of values that occur several times, in order; empty for simplified equations
     """
 
@@ -53,7 +54,7 @@ class Equations:
         return [symbol for symbols in self.inputs.values() for symbol in symbols]
 
     def function(self) -> Any:
-        """Numerical function of the arguments that returns M, f, J, gamma."""
+        """Numerical function of `arguments` that returns M, f, J, gamma as arrays."""
 
         def shared(_: Any) -> Any:
             return list(self.named), [self.M, self.f, self.J, self.gamma]
@@ -62,7 +63,7 @@ class Equations:
 
 
 def equations(mechanism: Mechanism) -> Equations:
-    """The equations of a mechanism with all constraints on, in its own coordinates."""
+    """The equations of a mechanism in the coordinates of its description, with all constraints in force."""
     derivation = derive(mechanism)
     first = mechanism.constraint_modes[0].name
     program = program_of(derivation.functions[f"{first}.terms"])
@@ -92,7 +93,10 @@ def equations(mechanism: Mechanism) -> Equations:
 def _values(
     program: Program, inputs: dict[str, tuple[sympy.Symbol, ...]], naming: bool
 ) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
-    """Expression of every node; if `naming`, a symbol for those that occur several times, and the list of these."""
+    """(expression of every node of a program, [(symbol, expression)] of named values).
+
+    naming  whether a value that occurs several times gets a symbol; otherwise the list of named values is empty
+    """
     uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
     values: list[sympy.Expr] = []
     named: list[tuple[sympy.Symbol, sympy.Expr]] = []
@@ -112,12 +116,12 @@ def _values(
 
 
 def _number(value: float) -> sympy.Expr:
-    """The floating-point number as an exact fraction, so that terms cancel."""
+    """A floating-point number as an exact fraction, so that equal terms cancel."""
     return sympy.Integer(int(value)) if value == int(value) else sympy.Rational(value)
 
 
 def _decimal(cell: sympy.Expr) -> sympy.Expr:
-    """The expression with fractions, other than small ones, as the nearest float64."""
+    """An expression with fractions replaced by the nearest float64, except fractions of small integers."""
     plain = {x: sympy.Float(float(x)) for x in cell.atoms(sympy.Rational) if x.q >= 10 or abs(x.p) >= 10_000}
     return cell.xreplace({x: value for x, value in plain.items() if not x.is_Integer})
 
@@ -148,7 +152,7 @@ def _operation(op: str, args: list[sympy.Expr]) -> sympy.Expr:
 
 
 def _simplified(cell: sympy.Expr) -> sympy.Expr:
-    """The form with the fewest operations: as derived, multiplied out, or with sums of angles combined."""
+    """The form of an expression with the fewest operations: as derived, expanded, or with sums of angles combined."""
     plain = sympy.expand(cell)
     if not plain.has(sympy.sin, sympy.cos):
         return plain
@@ -193,7 +197,7 @@ class _Latex(LatexPrinter):  # type: ignore[misc]
 
 
 def written(mechanism: Mechanism, form: str) -> str:
-    """The equations in one of FORMATS; of a large mechanism, sizes and structure in place of text and LaTeX."""
+    """Text of the equations in one of FORMATS; for a large mechanism, sizes and structure instead of text and LaTeX."""
     found = equations(mechanism)
     if form == "c":
         return _as_c(found)
@@ -208,7 +212,7 @@ def _accelerations(found: Equations) -> tuple[list[sympy.Symbol], list[sympy.Sym
 
 
 def _rows_of(found: Equations) -> list[tuple[str, list[sympy.Expr], sympy.Expr]]:
-    """(name, terms of the left side, right side) of every equation of motion and constraint row."""
+    """[(name, terms of the left side, right side)] of all equations of motion and constraint rows."""
     a, lam = _accelerations(found)
     lines = []
     for i, name in enumerate(found.coordinates):

@@ -1,6 +1,7 @@
-"""Angles and axes as text from which the importer computes the same rotation and axis, to the last bit.
+"""Angles and axes from which the importer computes exactly the same rotation and axis, to the last bit.
 
-Of several such texts a short one is chosen, so that a file that is read and written again keeps its numbers.
+Among several such numbers, those with few digits are chosen, so that a file that is imported and exported again keeps
+its numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
 
 
 def exact_rpy(R: Array) -> Angles:
-    """Roll, pitch, yaw (rad) from which `rotation_rpy` computes exactly R; R up to rounding where none were found."""
+    """(roll, pitch, yaw), rad, from which `rotation_rpy` computes exactly R, or R up to rounding if none are found."""
     angles = rpy_of(R)
     for candidate in (
         *_shorter(angles),
@@ -38,7 +39,7 @@ def exact_rpy(R: Array) -> Angles:
 
 
 def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
-    """Axis in the child's frame that `turned_axis` maps to `axis`: exactly if possible, else up to rounding."""
+    """Axis (3,) in the child's frame that `turned_axis` maps to `axis`, exactly if possible, else up to rounding."""
     turned = (R.T @ np.array(axis)).tolist()
     for candidate in (*_shorter(turned), *_beside(turned)):
         if any(candidate) and turned_axis(R, candidate) == tuple(axis):
@@ -47,20 +48,20 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
 
 
 def _shorter(values: Sequence[float]) -> Iterator[Angles]:
-    """The values rounded to fewer significant digits; values below 1e-15 become 0."""
+    """Yield the values rounded to increasing numbers of significant digits; values below 1e-15 become 0."""
     values = [value if abs(value) > 1e-15 else 0.0 for value in values]
     for digits in DIGITS:
         yield tuple(float(f"{value:.{digits}g}") for value in values)
 
 
 def _beside(values: Sequence[float]) -> Iterator[Angles]:
-    """Neighbouring values: each value changed by up to two units in the last place."""
+    """Yield neighbouring values: each value changed by up to two units in the last place."""
     for steps in product(NEAR, repeat=len(values)):
         yield tuple(value + step * math.ulp(value) for value, step in zip(values, steps, strict=True))
 
 
 def _same(angles: Angles) -> Iterator[Angles]:
-    """Other roll, pitch and yaw of the same rotation: with the pitch beyond +-pi/2, and each a turn further."""
+    """Yield other roll, pitch, yaw of the same rotation: with the pitch beyond +-pi/2, and angles changed by 2 pi."""
     roll, pitch, yaw = angles
     found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]
     if abs(math.cos(pitch)) < NEARLY_UPRIGHT:

@@ -20,7 +20,11 @@ PARTS: dict[str, Callable[[Joint], bool]] = {
 
 
 def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) -> Iterator[str]:
-    """A note for each kind of part that some joint has and that is not in `expressible`; names are those of PARTS."""
+    """Yield a note for each kind of joint part that the mechanism has and the format cannot express.
+
+    expressible  kinds of parts that the format can express, names of PARTS
+    language     name of the format
+    """
     for part, has in PARTS.items():
         names = [joint.name for joint in mechanism.joints if has(joint)]
         if names and part not in expressible and not (part == "cubic stiffness" and "spring" not in expressible):

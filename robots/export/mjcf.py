@@ -1,8 +1,8 @@
 """Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, springs, loop closures, motors, start.
 
-MuJoCo refuses moving bodies without mass. Such a body with one child is merged with the child, which gets the joints of
-both; a planar joint becomes three joints of one body. Inertias are written along their principal axes, because MuJoCo's
-own diagonalization leaves products of inertia up to 1e-12 kg m2.
+MuJoCo refuses moving bodies without mass. A massless body with one child is merged with the child, which gets the
+joints of both; a planar joint becomes three joints of one body. Inertias are written along their principal axes,
+because MuJoCo's diagonalization of a full matrix leaves products of inertia up to 1e-12 kg m2.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ AS_WRITTEN = {
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as MJCF, with notes on open or softly closed loops, merged bodies, and rounded moments of inertia.
+    """Export a mechanism as MJCF, with notes on loops left open or closed softly, merged bodies and rounded moments.
 
     Raises InvalidRequest for bodies that MuJoCo refuses.
     """
@@ -110,7 +110,10 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
-    """{massless moving body: body it is merged with}, and the remaining branches."""
+    """({massless moving body: body with which it is merged}, remaining branches).
+
+    Raises InvalidRequest for a massless body that cannot be merged.
+    """
     merged: dict[str, str] = {}
     kept: list[Branch] = []
     waiting: dict[str, Branch] = {}  # the massless bodies by name
@@ -135,7 +138,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _joined(first: Branch, second: Branch) -> Branch:
-    """Two consecutive branches merged into one, with the body of the second and the motions of both."""
+    """One branch for two consecutive ones, with the body of the second and the motions of both."""
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -147,7 +150,10 @@ def _joined(first: Branch, second: Branch) -> Branch:
 
 
 def _check_inertia(branch: Branch, owner: str) -> list[str]:
-    """Raise InvalidRequest for inertias that MuJoCo refuses; returns a note if rounding of the moments is corrected."""
+    """Raise InvalidRequest for an inertia that MuJoCo refuses; returns a list with a note if a moment is lowered.
+
+    MuJoCo refuses a largest moment above the sum of the others even if the excess is a rounding error.
+    """
     wrong = impossible_inertia(branch.body)
     if wrong:
         raise InvalidRequest(f"{owner}: {wrong}, and MuJoCo takes no such body")
@@ -197,7 +203,7 @@ def _is_limited(joint: Joint) -> bool:
 
 
 def _write_parts(element: Element, joint: Joint) -> None:
-    """Write armature, spring and Coulomb friction; a preload moves the position at which the spring exerts nothing."""
+    """Write armature, spring and Coulomb friction of a joint; a preload shifts the spring's reference position."""
     if value(joint.armature) != 0.0:
         element.set("armature", numbers([value(joint.armature)]))
     if joint.friction is not None:
@@ -223,7 +229,7 @@ def _write_inertia(element: Element, body: Body) -> None:
 
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
-    """Attributes of the geoms of a shape; a line gives a thin capsule per segment."""
+    """Yield the attributes of each geom of a shape; a line becomes one thin capsule per segment."""
     rgba = rgba_of(shape.color)
     look = {} if rgba is None else {"rgba": rgba}
     pose = {"pos": numbers(shape.position), "quat": numbers(quaternion_of(rotation_of(shape.quaternion)))}
@@ -273,9 +279,9 @@ def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechani
 
 
 def _zero_length(spring: Spring) -> float | None:
-    """Length, m, at which a spring with pretension exerts no force; None if it pulls at any length.
+    """Length, m, at which a spring with pretension exerts no force; None for a spring that pulls at every length.
 
-    MuJoCo cannot express the latter as a spring.
+    MuJoCo cannot express a spring that pulls at every length.
     """
     stiffness, pull, length = value(spring.stiffness), value(spring.pretension), value(spring.rest_length)
     return length if pull == 0.0 else length - pull / stiffness if pull <= stiffness * length else None
@@ -288,7 +294,7 @@ def _add_equalities(
     held: Sequence[Distance],
     poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:
-    """Add loop closures: coinciding points are connected; a distance is a tendon of fixed length."""
+    """Add loop closures: points that coincide as connect equalities, distances as tendons of fixed length."""
     if not met and not held:
         return
     equality = Element("equality")
@@ -305,7 +311,7 @@ def _add_equalities(
 
 
 def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
-    """Add relations of two joints as equalities of joints."""
+    """Add relations of two joints as joint equalities."""
     section = root.find("equality")
     for mimic in mimics:
         section = SubElement(root, "equality") if section is None else section
@@ -315,7 +321,7 @@ def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
-    """Add motors with their limits; a constant load or pull becomes an actuator without a control input."""
+    """Add motors with their limits; a constant load or spring force becomes an actuator without control input."""
     pulls = [spring for spring in mechanism.springs if _zero_length(spring) is None]
     loads = [joint for joint in mechanism.joints if _constant_effort(joint) != 0.0]
     motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
@@ -337,13 +343,13 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
 
 
 def _constant_effort(joint: Joint) -> float:
-    """Load of a joint, and the preload of a spring without stiffness, which MuJoCo's spring cannot express."""
+    """Load of a joint plus the preload of its spring if this has no stiffness, which MuJoCo's spring cannot express."""
     alone = joint.spring is not None and value(joint.spring.stiffness) == 0.0
     return value(joint.load) + (value(joint.spring.preload) if alone and joint.spring is not None else 0.0)
 
 
 def _acted_on(joint: Joint) -> str:
-    """Name of the MJCF joint on which the efforts of this joint act: of a planar joint, its rotation."""
+    """Name of the MJCF joint on which the efforts of a joint act; for a planar joint, that of the rotation."""
     return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
 
 

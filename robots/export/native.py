@@ -1,6 +1,7 @@
-"""Export of a robot's kernels for its own computer: C99 sources, or an object file, with header and example.
+"""Export of a robot's kernels for the robot's computer: C99 sources, or an object file, with header and example.
 
-Inverse dynamics, forward dynamics and forward kinematics, as in `sim_core.inverse`; object files for x86-64 or aarch64.
+The kernels are inverse dynamics, forward dynamics and forward kinematics, as in `sim_core.inverse`. Object files are
+for x86-64 or aarch64.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ class Interface:
 
 
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
-    """{file name: content}: header, example, and the sources ("c") or the object file for a target ("object").
+    """{file name: content} of the header, the example, and the sources (format "c") or object file (format "object").
 
+    target  computer of the object file, one of TARGETS
     Raises UnknownName for a target that is not in TARGETS, InvalidRequest for beams, spherical and free joints,
     first-order states, switched constraints or several constraint modes.
     """
@@ -77,7 +79,10 @@ def identifier(text: str) -> str:
 
 
 def interface_of(mechanism: Mechanism) -> Interface:
-    """Derive a mechanism's functions and give them C signatures."""
+    """The Interface of a mechanism: derived functions with C signatures.
+
+    Raises InvalidRequest for a mechanism that C functions cannot express.
+    """
     from sim_core.derivation.equations import derive
     from sim_core.kernels.c_source import Signature
 
@@ -124,7 +129,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
 
 def _parameters(mechanism: Mechanism) -> dict[str, float]:
-    """{name: value} of the numbers that the exported functions take as argument p."""
+    """{name: value at the start} of the entries of the exported functions' argument p."""
     values = map(float, mechanism.parameter_values(0))
     return dict(zip(mechanism.parameter_names, values, strict=True))
 
@@ -149,7 +154,7 @@ def _about(interface: Interface, title: str) -> str:
 
 
 def _units(interface: Interface) -> list[str]:
-    """Unit of each coordinate, as text."""
+    """Units of the coordinates, as text, in order."""
     slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
     if interface.mechanism.coordinates == "joint":
         return ["m" if name in slides or name.endswith((".x", ".y")) else "rad" for name in interface.coordinates]
@@ -171,7 +176,7 @@ WITH_ROWS = {
 
 
 def header(interface: Interface) -> str:
-    """C header of the exported functions: sizes, order of joints and bodies, the three declarations."""
+    """Text of the C header of the exported functions: sizes, order of joints and bodies, three declarations."""
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
@@ -189,7 +194,7 @@ def header(interface: Interface) -> str:
 
 
 def source(interface: Interface) -> str:
-    """C99 source of the exported functions: inverse dynamics, forward dynamics, forward kinematics."""
+    """Text of the C99 source of the exported functions: inverse dynamics, forward dynamics, forward kinematics."""
     from sim_core.kernels.c_source import c_function
     from sim_core.kernels.program import program_of
 
@@ -203,7 +208,7 @@ def source(interface: Interface) -> str:
 
 
 def example(interface: Interface) -> str:
-    """C program that calls the three exported functions and prints their results."""
+    """Text of a C program that calls the three exported functions and prints their results."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
     p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
     with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")
@@ -248,7 +253,7 @@ def example(interface: Interface) -> str:
 
 
 def object_file(interface: Interface, target: str) -> bytes:
-    """Object file of the three functions for a target, from the same LLVM IR that runs in the simulation."""
+    """Object file, as bytes, of the three functions for a target, from the same LLVM IR as the simulation's kernels."""
     from sim_core.kernels.emit import module_of
     from sim_core.kernels.native import cross_target, object_code
 
@@ -259,7 +264,7 @@ def object_file(interface: Interface, target: str) -> bytes:
 
 
 def _wrapper(interface: Interface, name: str, signature: Signature) -> str:
-    """LLVM IR of the C function that sets up a kernel's pointer tables and calls it."""
+    """LLVM IR of the C function that fills the pointer tables of a kernel and calls the kernel."""
     names = [*signature.inputs.values(), *signature.outputs.values()]
     lines = [f"define void @{signature.name}({', '.join(f'ptr %{n}' for n in names)}) nounwind {{"]
     for table, places in (("in", signature.inputs), ("out", signature.outputs)):

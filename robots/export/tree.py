@@ -1,4 +1,4 @@
-"""A mechanism in joint coordinates as branches and motions: the common form for all kinematic-tree formats."""
+"""A mechanism in joint coordinates as a tree of branches with motions: the common form for URDF and MJCF export."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class Export:
 class Motion:
     """One degree of freedom of a branch.
 
-    axis, point  in the frame of the branch's body, with this motion and the later ones at zero
-    joint        joint whose damping, load, limits and actuators apply to this motion; None for the slides of a planar
-                 joint
+    axis, point  axis and a point on it, m, in the frame of the branch's body, with this motion and the later ones at
+                 zero
+    joint        joint whose damping, load, limits and actuators apply to this motion; None for the translations of a
+                 planar joint
     """
 
     name: str
@@ -42,13 +43,13 @@ class Motion:
     joint: Joint | None
 
     def seen_from(self, p: Array, R: Array) -> Motion:
-        """The motion expressed in a frame that has pose p, R in the present one."""
+        """The same motion expressed in another frame, which has the position p and rotation R in this one."""
         return replace(self, axis=R.T @ self.axis, point=R.T @ (self.point - p))
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A body and its connection to its parent: p_PC and R_PC at joint position 0, then the motions in order."""
+    """A body and its connection to its parent: pose p_PC, R_PC at joint position 0, then the motions in order."""
 
     joint: Joint
     body: Body
@@ -62,9 +63,9 @@ FAMILIES = {"absolute": "absolute coordinates", "absolute_angle": "absolute angl
 
 
 def branches_of(mechanism: Mechanism) -> list[Branch]:
-    """The branches in the order of the joints, each after its parent.
+    """The branches of a mechanism, in the order of the joints, each after its parent.
 
-    Raises InvalidRequest for absolute coordinates, InvalidMechanism if the joints form no tree.
+    Raises InvalidRequest if the mechanism is not in joint coordinates, InvalidMechanism if the joints form no tree.
     """
     owner = f"robot {mechanism.name!r}"
     if mechanism.coordinates != "joint":
@@ -80,7 +81,9 @@ def branches_of(mechanism: Mechanism) -> list[Branch]:
         if joint.child in reached:
             raise InvalidMechanism(f"{owner}: joint {joint.name!r} moves {joint.child!r}, which another joint moves")
         if joint.parent not in reached:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} has the parent {joint.parent!r}, listed after it")
+            raise InvalidMechanism(
+                f"{owner}: joint {joint.name!r} is listed before the joint that moves its parent {joint.parent!r}"
+            )
         reached.add(joint.child)
         found.append(_branch(joint, mechanism.body(joint.child)))
     missing = [body.name for body in mechanism.bodies if body.name not in reached]
@@ -110,7 +113,10 @@ def _branch(joint: Joint, body: Body) -> Branch:
 
 
 def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
-    """{body: (p_WB, R_WB)}, the ground included, at positions of the motions by name; missing ones are zero."""
+    """{body or ground: (p_WB, R_WB)} at given positions of the motions.
+
+    positions  {name of a motion: position, rad or m}; motions that are left out have the position 0
+    """
     poses = {GROUND: (np.zeros(3), np.eye(3))}
     for branch in branches:
         p, R = poses[branch.parent]
@@ -127,17 +133,17 @@ def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict
 
 
 def value(number: Any) -> float:
-    """Value of a number of the description: the constant, or the start value of a tunable."""
+    """Value of a number of a description: the constant, or the value of a Tunable at the start."""
     return float(number.value if isinstance(number, Tunable) else number)
 
 
 def mass_of(body: Body) -> float:
-    """Mass of a body, kg; of a tunable mass its start value."""
+    """Mass of a body, kg; of a Tunable mass, its value at the start."""
     return value(body.mass)
 
 
 def tensor_of(body: Body) -> Array:
-    """Inertia matrix (3, 3) about the centre of mass, in the body's axes, kg m2."""
+    """Inertia matrix (3, 3) of a body about its centre of mass, in the body's axes, kg m2."""
     xx, yy, zz, xy, xz, yz = map(value, body.inertia)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
@@ -148,9 +154,9 @@ def is_massless(body: Body) -> bool:
 
 
 def principal_moments(body: Body) -> tuple[Array, Array]:
-    """Principal moments (3,) about the centre of mass, and R_BP with the principal axes as columns.
+    """(principal moments (3,) about the centre of mass, kg m2; rotation R_BP with the principal axes as columns).
 
-    R_BP is the identity if the body's own axes are principal.
+    R_BP is the identity if the body's axes are principal.
     """
     tensor = tensor_of(body)
     diagonal = np.diagonal(tensor)
@@ -161,13 +167,13 @@ def principal_moments(body: Body) -> tuple[Array, Array]:
 
 
 def triangle_excess(moments: Array) -> float:
-    """Relative excess of the largest of three principal moments over the sum of the others; <= 0 for a real body."""
+    """Relative excess of the largest of three principal moments over the sum of the others; real bodies: <= 0."""
     low, middle, high = sorted(moments.tolist())
     return float((high - (low + middle)) / high) if high > 0.0 else 0.0
 
 
 def impossible_inertia(body: Body) -> str | None:
-    """One-line note about a body whose inertia no mass distribution can have; None for a possible inertia."""
+    """One-line text about an inertia that no distribution of mass can have; None if the body's inertia is possible."""
     moments = principal_moments(body)[0]
     printed = ", ".join(f"{moment:.6g}" for moment in moments)
     what = f"body {body.name!r} has the principal moments of inertia {printed} kg m2"
@@ -179,7 +185,7 @@ def impossible_inertia(body: Body) -> str | None:
 
 
 def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
-    """Note about the constraints, beams, contacts and custom forces that an exported open tree leaves out.
+    """List with a note about the constraints, beams, contacts and custom forces that an exported open tree leaves out.
 
     expressible  constraints that the format can express
     language     name of the format
@@ -208,13 +214,16 @@ def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
 
 
 def velocity_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
-    """Smallest velocity limit of a joint's actuators; None if none has one."""
+    """Smallest velocity limit of a joint's actuators; None if no actuator has a limit."""
     limits = [actuator.velocity_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def require_unique(owner: str, kind: str, names: Sequence[str]) -> None:
-    """Raise InvalidRequest if two elements of a file would have the same name."""
+    """Raise InvalidRequest if two elements of an exported file would have the same name.
+
+    owner, kind  robot and kind of the elements, for the message
+    """
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:
         raise InvalidRequest(f"{owner}: two {kind}s of the file would be named {doubles[0]!r}; rename one of them")

@@ -1,7 +1,7 @@
 """Export to URDF: links, joints, inertias and shapes of a tree.
 
-A link's frame is on its joint's axis, with the axes of the body. If the body's own frame is elsewhere, a massless link
-`<body>.origin` marks it. A planar joint becomes two prismatic joints and a revolute one.
+The origin of a link's frame is on the axis of its joint; its axes are those of the body. If the origin of the body is
+elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic joints and a revolute one.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as URDF, with notes on open loops, gravity, loads and springs, which URDF cannot express.
+    """Export a mechanism as URDF, with notes on open loops, gravity, loads and springs, which URDF cannot express.
 
-    Moving links without mass are noted too: the format allows them, but not every reader does.
+    Moving links without mass are noted too: URDF permits them, but some programs that read URDF do not.
     """
     branches = branches_of(mechanism)
     mimics = _first_of_each(mimics_of(mechanism))
@@ -80,7 +80,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _first_of_each(mimics: Sequence[Mimic]) -> dict[str, Mimic]:
-    """{follower: the first relation in which it follows}: a URDF joint follows one other."""
+    """{follower: first relation in which it follows}, because a URDF joint can follow only one other joint."""
     found: dict[str, Mimic] = {}
     for mimic in mimics:
         found.setdefault(mimic.follower, mimic)
@@ -92,7 +92,7 @@ def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
     links += [branch.body.name for branch in branches if branch.motions and is_massless(branch.body)]
     if links:
         names = ", ".join(map(repr, links))
-        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; use the format mjcf for it"
+        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; export as mjcf for MuJoCo"
 
 
 def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
@@ -108,7 +108,10 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:
-    """Write the links and joints of one branch: a massless link for every motion but the last."""
+    """Write the links and joints of one branch: a massless link for every motion except the last, then the body's link.
+
+    shifts  {body: position of the link's frame in the body's frame}
+    """
     body, shift = branch.body, shifts[branch.body.name]
     parent, p, R = branch.parent, branch.p - shifts[branch.parent], branch.R
     names = [motion.name for motion in branch.motions[:-1]] + [body.name]
@@ -140,8 +143,9 @@ def _origin(owner: Element, p: Array, R: Array) -> None:
 
 
 def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanism) -> None:
-    """Write type, axis, limits and damping of one joint element; R is the rotation of its origin.
+    """Write type, axis, limits and damping of one joint element; `motion` None makes a fixed joint.
 
+    R  rotation of the joint's <origin>
     A joint without actuator gets the effort limit 0.
     """
     if motion is None:
@@ -173,7 +177,7 @@ def _bounds(joint: Joint | None) -> dict[str, float]:
 
 
 def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
-    """Write inertia and shapes of a body; the link's frame is at `shift` in the body's frame."""
+    """Write inertia and shapes of a body to a link, whose frame is at the position `shift` in the body's frame."""
     if not is_massless(body):
         inertial = SubElement(link, "inertial")
         _origin(inertial, np.array(body.center_of_mass) - shift, np.eye(3))
@@ -193,7 +197,7 @@ def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
 
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[tuple[Array, Array, Element]]:
-    """(position, rotation, geometry) in the body's frame; a line gives a thin cylinder per segment."""
+    """Yield (position, rotation, geometry element) of a shape in the body's frame; a line: one cylinder per segment."""
     p, R = np.array(shape.position, dtype=float), rotation_of(shape.quaternion)
     if shape.kind == "box":
         yield p, R, Element("box", size=numbers(shape.size))

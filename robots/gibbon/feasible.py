@@ -17,31 +17,31 @@ WHO = "robot 'gibbon'"
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
     """Raise InvalidRequest for a spacing out of reach, or a torque limit too small to hold the lighter arm horizontal.
 
-    A swing brings the free arm up to the line with about that torque: with slightly more the robots swing on, with a
-    fifth less no hand gets to the line.
+    A swing needs about this torque to raise the free arm to the line: with slightly more the robots continue to swing,
+    with a fifth less no hand reaches the line.
     """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
         raise InvalidRequest(
-            f"{WHO}: spacing is {spacing:g} m; arms of {a:g} and {b:g} m reach from {NEAREST * (a + b):.3g} to less "
-            f"than {a + b:.5g} m"
+            f"{WHO}: spacing is {spacing:g} m; with arms of {a:g} and {b:g} m it must be at least "
+            f"{NEAREST * (a + b):.3g} and less than {a + b:.5g} m"
         )
     least = min(torques_to_hold(robot))
     if torque_limit < least:
         raise InvalidRequest(
-            f"{WHO}: torque_limit is {torque_limit:g} N m; the elbow needs {rounded_up(least)} N m at least to hold an "
-            f"arm of {min(robot.arm_a.mass, robot.arm_b.mass):.3g} kg out level"
+            f"{WHO}: torque_limit is {torque_limit:g} N m; the elbow needs at least {rounded_up(least)} N m to hold an "
+            f"arm of {min(robot.arm_a.mass, robot.arm_b.mass):.3g} kg horizontal"
         )
 
 
 def rounded_up(value: float) -> str:
-    """A number as text, rounded up to three digits."""
+    """Text of a positive number, rounded up to three digits."""
     size = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{math.ceil(value / size - 1e-9) * size:.10g}"
 
 
 def torques_to_hold(robot: Robot) -> tuple[float, float]:
-    """Torques at the elbow, N m, that hold arm a, and arm b, horizontal with its hand."""
+    """(torque for arm a, torque for arm b), N m, at the elbow that hold the arm with its hand horizontal."""
     a, b = robot.arm_a, robot.arm_b
     arm_a = a.mass * (a.length - a.centre) + robot.hand_a.mass * (a.length - robot.hand_a.centre)
     arm_b = b.mass * b.centre + robot.hand_b.mass * (b.length - robot.hand_b.centre)
@@ -53,15 +53,15 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
     place, last = start_x / spacing, bars - (2 if start == "both" else 1)
     if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
         raise InvalidRequest(
-            f"{WHO}: start_x is {start_x:g} m; for start {start!r} it is one of the bars from 0 to "
-            f"{max(last, 0) * spacing:g} m, {spacing:g} m apart; bars is {bars}"
+            f"{WHO}: start_x is {start_x:g} m; with start {start!r} and {bars} bars it must be the position of a bar "
+            f"from 0 to {max(last, 0) * spacing:g} m, {spacing:g} m apart"
         )
 
 
 def tension_to_hold(robot: Robot) -> float:
-    """Smallest tension, N, with which the cable sags at most DEEPEST (1 m) in its middle under the robot.
+    """Smallest tension, N, with which the cable sags by at most DEEPEST (1 m) under the robot at mid-span.
 
-    The cable is taken as a string under its own weight and the robot's.
+    The cable is modelled as a string under its own weight and that of the robot.
     """
     weight, l = GRAVITY * robot.mass, numbers.CABLE_LENGTH
     return (numbers.CABLE_MASS * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
@@ -72,13 +72,13 @@ def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing
     tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
     if not lowest <= tension <= highest:
         raise InvalidRequest(
-            f"{WHO}: tension is {tension:g} N; from {lowest:g} N, below which the cable sags too steeply for small "
-            f"slopes, to {highest:g} N are feasible"
+            f"{WHO}: tension is {tension:g} N; it must be from {lowest:g} N, below which the cable's slope is not "
+            f"small, to {highest:g} N"
         )
     if tension < (needed := tension_to_hold(robot)):
         raise InvalidRequest(
-            f"{WHO}: tension is {tension:g} N; with a robot of {robot.mass:.3g} kg it takes {rounded_up(needed)} N, or "
-            f"the cable hangs deeper than {numbers.DEEPEST:g} m"
+            f"{WHO}: tension is {tension:g} N; a robot of {robot.mass:.3g} kg needs at least {rounded_up(needed)} N, "
+            f"with which the cable sags by {numbers.DEEPEST:g} m"
         )
     if not value_of(cable.damping_ratio) < 1.0:
         raise InvalidRequest(
@@ -91,9 +91,9 @@ def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing
         )
     most = cable.elements - 1
     if cable.modes > most:
-        raise InvalidRequest(f"{WHO}: modes is {cable.modes}; the cable has from 1 to {most}")
+        raise InvalidRequest(f"{WHO}: modes is {cable.modes}; the cable can have 1 to {most} modes")
     last = cable.length - (spacing if start == "both" else 0.0)
     if not 0.0 < start_x < last:
         raise InvalidRequest(
-            f"{WHO}: start_x is {start_x:g} m; for start {start!r} the cable takes more than 0 and less than {last:g} m"
+            f"{WHO}: start_x is {start_x:g} m; with start {start!r} it must be above 0 and less than {last:g} m"
         )

@@ -30,11 +30,11 @@ SLIDING = {
 
 @dataclass(frozen=True)
 class Line:
-    """Properties of the line that matter to the hands.
+    """Properties of the line that the constraint modes and guards of the hands depend on.
 
-    aims    per hand, the positions at which its constraints hand_a_x and hand_a_z may be closed when it grips
+    aims    {hand: permitted positions of the constraints of the hand, such as hand_a_x and hand_a_z, when it grips}
     length  length of a cable, m, along which hands may slide; 0 for bars
-    depth   distance below the line, m, at which both hands count as fallen
+    depth   distance below the line, m; with both hands lower than this the robot counts as fallen
     hook    whether grippers can only pull downwards on the line
     """
 
@@ -45,18 +45,18 @@ class Line:
 
     @property
     def states(self) -> dict[str, tuple[str, str]]:
-        """{constraint mode: (state of hand a, state of hand b)}."""
+        """{constraint mode: (state of hand a, state of hand b)} of all modes that are possible on the line."""
         return {**GRIPPING, **(SLIDING if self.length else {})}
 
 
 def grippers(start: str) -> tuple[Actuator, ...]:
-    """The switches grip_a and grip_b (1 closes); those of the hands that hold the line at the start are closed."""
+    """The switches grip_a and grip_b (1 closes a hand); hands that hold the line at the start are closed."""
     closed = {hand: state == GRIPS for hand, state in zip(HANDS, GRIPPING[start], strict=True)}
     return tuple(Actuator(name=f"grip_{hand}", start=float(closed[hand]), effort_limit=1.0, unit="1") for hand in HANDS)
 
 
 def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
-    """Constraint modes: one per combination of hand states, and "fallen", out of reach of the line for good."""
+    """Constraint modes: one per combination of hand states, and "fallen", which the robot never leaves."""
     found = []
     for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
         holding: list[str] = []
@@ -85,7 +85,7 @@ def outputs() -> tuple[Output, ...]:
 
 
 def arrows() -> tuple[ForceArrow, ...]:
-    """Force arrow of each hand, for drawings."""
+    """Force arrows of both hands, for drawings."""
     return tuple(
         ForceArrow(name=body, body=body, outputs=(f"{body}_force_x", f"{body}_force_z"), axes=(X, Z))
         for body in (f"hand_{hand}" for hand in HANDS)
@@ -93,7 +93,7 @@ def arrows() -> tuple[ForceArrow, ...]:
 
 
 def guards(line: Line) -> tuple[Guard, ...]:
-    """A guard for every change of constraint mode: grip, slide, release, fall. A hand grips at its present position."""
+    """Guards for all changes of the constraint mode: grip, slide, release, fall. A hand grips where it currently is."""
     names = {states: name for name, states in line.states.items()}
     found = []
     for source, states in line.states.items():
@@ -118,7 +118,7 @@ def guards(line: Line) -> tuple[Guard, ...]:
 
 
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
-    """(next state, conditions, captured constraints) of every change that a hand in this state can make."""
+    """[(next state, conditions, captured constraints)] of all changes that a hand in a given state can make."""
     grip, body = f"grip_{hand}", f"hand_{hand}"
     along, across = line.aims[hand]
     rows = along.constraint, across.constraint

@@ -1,4 +1,4 @@
-"""The line that a gibbon swings along: bars at equal distances, or a cable under tension."""
+"""The line along which a gibbon swings: bars at equal distances, or a cable under tension."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 @dataclass(frozen=True)
 class LineSetup:
-    """A line (cable or bars), and what a robot needs to hang on it: constraints, permitted captured values, initial
-    state.
+    """The parts of a gibbon's mechanism that depend on the line: a cable or bars.
 
-    constraints  constraints of each hand
-    aims         permitted captured values of each hand's constraints
-    beams        the cable, if the line is one
-    start        start of the robot on the line
+    constraints  {hand: constraints on the line}
+    aims         {hand: permitted values that its constraints may capture}
+    beams        the cable as a beam; empty for bars
+    start        initial state of the robot on the line
     sag          largest sag of the line below its ends, m
     shapes       shapes of the bars, for drawings
     """
@@ -43,9 +42,9 @@ class LineSetup:
 
 
 def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) -> Beam:
-    """The cable, from x = 0 on, with its ends at height 0; tension and damping ratio are tunable.
+    """The cable as a beam along x from x = 0, with its ends at height 0; tension and damping ratio are tunable.
 
-    least  lower bound of the tension, N, below which the cable would sag too far under the robot
+    least  lower bound of the tension, N, below which the cable would sag too much under the robot
     """
     lowest, highest = numbers.TENSIONS
     return Beam(
@@ -63,7 +62,7 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
-    """The LineSetup of `count` bars, `spacing` m apart from x = 0 on, with the robot hanging at x."""
+    """The LineSetup of `count` bars, `spacing` m apart, the first at x = 0, with the robot hanging at x, m."""
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
     constraints: dict[str, tuple[Constraint, ...]] = {}
@@ -89,7 +88,7 @@ def _bar(x: float) -> Shape:
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> LineSetup:
-    """The LineSetup of a cable, with the robot hanging at x by hands of this width, m, along the cable."""
+    """The LineSetup of a cable, with the robot hanging at x, m; `width` is the length of a hand along the cable, m."""
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}

@@ -1,8 +1,8 @@
 """Gibbon: a robot that swings hand over hand along a cable or bars, with two arms and an actuated elbow.
 
-World x runs along the line, z up. Hand a slides along x and drops along -z from the world's origin; `pitch` rotates its
-arm about y (0: hanging), `elbow` the other arm relative to it (0: straight); hand b is at that arm's end. Each hand's
-hold on the line is a constraint, so that the hands can alternate.
+World x runs along the line, z up. The joint `slide` moves hand a along x, and `drop` along -z, from the world's origin.
+`pitch` rotates the arm of hand a about y (0: hanging), `elbow` the other arm relative to the first (0: straight); hand
+b is at the end of the other arm. Constraints hold the hands on the line, so that either hand can hold it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def gibbon(
     bars: Annotated[
         int | None, ParameterInfo("number of bars, the first at x = 0", "", f"{numbers.BARS}, on bars")
     ] = None,
-    hook: Annotated[bool, ParameterInfo("hands can only pull down on the line, and grip it only from above")] = False,
+    hook: Annotated[bool, ParameterInfo("whether hands only pull down on the line, and grip it from above")] = False,
     trunk: Annotated[
         Literal["passive", "actuated"], ParameterInfo("trunk joint with or without a motor, for links = 3")
     ] = "passive",
@@ -76,8 +76,8 @@ def gibbon(
     """Two arms with an actuated elbow and a gripper at each end, that swing hand over hand along a cable or bars.
 
     The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, otherwise open.
-    start         hands that hold the line at the start, at rest: hand a at start_x and hand b one spacing on, or only
-                  one of them at start_x
+    start         hands that hold the line at the start, at rest: "both", with hand a at start_x and hand b one spacing
+                  further; or "a" or "b" alone, at start_x
     links         2: two arms; 3: also a trunk at the elbow
     spacing       distance between bars, or between the hands on the cable, m
     start_x       position of the rear (or only) hand at the start, m
@@ -86,8 +86,8 @@ def gibbon(
     elbow_damping  damping of elbow and trunk, N m s
     tension       tension of the cable, N
     clamp_width   length of a hand along the cable, m
-    hook          hands can only pull downwards: a hand lets go where the line would have to push it down, and grips
-                  only from above
+    hook          whether hands can only pull downwards on the line: a hand then releases the line when it would push
+                  upwards, and grips it only from above
     """
     require_choice(NAME, "line", line, LINES)
     require_choice(NAME, "links", links, (2, 3))
@@ -104,7 +104,7 @@ def gibbon(
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
     if trunk == "actuated" and links == 2:
-        raise InvalidRequest(f"robot {NAME!r}: trunk is 'actuated', and links is 2: a robot of 3 links has a trunk")
+        raise InvalidRequest(f"robot {NAME!r}: trunk is 'actuated', but links is 2; a robot with a trunk has links 3")
     check_feasible(robot, step, limit)
     chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
     chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
@@ -133,19 +133,23 @@ def gibbon(
 
 
 def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of one kind of line (`of`): given values, otherwise the usual ones.
+    """Numbers of one kind of line: given values, otherwise defaults.
 
-    Raises InvalidRequest if numbers are given for a line of the other kind.
+    line   kind of line that the robot swings along, "cable" or "bars"
+    of     kind of line to which the numbers belong
+    usual  {parameter: default}
+    given  {parameter: value, or None for the default}
+    Raises InvalidRequest if values are given that belong to the other kind of line.
     """
     if line != of and (named := [name for name, value in given.items() if value is not None]):
         raise InvalidRequest(
-            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, and line is {line!r}; only line {of!r} takes it"
+            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, but line is {line!r}; the parameter needs line {of!r}"
         )
     return {name: usual[name] if value is None else value for name, value in given.items()}
 
 
 def _checked(cable_numbers: dict[str, Any]) -> float:
-    """Check the cable's numbers; removes the width of the hands (`clamp_width`) from them and returns it."""
+    """Check the numbers of a cable; returns the width of the hands, `clamp_width`, which is removed from the dict."""
     require_positive(NAME, tension=cable_numbers["tension"])
     require_whole(NAME, 1, modes=cable_numbers["modes"])
     width: float = cable_numbers.pop("clamp_width")
@@ -158,7 +162,7 @@ def _length(setup: LineSetup) -> float:
 
 
 def _held(setup: LineSetup, hands: grips.Line, start: str) -> dict[str, Any]:
-    """The parts of the mechanism that concern the line, and the coordinates at rest."""
+    """Keyword arguments of Mechanism for the parts that concern the line, and for the coordinates at the start."""
     q = setup.start.q
     return {
         "constraints": tuple(constraint for hand in grips.HANDS for constraint in setup.constraints[hand]),
@@ -227,5 +231,5 @@ def _hand(name: str, link: Link, centre: float) -> Body:
 
 
 def _across(moment: Number) -> tuple[Number, Number, float, float, float, float]:
-    """Inertia of a thin rod along z, from its transverse moment."""
+    """Inertia Ixx, Iyy, Izz, Ixy, Ixz, Iyz of a thin rod along z, from its transverse moment of inertia."""
     return (moment, moment, 0.0, 0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Numbers of the two gibbons, one that swings along a cable and one along bars. SOURCES.md lists their sources."""
+"""Numbers of the two gibbons, one for a cable and one for bars. SOURCES.md lists their sources."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 class Link:
     """A rigid link.
 
-    mass     kg
-    length   m
-    centre   distance of the centre of mass from the end that the link hangs on, m
-    inertia  about the centre of mass, perpendicular to the link, kg m2
+    mass     mass, kg
+    length   length, m
+    centre   distance of the centre of mass from the end from which the link hangs, m
+    inertia  moment of inertia about the centre of mass, perpendicular to the link, kg m2
     """
 
     mass: float
@@ -26,7 +26,7 @@ class Link:
 
 
 def rod(mass: float, length: float) -> Link:
-    """A uniform rod with this mass, kg, and length, m."""
+    """A uniform rod of a given mass, kg, and length, m."""
     return Link(mass, length, length / 2, mass * length**2 / 12)
 
 
@@ -34,8 +34,8 @@ def rod(mass: float, length: float) -> Link:
 class Robot:
     """Two arms, a from hand a to the elbow and b from the elbow to hand b, with their hands and an optional trunk.
 
-    hand_a, hand_b  `centre` is the distance of a hand's centre of mass above its grip, towards the elbow
-    trunk         link that hangs on the elbow; None without one
+    hand_a, hand_b  hands; `centre` is the distance, m, of a hand's centre of mass from its grip, towards the elbow
+    trunk         link that hangs from the elbow; None for a robot of two links
     torque_limit  torque limit of the elbow, N m
     step          default distance between the two grips, m
     """

@@ -1,4 +1,4 @@
-"""Equilibrium of a gibbon that hangs by one hand or both, on bars or on a cable that sags under it."""
+"""Equilibrium of a gibbon that hangs by one hand or both, on bars or on a cable that sags under its weight."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ENOUGH = 50  # iterations, each of which gains more than one digit
 
 @dataclass(frozen=True)
 class Start:
-    """Coordinates q at rest, and the position along the line, m, where each hand grips or would grip."""
+    """Coordinates q in equilibrium, and {hand: position along the line, m, at which it grips or would grip}."""
 
     q: tuple[float, ...]
     anchors: dict[str, float]
 
 
 def start_on_bars(robot: Robot, start: str, x: float, step: float) -> Start:
-    """The start on bars, at rest.
+    """The start on bars, in equilibrium.
 
-    start  "a": hand a on the bar at x; "b": hand b there, the robot upside down; "both": a at x, b `step` further on
+    start  "a": hand a on the bar at x; "b": hand b on this bar, with the robot reversed; "both": a at x, b at x + step
     """
     rigid, _ = _posture(robot, start, x, step, 0.0, 0.0)
     return Start(rigid, _anchors(start, x, step))
 
 
 def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> Start:
-    """The start on a cable that carries its own weight and the robot's; its sag determines the height of the hands.
+    """The start on a cable that carries its own weight and that of the robot; the sag gives the hands' heights.
 
     start  hands that hold the cable, as in `start_on_bars`
     width  length of a hand along the cable, m
@@ -64,7 +64,7 @@ def _anchors(start: str, x: float, step: float) -> dict[str, float]:
 def _posture(
     robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
 ) -> tuple[tuple[float, ...], dict[str, float]]:
-    """Positions of slide, drop, pitch, elbow (and trunk), m and rad, and the load on each hand, N.
+    """(joint positions of slide, drop, pitch, elbow and, if there is one, trunk, m and rad; {hand: load, N}).
 
     z_a, z_b  heights of the hands, m
     """
@@ -78,15 +78,15 @@ def _posture(
     if math.hypot(step, z_b - z_a) >= a + b:
         level = math.sqrt(max((a + b) ** 2 - (z_b - z_a) ** 2, 0.0))
         raise InvalidRequest(
-            f"robot 'gibbon': spacing is {step:g} m; one hand hangs {abs(z_b - z_a):.2g} m below the other there, and "
-            f"the arms reach less than {level:.4g} m along the line"
+            f"robot 'gibbon': spacing is {step:g} m; one hand hangs {abs(z_b - z_a):.2g} m below the other at the "
+            f"start, so that the spacing must be less than {level:.4g} m"
         )
     pitch, elbow = angles_between(a, b, step, z_b - z_a)
     return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), _carried(robot, pitch, elbow, z_b - z_a, step)
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
-    """Pitch of the first arm and elbow angle, rad, that put the second hand dx ahead of the first and dz above it.
+    """(pitch of the first arm, elbow angle), rad, with the second hand dx, m, ahead of the first and dz, m, above it.
 
     a, b  lengths of the two arms, m; the elbow hangs below the hands
     """
@@ -97,7 +97,10 @@ def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, flo
 
 
 def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
-    """Upward forces on the hands, N, with zero torque at the elbow: moments about hand a and about the elbow."""
+    """{hand: upward force on it, N} with zero torque at the elbow, from moments about hand a and about the elbow.
+
+    dz, dx  position of hand b relative to hand a, m
+    """
 
     def at(distance: float, angle: float) -> np.ndarray:
         return distance * np.array([-math.sin(angle), -math.cos(angle)])

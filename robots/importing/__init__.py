@@ -13,9 +13,9 @@ FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, or lef
 
 
 def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
-    """A function that builds the robot of a model file, with the choices of its format as parameters.
+    """Function that builds the robot of a URDF or MJCF file; its parameters are the choices for this format.
 
-    The root element tells the format.
+    The root element of the file determines the format.
     owner  beginning of every error message and warning, such as "robot 'panda.urdf'"
     """
     from robots.importing.xml_reader import read_xml

@@ -20,7 +20,7 @@ SHORT = 1e-3  # share of the largest principal moment by which the sum of the ot
 
 
 def origin_of(element: Element) -> tuple[Array, Array]:
-    """p and R of an element's <origin>; zero and the identity without one."""
+    """(position p (3,), m; rotation R (3, 3)) of an element's <origin>; zero and the identity without <origin>."""
     origin = element.optional("origin")
     if origin is None:
         return np.zeros(3), np.eye(3)
@@ -32,10 +32,11 @@ def origin_of(element: Element) -> tuple[Array, Array]:
 
 
 def inertial_of(link: Element, notes: Notes) -> tuple[float, Vector3, Inertia]:
-    """Mass (kg), centre of mass, and inertia about it in the link's axes (kg m2); zeros for a link without inertial.
+    """(mass, kg; centre of mass, m; inertia about it in the link's axes, kg m2) of a URDF link.
 
-    Fails for a negative mass and for negative principal moments; notes inertia without mass, and moments that violate
-    the triangle inequality: no body has them, but the motion is defined.
+    All are zero for a link without <inertial>. Fails for a negative mass and for negative principal moments. Notes
+    inertia without mass, and moments that violate the triangle inequality: no body has these, but the motion is still
+    defined.
     """
     inertial = link.optional("inertial")
     if inertial is None:
@@ -77,7 +78,7 @@ def _check(element: Element, mass: float, tensor: Array, notes: Notes) -> None:
 
 
 def box_of(mass: float, center: Vector3, inertia: Inertia) -> tuple[Vector3, Array, Vector3] | None:
-    """Centre, axes and edge lengths (m) of the solid box with this mass and inertia; None where there is none."""
+    """(centre, axes, edge lengths, m) of the uniform box with the given mass and inertia; None if none has them."""
     if mass <= 0.0:
         return None
     xx, yy, zz, xy, xz, yz = inertia

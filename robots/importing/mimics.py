@@ -1,4 +1,4 @@
-"""Joints of a URDF file that mimic another joint: relations between joints, and a start that satisfies them."""
+"""Mimic joints of a URDF file: relations between joints, and a start that satisfies these relations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sim_core.support.suggestion import did_you_mean
 
 @dataclass(frozen=True)
 class Mimic:
-    """Position of `follower` = multiplier * position of `leader` + offset."""
+    """A mimic joint: position of `follower` = multiplier * position of `leader` + offset."""
 
     follower: str
     leader: str
@@ -22,7 +22,7 @@ class Mimic:
 
     @property
     def relation(self) -> JointRelation:
-        """The constraint."""
+        """The relation as a constraint, named FOLLOWER.mimic."""
         terms = ((self.follower, 1.0), (self.leader, -self.multiplier))
         return JointRelation(name=f"{self.follower}.mimic", terms=terms, offset=self.offset)
 
@@ -63,7 +63,7 @@ def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
-    """The start positions with those of the followers taken from their leaders."""
+    """{joint: position} at the start, with the followers' positions computed from those of their leaders."""
     found, by_follower = dict(start), {mimic.follower: mimic for mimic in mimics}
 
     def position(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Warnings about parts of a model file that are not read: one line for each kind, with the lines of the file."""
+"""Warnings about parts of a model file that are not read: one warning per kind, with line numbers of the file."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ SHOWN = 4  # line numbers in one warning
 
 
 class Notes:
-    """Collects the items of a file that the robot leaves out, and issues one DescriptionWarning for each kind."""
+    """Collects the elements of a file that are left out, and issues one DescriptionWarning for each kind."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._lines: dict[str, list[str]] = {}
 
     def add(self, element: Element, message: str) -> None:
-        """Note `message` for one element by its line and name."""
+        """Add an element, by its line and name, to the elements with the warning `message`."""
         name = f" ({element.label})" if element.label else ""
         self._lines.setdefault(message, []).append(f"{element.line}{name}")
 
     @property
     def texts(self) -> list[str]:
-        """One line for each kind, in the order of the first element."""
+        """Texts of the warnings, one line for each kind, in the order of the kinds' first elements."""
         found = []
         for message, lines in self._lines.items():
             more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
@@ -32,6 +32,6 @@ class Notes:
         return found
 
     def warn(self) -> None:
-        """Issue the warnings."""
+        """Issue the collected warnings."""
         for text in self.texts:
             warnings.warn(text, DescriptionWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Rotations as model files write them: roll, pitch and yaw; axes in a turned frame."""
+"""Rotations as in model files: roll, pitch and yaw, and axes given in the child's frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ TINY = 1e-15
 
 
 def rotation_rpy(rpy: Sequence[float]) -> Array:
-    """R = Rz(yaw) Ry(pitch) Rx(roll) of angles in rad; exact for right angles written to 15 digits or more."""
+    """Rotation matrix Rz(yaw) Ry(pitch) Rx(roll) of (roll, pitch, yaw), rad.
+
+    Entries are exactly 0 and +-1 for right angles given with at least 15 digits.
+    """
     (cr, sr), (cp, sp), (cy, sy) = map(_cos_sin, rpy)
     return np.array(
         [
@@ -28,7 +31,7 @@ def rotation_rpy(rpy: Sequence[float]) -> Array:
 
 
 def _cos_sin(angle: float) -> tuple[float, float]:
-    """Cosine and sine; the multiples of pi/2 nearest to a double give exact zeros and ones."""
+    """(cos, sin) of an angle, rad; exactly 0 and +-1 for the doubles nearest to multiples of pi/2."""
     turns = round(angle / (math.pi / 2))
     if abs(turns) < 16 and abs(angle - turns * (math.pi / 2)) <= 4e-16 * max(1.0, abs(angle)):
         return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[turns % 4]
@@ -36,9 +39,9 @@ def _cos_sin(angle: float) -> tuple[float, float]:
 
 
 def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
-    """R `axis` / |`axis`|: unit vector in the parent's frame of an axis in the child's frame, of any length but 0.
+    """Unit vector R axis / |axis| (3,) in the parent's frame, of a nonzero axis in the child's frame.
 
-    Components below TINY of a unit vector are rounding errors, and become 0.
+    Components below TINY are rounding errors and become 0.
     """
     return vector(_direction(R @ _direction(np.array(axis, dtype=float))))
 
@@ -50,12 +53,12 @@ def _direction(along: Array) -> Array:
 
 
 def rows(R: Array) -> Matrix3:
-    """A rotation matrix as rows of plain numbers, without negative zeros."""
+    """A matrix (3, 3) as a tuple of rows of Python floats, with 0.0 in place of -0.0."""
     a, b, c = (R + 0.0).tolist()
     return tuple(a), tuple(b), tuple(c)
 
 
 def vector(v: Array) -> Vector3:
-    """A vector as three plain numbers, without negative zeros."""
+    """A vector (3,) as a tuple of Python floats, with 0.0 in place of -0.0."""
     x, y, z = (np.asarray(v) + 0.0).tolist()
     return x, y, z

@@ -1,4 +1,4 @@
-"""A mechanism as the source of a Python file: a function that returns it, which can then be edited."""
+"""Python source code of a mechanism: a file with a function that returns the mechanism, for editing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def {name}() -> Mechanism:
 
 
 def python_source(mechanism: Mechanism, name: str, about: str) -> str:
-    """Source of a Python file with a function `name` that returns an equal mechanism; fields at their defaults are left
-    out.
+    """Source of a Python file with a function `name` that returns a mechanism equal to the given one.
 
+    Fields with their default values are left out.
     about  docstring of the file and of the function
     """
     classes: set[str] = set()
@@ -36,7 +36,11 @@ def python_source(mechanism: Mechanism, name: str, about: str) -> str:
 
 
 def _written(value: Any, depth: int, classes: set[str]) -> str:
-    """The value as a Python expression, over several lines where it is long."""
+    """A value as a Python expression, split into several lines if it is long.
+
+    depth    level of indentation
+    classes  set to which the names of the classes in the expression are added
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         classes.add(type(value).__name__)
         parts = [

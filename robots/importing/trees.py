@@ -1,4 +1,4 @@
-"""Tree of links and joints of a model file: one root, every link reached once, joints in tree order."""
+"""Tree of links and joints of a URDF file: checks that there is one root and no loop, and the joints in tree order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim_core.support.suggestion import did_you_mean
 
 @dataclass(frozen=True)
 class Edge:
-    """A joint element with the names that it connects."""
+    """A joint element with the names of its parent and child links."""
 
     name: str
     parent: str
@@ -19,13 +19,16 @@ class Edge:
     element: Element
 
     def with_link(self, name: str, other: str) -> Edge:
-        """The edge with the link `name` called `other`."""
+        """The edge with the link `name` renamed to `other`."""
         parent, child = (other if end == name else end for end in (self.parent, self.child))
         return replace(self, parent=parent, child=child)
 
 
 def named(elements: Sequence[Element], kind: str) -> dict[str, Element]:
-    """{name: element} in the order of the file, with `label` set. Fails for a name that is used twice."""
+    """{name: element} in the order of the file, with the elements' `label` set. Fails for a name that is used twice.
+
+    kind  kind of the elements, such as "joint"
+    """
     found: dict[str, Element] = {}
     for element in elements:
         element.label = f"{kind} {element.name()!r}"
@@ -37,7 +40,7 @@ def named(elements: Sequence[Element], kind: str) -> dict[str, Element]:
 
 
 def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge]:
-    """The joints with parent and child. Fails for a link that does not exist and for a link with two parents."""
+    """The joints as edges from parent to child. Fails for a link that does not exist or has two parents."""
     edges: list[Edge] = []
     moved_by: dict[str, Edge] = {}
     for name, element in joints.items():
@@ -63,7 +66,7 @@ def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge
 
 
 def root_of(links: dict[str, Element], edges: Sequence[Edge]) -> str:
-    """The link that no joint moves. Fails if there is none or several."""
+    """Name of the link that is no joint's child. Fails if there is no such link or several."""
     moved = {edge.child for edge in edges}
     roots = [name for name in links if name not in moved]
     if not roots:
@@ -78,7 +81,7 @@ def root_of(links: dict[str, Element], edges: Sequence[Edge]) -> str:
 
 
 def in_tree_order(root: str, edges: Sequence[Edge]) -> list[Edge]:
-    """The joints in the order of the file, each after the joint that moves its parent. Fails for a circle."""
+    """The joints in the order of the file, moved where needed so that parents come first. Fails for a circle."""
     reached, ordered, waiting = {root}, [], list(edges)
     while waiting:
         later = []

@@ -1,4 +1,4 @@
-"""Elements and attributes of a URDF file that the import does not read: misspelt ones fail, the others are noted."""
+"""Elements and attributes of a URDF file that the import does not read: misspelt ones fail, others are noted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNREAD = {
 
 
 def note_unread(robot: Element, notes: Notes) -> None:
-    """Note the elements and attributes that are not read. Fails for a misspelt one, as its default would be read."""
+    """Note the elements and attributes that are not read; fail for misspelt ones, whose defaults would be used."""
     owners = [robot, *robot.all("link"), *robot.all("joint")]
     owners += [inertial for link in robot.all("link") for inertial in link.all("inertial")]
     for owner in owners:
@@ -67,5 +67,5 @@ def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
 
 
 def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> list[str]:
-    """The known name that `name` probably stands for, if that name is not present itself."""
+    """List with the known name that is probably meant by `name`; empty if there is none or if it is present too."""
     return difflib.get_close_matches(name, sorted({*known} - {*present}), n=1, cutoff=ALIKE)

@@ -1,11 +1,11 @@
-"""Import of URDF: links become bodies, joints become joints, both under the names of the file.
+"""Import of URDF: links become bodies, and joints become joints, with the names in the file.
 
-A link's frame is its body's frame, and fixed joints stay joints: the derivation adds the inertia of bodies on them to
-the body that carries them, without rounding. The root link is fixed to the ground, or free. A joint of one
-coordinate with an effort limit above 0 gets an actuator of its name.
+The frame of a link is the frame of its body. Fixed joints remain joints; the derivation adds the inertia of a body on a
+fixed joint to the body that carries it, without rounding. The root link is fixed to the ground, or free. A joint of one
+coordinate with an effort limit above 0 gets an actuator with the joint's name.
 
-An element that a Mechanism cannot represent is an error if it affects the motion, otherwise a warning; each
-names the line.
+An element that a Mechanism cannot represent is an error if it affects the motion, otherwise a warning. Both contain the
+line number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_urdf(
 
 
 class Reader:
-    """Reads the elements of one file; elements that it ignores are collected in `notes`."""
+    """Reads the elements of one URDF file; elements that are ignored are collected in `notes`."""
 
     def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base) -> None:
         self._robot, self._friction, self._mimic, self._base = robot, friction, mimic, base
@@ -73,7 +73,7 @@ class Reader:
                 element.fail("this file is a xacro macro file; expand it first: xacro FILE > robot.urdf")
 
     def mechanism(self, name: str) -> Mechanism:
-        """The mechanism. Warns of the elements that were ignored.
+        """Return the mechanism; warns of the elements that were ignored.
 
         name  name of the mechanism if <robot> has none
         """
@@ -173,7 +173,7 @@ class Reader:
         )
 
     def _axis(self, joint: Element) -> tuple[float, ...]:
-        """The joint's axis in the child's frame, of any length but 0."""
+        """Axis (3,) of a joint in the child's frame, of any nonzero length."""
         element = joint.optional("axis")
         if element is None:
             self.notes.add(joint, "it has no <axis>, and turns about or slides along x, as URDF says")
@@ -202,7 +202,7 @@ class Reader:
         return None if lower <= -NO_LIMIT else lower, None if upper >= NO_LIMIT else upper
 
     def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
-        """Viscous damping and dry friction."""
+        """(viscous damping, dry friction or None) of a joint."""
         dynamics = joint.optional("dynamics")
         if dynamics is None:
             return 0.0, None
@@ -216,7 +216,7 @@ class Reader:
         return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
 
     def _driven(self, edge: Edge, joint: Joint) -> list[Actuator]:
-        """The joint's actuator; none for a joint without a single coordinate and for an effort limit of 0."""
+        """List with the actuator of a joint; empty for an effort limit of 0 and for joints of several coordinates."""
         if joint.coordinates != (joint.name,) or edge.element.optional("mimic") is not None:
             return []
         limit = edge.element.optional("limit")
@@ -242,7 +242,7 @@ class Reader:
 
 
 def _start(joint: Joint) -> float:
-    """The position within the joint's limits that is nearest to 0."""
+    """Position of a joint at the start: the position within its limits that is nearest to 0."""
     above = 0.0 if joint.lower is None else max(0.0, joint.lower)
     return above if joint.upper is None else min(above, joint.upper)
 

@@ -1,4 +1,4 @@
-"""Shapes of a URDF link: boxes, cylinders and spheres; a box in place of a mesh."""
+"""Shapes of URDF links for drawings: boxes, cylinders and spheres, and a box in place of a mesh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOX_FOR_MESH = "a box of the link's mass and inertia is drawn in place of its me
 
 
 class Visuals:
-    """Reads the shapes of links; colours of named materials may be defined anywhere in the file."""
+    """Reads the shapes of links; named materials may be defined anywhere in the file."""
 
     def __init__(self, robot: Element, notes: Notes) -> None:
         self._notes = notes
@@ -27,7 +27,7 @@ class Visuals:
                 self._colors[material.attributes.get("name", "")] = _color(color)
 
     def shapes_of(self, link: Element, inertial: tuple[float, Vector3, Inertia]) -> tuple[Shape, ...]:
-        """The drawable shapes of a link; one box of its mass and inertia if it has meshes and no other shape."""
+        """Drawable shapes of a link; if it has meshes only, one box with the link's mass and inertia."""
         shapes: list[Shape] = []
         meshes: list[Element] = []
         for visual in link.all("visual"):
@@ -75,10 +75,10 @@ def _quaternion(R: Array) -> tuple[float, float, float, float]:
 
 
 def _color(element: Element) -> str:
-    """ "#rrggbb" of a <color rgba>, whose alpha is not drawn."""
+    """Colour "#rrggbb" of a <color rgba> element; the alpha value is ignored."""
     return hex_color(element.numbers("rgba", 4)[:3])
 
 
 def hex_color(channels: Sequence[float]) -> str:
-    """ "#rrggbb" of red, green and blue from 0 to 1."""
+    """Colour "#rrggbb" from red, green and blue, numbers from 0 to 1."""
     return "#" + "".join(f"{round(255 * min(max(channel, 0.0), 1.0)):02x}" for channel in channels)

@@ -1,6 +1,6 @@
-"""XML files as elements that know their line, and reading of their attributes; each error is one line.
+"""Reading of XML files: elements with their line numbers, and checked access to attributes; each error is one line.
 
-A document type declaration is refused, so that no entity is ever expanded and no other file is read.
+A document type declaration is refused, so that no entity is expanded and no other file is read.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise InvalidMechanism with the robot, this element's line and its name before the message."""
+        """Raise InvalidMechanism with the robot, the line and the name of this element before the message."""
         raise InvalidMechanism(f"{self.where}: {message}")
 
     @property
     def where(self) -> str:
-        """Robot, line and name of this element, for messages."""
+        """Robot, line and name of this element, for the beginning of messages."""
         return f"{self.owner}: line {self.line}: {self.label or f'<{self.tag}>'}"
 
     def walk(self) -> Iterator[Element]:
-        """This element and all elements below it, in the order of the file."""
+        """Yield this element and all its descendants, in the order of the file."""
         waiting = [self]
         while waiting:
             element = waiting.pop()
@@ -54,25 +54,25 @@ class Element:
             waiting += reversed(element.children)
 
     def all(self, tag: str) -> list[Element]:
-        """Child elements with this tag."""
+        """All child elements with the given tag."""
         return [child for child in self.children if child.tag == tag]
 
     def optional(self, tag: str) -> Element | None:
-        """The child element with this tag; None if there is none. Fails for two of them."""
+        """The child element with the given tag; None if there is none. Fails if there are several."""
         found = self.all(tag)
         if len(found) > 1:
             found[1].fail(f"{self.label or f'<{self.tag}>'} has a second <{tag}>; the first is at line {found[0].line}")
         return found[0] if found else None
 
     def child(self, tag: str) -> Element:
-        """The child element with this tag. Fails if there is not exactly one."""
+        """The child element with the given tag. Fails unless there is exactly one."""
         found = self.optional(tag)
         if found is None:
             self.fail(f"it has no <{tag}>, which it needs")
         return found
 
     def text(self, name: str, default: str | None = None) -> str:
-        """An attribute as text. Fails if it is missing or empty and there is no default."""
+        """Text of an attribute. Fails if it is empty, or if it is missing and there is no default."""
         value = self.attributes.get(name, default)
         if value is None:
             self.fail(f"attribute {name!r} is missing{did_you_mean(name, self.attributes)}")
@@ -81,18 +81,18 @@ class Element:
         return value
 
     def name(self, attribute: str = "name") -> str:
-        """The element's name. Fails if it is missing, empty or not printable."""
+        """Name of the element, from an attribute. Fails if it is missing, empty or not printable."""
         value = self.text(attribute)
         if not value.isprintable():
             self.fail(f"attribute {attribute!r} is {value!r}; it must be printable text")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """An attribute as one finite number. Fails if it is missing and there is no default."""
+        """Value of an attribute that is one finite number. Fails if it is missing and there is no default."""
         return self.numbers(name, 1, None if default is None else (default,))[0]
 
     def numbers(self, name: str, count: int, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """An attribute as `count` finite numbers. Fails if it is missing and there is no default."""
+        """Values of an attribute that is `count` finite numbers. Fails if it is missing and there is no default."""
         if name not in self.attributes and default is not None:
             return default
         words = self.text(name).split()
@@ -105,7 +105,7 @@ class Element:
 
 
 def read_xml(path: Path, owner: str) -> Element:
-    """The root element of an XML file; InvalidMechanism, one line, if it cannot be read."""
+    """Read an XML file and return its root element; raises InvalidMechanism, in one line, if it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -114,7 +114,7 @@ def read_xml(path: Path, owner: str) -> Element:
 
 
 def parse_xml(content: bytes, owner: str) -> Element:
-    """The root element of an XML document; InvalidMechanism, one line with the number of the line, if it is broken."""
+    """Parse an XML document and return its root element; raises InvalidMechanism with the line of an error."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     roots: list[Element] = []

@@ -37,7 +37,7 @@ class FuzzySets:
             ("conjunction", self.conjunction, CONJUNCTIONS),
         ):
             if value not in choices:
-                raise InvalidRequest(f"fuzzy sets: {name} is {value!r}; it must be one of {', '.join(choices)}")
+                raise InvalidRequest(f"fuzzy sets: {name} is {value!r}; it is one of {', '.join(choices)}")
         least = SMALLEST_SIGMA if self.kind == "gaussian" else 0.0
         if not (0.0 < self.width < 0.5 and self.width >= least):
             raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between {least} and 0.5")

@@ -318,7 +318,7 @@ class DirectCorrection(Stabilizer):
     def __post_init__(self) -> None:
         for name, value, choices in (("weight", self.weight, WEIGHTS), ("level", self.level, LEVELS)):
             if value not in choices:
-                raise InvalidRequest(f"direct_correction: {name} is {value!r}; it must be one of {', '.join(choices)}")
+                raise InvalidRequest(f"direct_correction: {name} is {value!r}; it is one of {', '.join(choices)}")
 
     def correction_mode(self) -> tuple[int, int, int, int]:
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]

@@ -45,5 +45,5 @@ def test_fixed_joints_that_turn_are_not_welded() -> None:
     joints = arm_joints(p.arm, "", "ground", [f"joint_{number}" for number in range(1, 8)])
     turned = dataclasses.replace(joints[1], kind="fixed", rotation=(Y, (-1.0, 0.0, 0.0), Z))
     assert joints[1].rotation == IDENTITY == (X, Y, Z)
-    with pytest.raises(InvalidMechanism, match="'joint_2' turns or shifts its child"):
+    with pytest.raises(InvalidMechanism, match="'joint_2' rotates or displaces its child"):
         welded(arm_bodies(p.arm, ""), [joints[0], turned, *joints[2:]])

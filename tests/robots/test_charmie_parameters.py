@@ -28,7 +28,7 @@ MISTAKES = {
     "a misspelt section": ("[lift]", "[lifts]", "unknown key 'lifts'", "did you mean 'lift'?"),
     "another axis": ('axis = "x"', 'axis = "w"', "arm.links.8.axis is 'w'", "it is one of x, y, z"),
     "a flat size": ("[0.56, 0.56, 0.27]", "[0.56, 0.56]", "base.size has 2 entries", "it takes 3"),
-    "crossed limits": ("lower = -2.6", "lower = 2.7", "arm.links.10.lower is 2.7", "above arm.links.10.upper, 2.6"),
+    "crossed limits": ("lower = -2.6", "lower = 2.7", "arm.links.10.lower is 2.7", "at most arm.links.10.upper, 2.6"),
     "half a wheel": ("count = 4", "count = 4.5", "base.wheels.count is 4.5", "a whole number of at least 3"),
     "no TOML": ("[base] #", "[base #", "is not valid TOML", "line 7"),
 }
@@ -63,7 +63,7 @@ def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
         ("mass = 20.0", "mass = 20000.0", "base.mass is 20000 kg, 1000 times the default; g?"),
         ("length = 0.135", "length = 135.0", "length is 135 m, 1000 times the default; mm?"),
         ("mass = 20.0", "mass = 0.1", "base.mass is 0.1 kg, 1/200 of the default"),
-        ("lower = -2.05", "lower = -117.5", "arm.links.8.lower is -117.5 rad, 18.7 turns; degrees?"),
+        ("lower = -2.05", "lower = -117.5", "arm.links.8.lower is -117.5 rad, 18.7 turns; is it in degrees?"),
     ],
 )
 def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says: str, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_urdf_says_so_exactly_where_mujoco_refuses_it_for_want_of_mass(name: s
     if name == "charmie":
         assert said == [
             "moving links without mass: 'link_1', 'link_2'; pinocchio takes them, MuJoCo does not; "
-            "use the format mjcf for it"
+            "export as mjcf for MuJoCo"
         ]
         with pytest.raises(ValueError, match="mass and inertia of moving bodies must be larger than mjMINVAL"):
             mujoco.MjModel.from_xml_string(written.text)

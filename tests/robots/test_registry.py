@@ -51,7 +51,7 @@ def test_unknown_names_and_parameters_are_refused_with_the_known_ones() -> None:
     ):
         with pytest.raises(InvalidRequest, match=line):
             registry.build("rotary_pendulum", **bad)
-    with pytest.raises(InvalidRequest, match="needs absolute coordinates"):
+    with pytest.raises(InvalidRequest, match="needs coordinates='absolute'"):
         registry.build("triple_pendulum", coordinates="joint", shift=0.1)
 
 
@@ -73,8 +73,8 @@ class Point:
     ("found", "says"),
     [
         (AttributeError("no cart"), r"robot 'cart': its entry point 'theirs.robots:cart' cannot be loaded: .*no cart"),
-        (3.0, "is no function that gives a Mechanism"),
-        (lambda: None, "its builder gave a NoneType, not a Mechanism"),
+        (3.0, "is no function that returns a Mechanism"),
+        (lambda: None, "its builder returned a NoneType, not a Mechanism"),
         (
             lambda: dataclasses.replace(registry.build("triple_pendulum"), initial_q=(0.0,)),
             "the mechanism has 9 coordinates",

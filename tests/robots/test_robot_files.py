@@ -81,9 +81,12 @@ def test_an_edited_file_is_read_anew_and_its_kernels_too(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("robot", "line"),
     [
-        ("rods.py", "robot 'rods.py': write 'path/to/file.py:function'"),
-        ("rods.py:", "robot 'rods.py:': write 'path/to/file.py:function'"),
-        ("rods.py:_rod", "robot 'rods.py:_rod': write 'path/to/file.py:function'"),
+        ("rods.py", "robot 'rods.py' does not refer to a function in a file; write 'path/to/file.py:function'"),
+        ("rods.py:", "robot 'rods.py:' does not refer to a function in a file; write 'path/to/file.py:function'"),
+        (
+            "rods.py:_rod",
+            "robot 'rods.py:_rod' does not refer to a function in a file; write 'path/to/file.py:function'",
+        ),
         ("no.py:rod", "robot 'no.py:rod': no such file; tried {folder}/no.py"),
         (
             "rods.py:rodd",
@@ -91,7 +94,7 @@ def test_an_edited_file_is_read_anew_and_its_kernels_too(folder: Path) -> None:
             "did you mean 'rod'?",
         ),
         ("rods.py:ROD", "robot 'rods.py:ROD': {folder}/rods.py has no 'ROD'; its functions are rod, table, halved"),
-        ("rods.py:table", "robot 'rods.py:table': its builder gave a dict, not a Mechanism"),
+        ("rods.py:table", "robot 'rods.py:table': its builder returned a dict, not a Mechanism"),
         (
             "rods.py:halved",
             "robot 'rods.py:halved': building it from {folder}/rods.py failed, line 23: "

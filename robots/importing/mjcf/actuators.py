@@ -15,9 +15,9 @@ MOTORS = ("motor", "position")
 def actuators_of(
     root: Element, defaults: Defaults, compiler: Mapping[str, str], joints: Sequence[Joint], notes: Notes
 ) -> tuple[Actuator, ...]:
-    """The actuators of moving joints; commands are efforts at the joint, gear times MuJoCo's control.
+    """The actuators of moving joints in an MJCF file; commands are efforts at the joint: gear times MuJoCo's control.
 
-    Other actuators are noted and left out.
+    Other actuators are left out and noted.
     """
     known = {joint.name: joint for joint in joints if joint.kind != "fixed"}
     found: dict[str, Actuator] = {}
@@ -67,7 +67,10 @@ def _gear(element: Element) -> float:
 
 
 def _effort_limit(element: Element, gear: float, automatic: bool) -> float | None:
-    """Largest effort at the joint, by the ranges of control and force."""
+    """Largest effort at the joint that the ranges of control and force permit; None for no limit.
+
+    automatic  whether a given range is a limit unless the element says otherwise (MuJoCo's autolimits)
+    """
     limits = []
     for name in ("ctrl", "force"):
         limited = element.attributes.get(f"{name}limited", "auto")

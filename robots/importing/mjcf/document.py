@@ -1,4 +1,4 @@
-"""An MJCF file with its included files and its default classes: elements with the attributes that apply to them."""
+"""Reading of an MJCF file: included files, default classes, and the conventions for angles and orientations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 
 
 def read_document(path: Path, owner: str) -> Element:
-    """The <mujoco> element of a file, with the content of included files in the place of each <include>."""
+    """The <mujoco> element of a file, with each <include> replaced by the content of the included file."""
     root = read_xml(path, owner)
     if root.tag != "mujoco":
         root.fail("the root element of an MJCF file is <mujoco>")
@@ -48,7 +48,7 @@ def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> Non
 
 
 class Defaults:
-    """The default classes of a file: attributes by class and tag."""
+    """The default classes of an MJCF file: {class: {tag: attributes}}."""
 
     def __init__(self, root: Element) -> None:
         self._of: dict[str, dict[str, dict[str, str]]] = {MAIN: {}}
@@ -70,9 +70,9 @@ class Defaults:
             self._read(child, child.name("class"), own)
 
     def applied(self, element: Element, inherited: str = "") -> Element:
-        """A copy of the element with the attributes of its default class where it has none of its own.
+        """A copy of an element, with missing attributes taken from its default class.
 
-        inherited  class given by a body above it; an own `class` precedes it
+        inherited  default class from a body around the element, used if the element has no attribute `class`
         """
         name = element.attributes.get("class", inherited) or MAIN
         if name not in self._of:
@@ -84,7 +84,7 @@ class Defaults:
 
 
 def _shared_tag(tag: str) -> str:
-    """All kinds of actuators share one set of defaults."""
+    """Tag under which the defaults of an element are found: "general" for all kinds of actuators, else the tag."""
     return "general" if tag in ACTUATORS else tag
 
 
@@ -101,7 +101,7 @@ class Angles:
             where.fail(f"compiler eulerseq is {self._sequence!r}; it is three of the letters xyzXYZ")
 
     def rotation_of(self, element: Element) -> Array:
-        """R of an element's orientation attribute; the identity without one."""
+        """Rotation matrix (3, 3) of an element's orientation attribute; the identity without such an attribute."""
         given = [key for key in ORIENTATIONS if key in element.attributes]
         if len(given) > 1:
             element.fail(f"it has two orientations, {given[0]!r} and {given[1]!r}")
@@ -138,7 +138,7 @@ class Angles:
 
 
 def unit(element: Element, name: str, values: Any) -> Array:
-    """A vector of length 1. Fails for zero."""
+    """A vector scaled to length 1; fails for a zero vector, naming the attribute `name` of the element."""
     vector = np.array(values, dtype=float)
     length = float(np.linalg.norm(vector))
     if length < 1e-12:
@@ -147,7 +147,7 @@ def unit(element: Element, name: str, values: Any) -> Array:
 
 
 def rotation_of_z(direction: Array) -> Array:
-    """The shortest rotation that turns z into a unit vector."""
+    """Rotation matrix (3, 3) of the smallest rotation that maps z to the unit vector `direction`."""
     axis = np.array([-direction[1], direction[0], 0.0])
     sine = float(np.linalg.norm(axis))
     if sine < 1e-10:

@@ -23,14 +23,14 @@ UNDRAWN = ("plane", "hfield", "mesh", "sdf")
 
 @dataclass(frozen=True)
 class Lump:
-    """Mass (kg), centre of mass (3,) and inertia about it (3, 3), in the body's axes (kg m2)."""
+    """Mass, kg, centre of mass (3,), m, and inertia (3, 3) about the centre of mass in the body's axes, kg m2."""
 
     mass: float
     center: Array
     inertia: Array
 
     def about(self, point: Array) -> Array:
-        """Inertia about a point."""
+        """Inertia matrix (3, 3) about a point, kg m2."""
         d = self.center - point
         return np.asarray(self.inertia + self.mass * (d @ d * np.eye(3) - np.outer(d, d)))
 
@@ -46,7 +46,7 @@ def together(lumps: list[Lump]) -> Lump:
 
 @dataclass(frozen=True)
 class Geom:
-    """One geom: its kind, half sizes, pose in the body's frame and colour; `element` has its defaults."""
+    """One geom: kind, half sizes, m, pose in the body's frame, colour, and its element with the defaults applied."""
 
     element: Element
     kind: str
@@ -56,7 +56,7 @@ class Geom:
 
     @property
     def volume(self) -> float:
-        """Volume, m3."""
+        """Volume of the geom, m3."""
         a, b, c = (*self.size, 0.0, 0.0)[:3]
         return {
             "sphere": 4.0 / 3.0 * math.pi * a**3,
@@ -105,7 +105,7 @@ class Geom:
         return k * (b * b + c * c), k * (a * a + c * c), k * (a * a + b * b)
 
     def shapes(self, color: str) -> tuple[Shape, ...]:
-        """The geom as shapes of a body; a capsule as a cylinder with two spheres, an ellipsoid as a box."""
+        """Drawable shapes of the geom; a capsule is a cylinder with two spheres, an ellipsoid its bounding box."""
         if self.kind in UNDRAWN:
             return ()
         w, x, y, z = (quaternions_from_rotations(self.R[None])[0] + 0.0).tolist()
@@ -123,7 +123,7 @@ class Geom:
 
 
 def geom_of(element: Element, angles: Angles) -> Geom:
-    """The Geom described by a <geom> element whose attributes already include the defaults of its class."""
+    """The Geom of a <geom> element whose attributes already include the defaults of its class."""
     kind = element.attributes.get("type", "mesh" if "mesh" in element.attributes else "sphere")
     if kind not in (*LENGTHS, *UNDRAWN):
         element.fail(f"type is {kind!r}; it is one of {', '.join((*LENGTHS, *UNDRAWN))}")
@@ -148,7 +148,7 @@ def _count(element: Element) -> int:
 
 
 def _size(element: Element, count: int) -> tuple[float, ...]:
-    """The first `count` numbers of `size`; further ones, which a class may give, do not count."""
+    """The first `count` numbers of the attribute `size`; further numbers, as from a default class, are ignored."""
     given = element.numbers("size", _count(element))
     if len(given) < count:
         element.fail(f"size has {len(given)} numbers; it needs {count}")

@@ -1,8 +1,9 @@
-"""Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, geoms' inertia, motors, keyframes.
+"""Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, inertia of geoms, motors, keyframes.
 
-A body with several joints becomes a chain: a massless body `BODY.JOINT` for every joint but the last. Joint positions
-are those of MuJoCo: at the position `ref` a body is where the file has it. So are the velocities, also those of free
-and ball joints: along the world's axes, and the angular velocity in the body's own axes.
+A body with several joints becomes a chain: a massless body `BODY.JOINT` for every joint except the last. Joint
+positions are those of MuJoCo: at the position `ref` of its joint, a body has the pose given in the file. Velocities are
+also those of MuJoCo: for free and ball joints, the linear velocity is along the world's axes, and the angular velocity
+in the body's axes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def read_mjcf(
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
     friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": left out
-    ignore    names among IGNORABLE, separated by spaces: parts that are left out, with a warning, and not refused
+    ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
     """
@@ -48,7 +49,7 @@ def read_mjcf(
 
 
 class Reader:
-    """Reads one file: bodies and joints are collected depth first, in MuJoCo's order."""
+    """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order."""
 
     def __init__(self, root: Element, friction: Friction, ignored: frozenset[str]) -> None:
         self._root, self._friction = root, friction
@@ -73,7 +74,11 @@ class Reader:
         self._lines: dict[str, Element] = {}
 
     def mechanism(self, name: str, keyframe: str) -> Mechanism:
-        """The mechanism, and the warnings about what was not read."""
+        """Return the mechanism; warns of elements that were not read.
+
+        name      name of the mechanism if the file has none
+        keyframe  name of the keyframe that gives the start; "" for the positions in the file
+        """
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
             check_body(world, self.notes)
@@ -147,7 +152,10 @@ class Reader:
             self._read_body(child_element, name, inherited)
 
     def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
-        """A body's name: the file's, or one made from its parent's; no other body has it."""
+        """Unique name of a body: the name given in the file, or one made from `otherwise`; fails for a duplicate.
+
+        kind  kind of the element, for messages
+        """
         element.label = f"{kind} {given!r}" if given else f"<{kind}>"
         if given == GROUND:
             self.notes.add(element, f"the body is named '{GROUND}_body', as {GROUND!r} is the name of the world")
@@ -169,7 +177,10 @@ class Reader:
         return name
 
     def _read_joint(self, joint: Element, name: str, parent: str, child: str, p: Array, R: Array) -> None:
-        """Append one joint; p and R are the pose of the child in the parent at the position `ref`."""
+        """Append one joint to the collected ones.
+
+        p, R  pose of the child in the parent at the joint position `ref`
+        """
         kind = _kind_of(joint)
         if kind not in KINDS:
             joint.fail(f"type is {kind!r}; it is one of {', '.join(KINDS)}")
@@ -210,7 +221,7 @@ class Reader:
         )
 
     def _check_free(self, joints: list[Element], body: str, parent: str) -> None:
-        """Fail for a free joint that is not the only joint of a body of the world, or that moves the body's frame."""
+        """Fail for a free joint unless it is the only joint of a child of the world and has no attribute align=true."""
         free = [joint for joint in joints if _kind_of(joint) == "free"]
         if not free:
             return
@@ -223,7 +234,10 @@ class Reader:
             free[0].fail("align is true, which moves the body's frame and is not supported")
 
     def _read_oriented_joint(self, element: Element, joint: Joint, p: Array, R: Array) -> None:
-        """Append a ball joint about its point, or a free joint, whose position and orientation are the body's."""
+        """Append a ball joint, or a free joint, whose position and orientation are those of the body.
+
+        p, R  pose of the body in the parent
+        """
         for name in SINGLE if joint.kind == "spherical" else ("damping", *SINGLE):
             if self._not_negative(element, name) > 0.0:
                 element.fail(f"{name} of a {_kind_of(element)} joint is not supported")
@@ -281,7 +295,7 @@ class Reader:
         return found
 
     def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
-        """Mass and inertia of a body: its <inertial>, or the sum of its geoms."""
+        """Mass and inertia of a body, from its <inertial> or as the sum of those of its geoms."""
         inertial, choice = element.optional("inertial"), self._compiler.get("inertiafromgeom", "auto")
         if choice == "true" or (inertial is None and choice != "false"):
             least, most = self._groups()
@@ -312,7 +326,7 @@ class Reader:
         return Lump(mass, center, tensor)
 
     def _scale(self) -> None:
-        """Scale masses and inertias to <compiler settotalmass>."""
+        """Scale all masses and inertias to the total mass in <compiler settotalmass>, if given."""
         holder = next((each for each in self._root.all("compiler") if "settotalmass" in each.attributes), None)
         total = -1.0 if holder is None else holder.number("settotalmass")
         mass = sum(float(body.mass) for body in self._bodies if isinstance(body.mass, float))
@@ -334,7 +348,7 @@ class Reader:
                 mass[joint.parent] += mass[joint.child]
 
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """q and v of a keyframe; without one, the positions in which the file has the bodies, at rest."""
+        """(q, v) of a keyframe; without a keyframe, q of the bodies' poses in the file, and zero velocities."""
         start = tuple(number for ref in self._refs for number in ref)
         if not keyframe:
             return start, (0.0,) * len(start)
@@ -348,7 +362,10 @@ class Reader:
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
 
     def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:
-        """q of a keyframe, whose quaternions become those of the ball and free joints."""
+        """q of a keyframe; its quaternions become those of the ball and free joints, whose coordinates are 0.
+
+        start  q without a keyframe
+        """
         moving = [index for index, joint in enumerate(self._joints) if joint.coordinates]
         if "qpos" not in key.attributes:
             return start
@@ -382,13 +399,13 @@ def _kind_of(joint: Element) -> str:
 
 
 def _quaternion(R: Array) -> Quaternion:
-    """The unit quaternion, w x y z, of a rotation matrix."""
+    """Unit quaternion w x y z of a rotation matrix (3, 3)."""
     w, x, y, z = quaternions_from_rotations(R[None])[0].tolist()
     return w, x, y, z
 
 
 def _merged(root: Element, tag: str) -> dict[str, str]:
-    """Attributes of all elements with this tag; later ones replace earlier ones."""
+    """Attributes of all child elements with a tag, merged; later attributes replace earlier ones."""
     found: dict[str, str] = {}
     for element in root.all(tag):
         found |= element.attributes

@@ -1,4 +1,4 @@
-"""Parts of an MJCF file that the import does not read: those that change the motion fail, the others are noted."""
+"""Parts of an MJCF file that the import does not support: parts that affect the motion fail, others are noted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ BOUNDS = ("boundmass", "boundinertia")
 
 
 def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
-    """Fail for, or note, everything beside the bodies that is not read."""
+    """Check all elements outside the bodies: fail for unsupported ones that affect the motion, note the others.
+
+    ignored  names from IGNORABLE: parts that are noted instead of refused
+    """
     for child in root.children:
         if child.tag in NOTED:
             notes.add(child, NOTED[child.tag])
@@ -64,13 +67,13 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
 
 
 def is_disabled(root: Element, name: str) -> bool:
-    """Whether <option><flag> disables a part of MuJoCo's dynamics."""
+    """Whether <option><flag> of the file disables the part `name` of MuJoCo's dynamics."""
     flags = [flag for option in root.all("option") for flag in option.all("flag")]
     return any(flag.attributes.get(name) == "disable" for flag in flags)
 
 
 def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> None:
-    """A tendon without forces of its own only carries those of actuators."""
+    """Note a tendon that only transmits forces of actuators; fail for one with stiffness, damping or limits."""
     limited = tendon.attributes.get("limited", "auto")
     forces = [name for name in ACTING if name in tendon.attributes]
     if limited == "true" or (limited == "auto" and "range" in tendon.attributes):

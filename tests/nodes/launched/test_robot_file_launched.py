@@ -92,7 +92,11 @@ def test_a_recording_without_its_robots_file_says_which_is_missing(ground: Any, 
 @pytest.mark.parametrize(
     ("text", "robot", "line"),
     [
-        (ROBOT, "my_robot.py", "robot 'my_robot.py': write 'path/to/file.py:function'"),
+        (
+            ROBOT,
+            "my_robot.py",
+            "robot 'my_robot.py' does not refer to a function in a file; write 'path/to/file.py:function'",
+        ),
         (
             ROBOT,
             "robot.py:pendulum",
