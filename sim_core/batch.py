@@ -248,7 +248,7 @@ class Batch:
             )
         if steps < 0 or every < 1 or not 0 < step_s < np.inf:
             raise InvalidRequest(
-                f"steps {steps}, every {every}, step_s {step_s}: they must be at least 0, at least 1, and above 0"
+                f"steps is {steps}, every {every}, step_s {step_s}; they must be at least 0, at least 1, and above 0"
             )
         return len(np.atleast_2d(np.asarray(q0, dtype=float)))
 

@@ -123,7 +123,7 @@ class Work:
         self._stop, self._error = threading.Event(), list[BaseException]()
 
     def carry_out(self, threads: int) -> None:
-        """Integrate all systems on the given number of threads; KeyboardInterrupt ends them within CALL_S."""
+        """Integrate all systems on the given number of threads; a KeyboardInterrupt ends them within about CALL_S."""
         crew = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
         try:
             for one in crew:

@@ -191,7 +191,7 @@ class Simulation:
                 self._check_modes(stacklevel=4)
 
     def _check_residual(self, stacklevel: int) -> None:
-        """Warn, once per run, when the accelerations do not satisfy J a = gamma - U."""
+        """Warn, once per run, if the accelerations a do not satisfy the constraint equations J a = gamma - U."""
         if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
             return
         self._warned_of_residual = True
@@ -470,7 +470,7 @@ class Simulation:
         self.energy_ledger.book(self.energy() - energy)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Write new values to an input array; a stepper that has already integrated past the tick restarts there."""
+        """Write new values to an input array; a stepper that has integrated past the tick restarts from the tick."""
         if self.stepper.integrates_past_tick and not np.array_equal(array, values):
             self._w.stepper_memory[:] = 0.0
         array[:] = values
@@ -500,8 +500,9 @@ class Simulation:
         return int(self._w.evaluations[0])
 
     def solve_residual(self) -> float:
-        """Relative residual of J a = gamma - U in the current state; much more than 1e-9 means that the solve failed.
+        """Relative residual of the constraint equations J a = gamma - U in the current state.
 
+        Rounding errors cause about 1e-9; much more means that the solve failed. U is the stabilization.
         The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
         """
         w = self._w

@@ -249,7 +249,7 @@ class System:
     def solve_residual(
         self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> float:
-        """Relative residual of J a = gamma - U for the accelerations a (n_q,).
+        """Relative residual of the constraint equations J a = gamma - U for accelerations a and stabilization U.
 
         The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
         """

@@ -195,7 +195,10 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 
 
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
-    """{joint: linear actuator} for "lift" and "tilt", which replace the open tree's; positive effort lengthens them."""
+    """{"lift", "tilt": linear actuator}, which replace the joint actuators of the open tree.
+
+    Positive effort lengthens a linear actuator.
+    """
     return {
         name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN

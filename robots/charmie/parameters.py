@@ -233,7 +233,10 @@ FIRST_LINK = 7  # number of the first entry of the array `arm.links`, which hold
 
 
 def read_parameters(file: str | Path = "") -> Parameters:
-    """Parameters from a TOML file, by default charmie.toml; InvalidRequest with the file and the wrong key."""
+    """Read the parameters from a TOML file, by default charmie.toml.
+
+    Raises InvalidRequest, with the file and the wrong key, for a file that is missing or invalid.
+    """
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:

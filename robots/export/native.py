@@ -87,27 +87,27 @@ def interface_of(mechanism: Mechanism) -> Interface:
     from sim_core.kernels.c_source import Signature
 
     if len(mechanism.constraint_modes) > 1:
-        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} constraint modes; C takes one")
+        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} constraint modes; C has one")
     if mechanism.switched:
         named = ", ".join(map(repr, mechanism.switched))
-        raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; C takes constraints that always hold")
+        raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; in C all constraints always hold")
     if mechanism.oriented_joints:
         joint = mechanism.oriented_joints[0]
         raise InvalidRequest(
-            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; C takes no {joint.kind} joints"
+            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; C supports no {joint.kind} joints"
         )
     if mechanism.beams:
         named = ", ".join(repr(beam.name) for beam in mechanism.beams)
-        raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files take rigid bodies alone")
+        raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files support rigid bodies only")
     if mechanism.first_order_states:
         named = ", ".join(repr(state.name) for state in mechanism.first_order_states)
-        raise InvalidRequest(f"{mechanism.name!r} has first-order states {named}; C and object files take none")
+        raise InvalidRequest(f"{mechanism.name!r} has first-order states {named}; C and object files support none")
     if driven := [c.name for c in mechanism.constraints if isinstance(c, PrescribedMotion)]:
         named = ", ".join(map(repr, driven))
-        raise InvalidRequest(f"{mechanism.name!r} has prescribed motions {named}; C takes constraints without time")
+        raise InvalidRequest(f"{mechanism.name!r} has prescribed motions {named}; C and object files support none")
     if mechanism.forces:
         named = ", ".join(repr(force.name) for force in mechanism.forces)
-        raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files take none")
+        raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files support none")
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.constraint_modes[0].name

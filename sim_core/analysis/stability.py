@@ -290,10 +290,11 @@ def worst(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Lower bound of the measure IS2_T: the largest IS1_T found over starts whose norm is `radius`.
+    """Search for the start, at distance `radius` from an equilibrium, whose motion moves farthest from it.
 
-    These starts are the surface of a cube. About half of the motions start from a grid on this surface, corners
-    included; the others refine around the worst of them. [Schiehlen1993, eq. 47]
+    The result is the largest stability measure IS1_T found (`measure`), a lower bound of IS2_T. The starts are on the
+    surface of a cube: about half on a grid, corners included, the others around the worst of these.
+    [Schiehlen1993, eq. 47]
     runs  largest number of motions to compute
     seed  seed of the random refinement; equal seeds give equal results
     The other parameters are those of `measure`.

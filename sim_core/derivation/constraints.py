@@ -224,9 +224,9 @@ class Rows:
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
     """Constraint rows, their Jacobian J and the right-hand side gamma of J a = gamma, by automatic differentiation.
 
-    J a = gamma is the second time derivative of the violation Phi (of G v + g the first). Rows of constraints that do
-    not hold in every constraint mode are multiplied by a parameter, 1 or 0; rows that depend on no coordinate are left
-    out. [NadaBayoumi2024, eqs. 3, 7, 32]
+    J a = gamma is the second time derivative of Phi = 0 for holonomic rows, and the first of G v + g = 0 for
+    nonholonomic rows. Rows of constraints that do not hold in every constraint mode are multiplied by a parameter, 1 or
+    0; rows that depend on no coordinate are left out. [NadaBayoumi2024, eqs. 3, 7, 32]
     """
     t, q, v = symbols.t, symbols.q, symbols.v
     holonomic: list[ca.SX] = []

@@ -119,7 +119,7 @@ class StepEvents:
         return past
 
     def _conditions_hold(self) -> np.ndarray:
-        """Mask (n_guards,) of the guards whose conditions hold in the current state and that may fire.
+        """Mask (n_guards,) of the guards with conditions that may fire in the current state, as all conditions hold.
 
         A guard that would undo an earlier event of this step may fire only if its conditions became true within this
         step; otherwise it waits for the next step. So a contact that a force has just released is not captured again at

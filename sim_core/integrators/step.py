@@ -185,7 +185,7 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
 
 @inner
 def check_solve(m, calls):  # type: ignore[no-untyped-def]
-    """Update the peak of the relative residual of J a = gamma - U with the latest acceleration a."""
+    """Update the peak of the relative residual of the constraint equations J a = gamma - U with the latest a."""
     call_kernel(calls[SOLVE_RESIDUAL, 0], calls[SOLVE_RESIDUAL, 1], calls[SOLVE_RESIDUAL, 2])
     if m.scalars[WHOLE] > 0.0:
         m.scalars[PEAK_RESIDUAL] = max(m.scalars[PEAK_RESIDUAL], m.scalars[MISSING] / m.scalars[WHOLE])

@@ -345,7 +345,10 @@ class Mechanism(Frozen):
 
     @property
     def has_single_coordinates(self) -> bool:
-        """Whether no joint has several coordinates; if so, q in joint coordinates begins with the joint positions."""
+        """Whether every joint has at most one coordinate.
+
+        In joint coordinates, q then begins with the joint positions.
+        """
         return all(len(joint.coordinates) <= 1 for joint in self.joints)
 
     @property

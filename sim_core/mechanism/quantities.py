@@ -1,4 +1,4 @@
-"""Numbers in a description: constants compiled into the kernels, Tunable ones, and ones that guards capture."""
+"""Numbers in a description: constants, which are compiled into kernels, Tunable numbers, and captured numbers."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Servos:
         self.busy = bool(self._mode.any())
 
     def _begin(self, index: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Set the targets of actuators that leave effort mode such that their effort is continuous."""
+        """Initialize the targets of actuators that leave effort mode, so that their efforts are continuous."""
         joint, effort = self._joint[index], self._value[index]
         if velocity is not None:
             effort = effort + self._damping[index] * velocity[joint]

@@ -20,7 +20,7 @@ SMALLEST_SIGMA = 0.05
 class FuzzySets:
     """Five fuzzy sets on [-1, 1], and the conjunction that combines two memberships.
 
-    kind         "triangle", "trapezoid" or "gaussian": sets I, II and III of the paper
+    kind         "triangle", "trapezoid" or "gaussian": sets I, II and III of [NadaBayoumi2024]
     conjunction  "product" or "minimum"
     width        plateau of a trapezoid (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; below this, hardly any rule
                  fires between two centres). The paper states neither; with sigma 0.2123, neighbouring Gaussians

@@ -130,7 +130,7 @@ def test_what_cannot_be_exported_is_said_in_one_line() -> None:
 
 
 def test_beams_are_refused_by_name() -> None:
-    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams 'beam'; C and object files take rigid"):
+    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams 'beam'; C and object files support rigid"):
         export_files(build("lipinski_pendulum"), "c")
 
 

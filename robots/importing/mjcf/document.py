@@ -104,7 +104,7 @@ class Angles:
         """Rotation matrix (3, 3) of an element's orientation attribute; the identity without such an attribute."""
         given = [key for key in ORIENTATIONS if key in element.attributes]
         if len(given) > 1:
-            element.fail(f"it has two orientations, {given[0]!r} and {given[1]!r}")
+            element.fail(f"it has two orientations, {given[0]!r} and {given[1]!r}; give one")
         return getattr(self, f"_{given[0]}")(element) if given else np.eye(3)
 
     def _quat(self, element: Element) -> Array:

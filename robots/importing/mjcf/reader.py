@@ -228,7 +228,7 @@ class Reader:
         if parent != GROUND:
             free[0].fail(f"body {body!r} has a free joint, but is not a child of the world")
         if len(joints) > 1:
-            free[0].fail(f"body {body!r} has a free joint and {len(joints) - 1} more; a free joint is the only one")
+            free[0].fail(f"body {body!r} has a free joint and {len(joints) - 1} more; it must be the only joint")
         align = free[0].attributes.get("align", "auto")
         if align == "true" or (align == "auto" and self._compiler.get("alignfree") == "true"):
             free[0].fail("align is true, which moves the body's frame and is not supported")

@@ -60,7 +60,7 @@ class AugmentedFactor:
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A factor of the same structure with the numbers of a column like `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])

@@ -73,10 +73,11 @@ def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX,
 
 
 def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) -> ca.SX:
-    """Step length alpha, at most LONGEST, that minimizes the error of y + alpha dy in the metric of S.
+    """Step length alpha, at most LONGEST, of the refinement y + alpha dy of the solution y of S y = b.
 
-    added  diagonal (n_r,) of the regularization E
-    left   residual (n_r,) of S y = b
+    alpha minimizes the error in the metric of the Schur complement S.
+    added  diagonal (n_r,) of the regularization E of S
+    left   residual b - S y (n_r,)
     dy     refinement (n_r,): solution of (S + E) dy = left
     """
     tiny = 1e-280  # keeps the quotient finite if the residual is zero
@@ -120,7 +121,7 @@ class ConstrainedFactor:
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A factor of the same structure with the numbers of a column like `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])

@@ -58,7 +58,7 @@ class PartitionedFactor:
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A factor of the same structure with the numbers of a column like `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -130,7 +130,7 @@ class Partition:
 def partition(
     mechanism: Mechanism, names: tuple[str, ...], symbols: Symbols, M: ca.SX, f: ca.SX, rows: Rows
 ) -> Partition:
-    """Reduce M a + J' lam = f, J a = gamma of a beam contact to the independent coordinates.
+    """Reduce M a + J' lam = f, J a = gamma, with a beam contact as the only constraint, to independent coordinates.
 
     Raises InvalidMechanism if the contact's row cannot be solved for its `dependent` coordinate.
     """

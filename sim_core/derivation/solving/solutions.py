@@ -43,7 +43,7 @@ class KktFactor(Protocol):
         """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A factor of the same structure with the numbers of a column like `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""

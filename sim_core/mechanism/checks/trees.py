@@ -12,7 +12,7 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
     for joint in mechanism.joints:
         if joint.child in known:
             raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} closes a loop: body {joint.child!r} already has a joint before it; "
+                f"{owner}: joint {joint.name!r} closes a loop: another joint already has the child {joint.child!r}; "
                 "close the loop with a constraint"
             )
         if joint.parent not in known:

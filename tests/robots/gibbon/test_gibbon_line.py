@@ -118,8 +118,8 @@ def test_a_width_averages_the_shapes() -> None:
             r"spacing is 1.3 m; with arms of 0.6 and 0.6 m it must be at least 0.12 and less than 1.2 m",
         ),
         ({"line": "bars", "spacing": 0.01}, r"spacing is 0.01 m; .* at least 0.0628 and less than 0.62802 m"),
-        ({"torque_limit": 5.0}, r"torque_limit is 5 N m; the elbow needs 15.4 N m at least to hold an arm of 5 kg"),
-        ({"line": "bars", "torque_limit": 0.1}, r"torque_limit is 0.1 N m; the elbow needs 0.725 N m at least"),
+        ({"torque_limit": 5.0}, r"torque_limit is 5 N m; the elbow needs at least 15.4 N m to hold an arm of 5 kg"),
+        ({"line": "bars", "torque_limit": 0.1}, r"torque_limit is 0.1 N m; the elbow needs at least 0.725 N m"),
         ({"mass_scale": 100.0}, r"torque_limit is 30 N m; the elbow needs at least 1480 N m .* 500 kg horizontal"),
         (
             {"spacing": 1.1999},
