@@ -90,7 +90,7 @@ class System:
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
-        """Thresholds for the pivots of constraint rows in a factor; a smaller one means that a change point is near."""
+        """Thresholds for the pivots of constraint rows in a factor; below them the rows have nearly lost rank."""
         return least_pivots(self)
 
     @property

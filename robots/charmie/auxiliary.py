@@ -25,7 +25,7 @@ HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism
 
 @dataclass(frozen=True)
 class Connection:
-    """A joint in the list of CHARMIE's joints: its two bodies, its axis, and prismatic (P), revolute (R) or fixed (F).
+    """A joint in the list of CHARMIE's joints: two bodies, an axis, and a kind: P(rismatic), R(evolute) or F(ixed).
 
     loop  whether the joint closes a loop
     """

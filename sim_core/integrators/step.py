@@ -194,7 +194,7 @@ def check_solve(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def note_weakness(m):  # type: ignore[no-untyped-def]
-    """Set scalars[IS_WEAK] if a pivot of the constraint rows is NaN or below its threshold: a change point is near."""
+    """Set scalars[IS_WEAK] if a pivot of the constraint rows is NaN or below its threshold: the rows lose rank."""
     for k in range(m.pivots.size):
         if not abs(m.pivots[k]) * m.rows[LEAST_PIVOT, k] <= 1.0:
             m.scalars[IS_WEAK] = 1.0

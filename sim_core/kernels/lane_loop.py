@@ -208,9 +208,9 @@ class _Loop:
             self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
 
     def _stage(self, stage: int) -> None:
-        """Write one stage of the classical Runge-Kutta step. [HairerNorsettWanner1993, ch. II.1]
+        """Write the code of one of the four stages of a classical Runge-Kutta step. [HairerNorsettWanner1993, ch. II.1]
 
-        y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4).
+        The step is y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4), with the derivative k_i at stage i.
         """
         for place, rate, start, total in (("q", "v", "q0", "dq"), ("v", "a", "v0", "dv")):
             rates = [self._load(rate, i) for i in range(self._layout.n_q)]

@@ -332,7 +332,7 @@ class Mechanism(Frozen):
 
     @property
     def moving_joints(self) -> tuple[Joint, ...]:
-        """The joints with one position: all but fixed, spherical and free joints.
+        """All joints except fixed, spherical and free ones; each has a joint position (of a planar joint, its angle).
 
         Joint states and joint commands list these joints, in this order.
         """

@@ -230,8 +230,8 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
             "the ends of spring 'coil' coincide at the start",
         ),
         # starts
-        (lambda: pendulum(initial_q=(1.5, 0.0, 0.0)), "the start of 'pendulum' violates 'pin' by 1 m; .* is refused"),
-        (lambda: pendulum(initial_v=(0.0, 0.0, 3.0)), "violates 'pin' by 1.5 m/s; .* is refused"),
+        (lambda: pendulum(initial_q=(1.5, 0.0, 0.0)), "the start of 'pendulum' violates 'pin' by 1 m; .* are refused"),
+        (lambda: pendulum(initial_v=(0.0, 0.0, 3.0)), "violates 'pin' by 1.5 m/s; .* are refused"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line_with_names_and_values(

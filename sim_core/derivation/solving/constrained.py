@@ -107,7 +107,7 @@ class ConstrainedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers of the factor that `solve` needs, as one column."""
+        """All numbers of the factor that `solve` needs, as one column; input of `with_parts`."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
