@@ -103,7 +103,7 @@ def test_rows_are_chosen_by_name_and_the_others_follow_from_the_constraints() ->
 def test_bad_requests_are_refused_in_one_line(single: System, double: System) -> None:
     with pytest.raises(UnknownName, match=r"has no state row 'pivt'; .*pivot"):
         measure(single, [[0.1]], seconds=1.0, rows=["pivt"])
-    with pytest.raises(InvalidRequest, match="one takes 2 finite numbers"):
+    with pytest.raises(InvalidRequest, match="each start takes 2 finite numbers"):
         measure(single, [[0.1]], seconds=1.0)
     with pytest.raises(InvalidRequest, match="time_unit_s is 0; it must be a positive number"):
         measure(single, [[0.1, 0.0]], seconds=1.0, time_unit_s=0)
