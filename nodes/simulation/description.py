@@ -152,9 +152,10 @@ def _holds(mechanism: Any) -> list[GripperDescription]:
 
 
 def _contact_forces(mechanism: Any) -> list[ForceDescription]:
-    """Contact forces of a beam on the points that slide on it, against the beam's direction, where they are outputs."""
+    """Contact forces on bodies, where they are outputs: of beams on the points that slide on them, and on spheres."""
     beams = {beam.name: beam for beam in mechanism.beams}
     contacts = {c.name: c for c in mechanism.constraints if isinstance(c, BeamContact)}
+    spheres = {contact.name: contact for contact in mechanism.contacts}
     found = []
     for output in mechanism.outputs:
         if isinstance(output, ContactForceOutput):
@@ -167,6 +168,18 @@ def _contact_forces(mechanism: Any) -> list[ForceDescription]:
                     point=_numbers(contact.point),
                     outputs=[output.name],
                     axes=against,
+                )
+            )
+        elif isinstance(output, SurfaceForceOutput):
+            touching = spheres[output.contact]
+            units = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]}
+            found.append(
+                ForceDescription(
+                    name=output.name,
+                    body=touching.body,
+                    point=_numbers(touching.center),
+                    outputs=list(names_of(output)),
+                    axes=[component for axis in output.axes for component in units[axis]],
                 )
             )
     return found

@@ -5,6 +5,8 @@ from sim_core.mechanism.composite_joints import cylindrical_joint as cylindrical
 from sim_core.mechanism.composite_joints import screw_joint as screw_joint
 from sim_core.mechanism.composite_joints import universal_joint as universal_joint
 from sim_core.mechanism.contacts import SphereContact as SphereContact
+from sim_core.mechanism.contacts import box_contacts as box_contacts
+from sim_core.mechanism.contacts import capsule_contacts as capsule_contacts
 from sim_core.mechanism.custom_forces import CustomForce as CustomForce
 from sim_core.mechanism.custom_forces import ForcePoint as ForcePoint
 from sim_core.mechanism.custom_forces import LawInputs as LawInputs

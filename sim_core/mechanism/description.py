@@ -17,6 +17,7 @@ from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.contacts import LATER_CONTACT_FIELDS
 from sim_core.mechanism.contacts import SphereContact as SphereContact
 from sim_core.mechanism.custom_forces import CustomForce as CustomForce
 from sim_core.mechanism.custom_forces import law_key, motion_key
@@ -499,8 +500,10 @@ def _plain(value: object, drop: set[str]) -> object:
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
+        if isinstance(value, Joint | SphereContact):
+            later = LATER_FIELDS if isinstance(value, Joint) else LATER_CONTACT_FIELDS
+            names = [name for name in names if name not in later or getattr(value, name) != later[name]]
         if isinstance(value, Joint):
-            names = [name for name in names if name not in LATER_FIELDS or getattr(value, name) != LATER_FIELDS[name]]
             names += ["lower", "upper"] if value.stops is not None else []
         # empty optional fields are left out of the hash, so that kernels cached before the fields existed stay valid
         names = [name for name in names if name not in OPTIONAL_FIELDS or getattr(value, name)]

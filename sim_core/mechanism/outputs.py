@@ -65,7 +65,10 @@ class ReactionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class SurfaceForceOutput(Frozen):
-    """Outputs `name`_x, `name`_y, `name`_z (those listed in `axes`): world force, N, of a SphereContact on its body."""
+    """Outputs `name`_x, `name`_y, `name`_z (those listed in `axes`): world force, N, of a SphereContact on its body.
+
+    Viewers draw the force as an arrow at the centre of the sphere.
+    """
 
     name: str
     contact: str

@@ -40,25 +40,22 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
 
 
 def contact_shares(
-    contact: SphereContact, apart: list[tuple[np.ndarray, np.ndarray]], curve: float, rate: float, value: Value
+    contact: SphereContact, apart: list[np.ndarray], curve: float, rate: float, value: Value
 ) -> Iterator[tuple[str, float]]:
     """Yield (name of the contact or of its friction, its contribution to |lambda|^2 x' M x) for one contact.
 
     lambda is the eigenvalue and x the shape (n_q,) of the mode.
-    apart  [(vector from the other body's point to the sphere's centre, unit normal of the plane)] at q - curve x, q
-           and q + curve x
+    apart  [vector from the other body's point to the sphere's centre, in the other body's frame] at q - curve x, q and
+           q + curve x
     curve  increment along the mode's shape
     rate   |lambda|, 1/s
     value  function that returns the value of a number of the description
     """
     k, n = value(contact.stiffness), contact.exponent
-    if contact.other_radius is None:
-        depths = [contact.radius - float(normal @ at) for at, normal in apart]
-    else:
-        depths = [contact.radius + contact.other_radius - float(np.linalg.norm(at)) for at, _ in apart]
+    depths = [contact.depth(at) for at in apart]
     stored = [k * max(depth, 0.0) ** (n + 1.0) / (n + 1.0) for depth in depths]
     yield f"contact {contact.name!r}", abs(stored[0] - 2.0 * stored[1] + stored[2]) / curve**2
-    pressed, slide = k * max(depths[1], 0.0) ** n, float(np.linalg.norm(apart[2][0] - apart[0][0])) / (2.0 * curve)
+    pressed, slide = k * max(depths[1], 0.0) ** n, float(np.linalg.norm(apart[2] - apart[0])) / (2.0 * curve)
     slope = value(contact.friction) * pressed / value(contact.slip_velocity)
     yield f"the friction of contact {contact.name!r}", slope * slide**2 * rate
 

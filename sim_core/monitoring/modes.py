@@ -224,14 +224,16 @@ class FastestMode:
         self._q[:], self._v[:] = self._w.q, self._w.v
         return potential, lengths
 
-    def _apart(self, q: np.ndarray, contact: SphereContact) -> tuple[np.ndarray, np.ndarray]:
-        """Vector from the other body's point to the centre of a contact's sphere, and the plane's normal, at q."""
+    def _apart(self, q: np.ndarray, contact: SphereContact) -> np.ndarray:
+        """Vector from the other body's point to the centre of a contact's sphere, in the other body's frame, at q."""
         self._q[:] = q
         self._place()
         offset = np.subtract(self._point(contact.body, contact.center), self._point(contact.other, contact.other_point))
-        normal = np.subtract(self._point(contact.other, contact.normal), self._point(contact.other, (0.0, 0.0, 0.0)))
+        if contact.other != GROUND:
+            names = [each.name for each in self._system.mechanism.bodies]
+            offset = self._R[names.index(contact.other)].T @ offset
         self._q[:] = self._w.q
-        return offset, normal
+        return offset
 
     @property
     def _springs(self) -> tuple[Spring, ...]:

@@ -1,4 +1,4 @@
-"""Contacts of spheres: bouncing, rolling, slipping, a collision of two balls, Exudyn, and refusals."""
+"""Contacts of spheres, capsules and boxes: closed forms, conservation laws, MuJoCo, Exudyn, and refusals."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from sim_core.mechanism import (
     SphereContact,
     SurfaceForceOutput,
     X,
+    box_contacts,
+    capsule_contacts,
     dissipation_for,
 )
 from sim_core.simulation import Simulation
@@ -210,4 +212,177 @@ def test_an_impossible_contact_is_refused_in_one_line(case: str) -> None:
     with pytest.raises((InvalidMechanism, UnknownName)) as refused:
         assemble(dataclasses.replace(mechanism, contacts=(contact,)))
     assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+# -- capsules and boxes ------------------------------------------------------------------------------------------------
+
+
+def touching_bodies(contact: dict[str, Any], count: int = 2, **given: Any) -> Mechanism:
+    """A free body `first`, and another free body `other` unless `count` is 1, weightless, with a contact between them.
+
+    Every body has its moments of inertia 0.002, 0.003 and 0.004 kg m2.
+    """
+    names = ("first", "other")[:count]
+    bodies = tuple(Body(name=name, mass=MASS, inertia=(2e-3, 3e-3, 4e-3, 0, 0, 0)) for name in names)
+    touch = SphereContact(**({"name": "touch", "body": "first", "stiffness": 1e4, "exponent": 1.0} | contact))
+    still = (0.0,) * (6 * count)
+    return Mechanism(
+        **(
+            {
+                "name": "touching",
+                "coordinates": "joint",
+                "bodies": bodies,
+                "joints": tuple(Joint(name=name, kind="free", child=name) for name in names),
+                "contacts": (touch,),
+                "outputs": (SurfaceForceOutput(name="force", contact="touch"),),
+                "gravity": (0.0, 0.0, 0.0),
+                "initial_q": still,
+                "initial_v": still,
+            }
+            | given
+        )
+    )
+
+
+CAPSULE: dict[str, Any] = {"other": "other", "other_radius": 0.1, "other_half_axis": (0.06, 0.0, 0.08)}
+BOX: dict[str, Any] = {
+    "other": "other",
+    "other_half_sizes": (0.2, 0.15, 0.1),
+    "other_quaternion": (0.8, 0.0, 0.6, 0.0),
+    "other_point": (0.01, 0.02, 0.03),
+}
+GEOMS = {
+    "capsule": '<geom name="other" type="capsule" size="0.1" fromto="-.06 0 -.08 .06 0 .08"/>',
+    "box": '<geom name="other" type="box" size="0.2 0.15 0.1" quat="0.8 0 0.6 0" pos="0.01 0.02 0.03"/>',
+}
+
+
+@pytest.mark.parametrize("shape", GEOMS)
+def test_depth_and_normal_of_a_sphere_on_a_capsule_or_box_are_those_of_mujoco(shape: str) -> None:
+    mujoco = pytest.importorskip("mujoco", reason="mujoco is an oracle of the tests")
+    radius, stiffness = 0.12, 1e4
+    other = CAPSULE if shape == "capsule" else BOX
+    system = assemble(touching_bodies({"radius": radius, "center": (0.0, 0.0, 0.05), "stiffness": stiffness} | other))
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><worldbody><body name="first"><freejoint/><geom name="sphere" size="{radius}" pos="0 0 0.05"/></body>'
+        f'<body name="other"><freejoint/>{GEOMS[shape]}</body></worldbody></mujoco>'
+    )
+    data = mujoco.MjData(model)
+    rng, touched = np.random.default_rng(3), 0
+    for _ in range(200):
+        places = rng.uniform(-0.25, 0.25, (2, 3))
+        quaternions = rng.normal(size=(2, 4))
+        quaternions /= np.linalg.norm(quaternions, axis=1)[:, None]
+        data.qpos[:] = np.concatenate([places[0], quaternions[0], places[1], quaternions[1]])
+        mujoco.mj_forward(model, data)
+        q = np.concatenate([places[0], np.zeros(3), places[1], np.zeros(3)])
+        found = list(system.outputs(0.0, q, np.zeros(12), quaternions.ravel()).values())
+        if data.ncon == 0:
+            np.testing.assert_array_equal(found, 0.0)
+            continue
+        touched += 1
+        one = data.contact[0]
+        sign = 1.0 if one.geom1 == model.geom("other").id else -1.0  # normals lead from the first geom to the second
+        np.testing.assert_allclose(found, -stiffness * one.dist * sign * one.frame[:3], atol=1e-9 * stiffness)
+    assert touched > 50
+
+
+@pytest.mark.parametrize("shape", GEOMS)
+def test_an_elastic_collision_with_a_capsule_or_box_keeps_energy_and_momentum(shape: str) -> None:
+    """A sphere hits an end of the capsule, or an edge of the box, off centre; both bodies turn afterwards."""
+    other = CAPSULE if shape == "capsule" else BOX
+    start = (0.16, 0.02, 0.5, 0.0, 0.0, 0.0) if shape == "capsule" else (0.17, 0.05, 0.6, 0.0, 0.0, 0.0)
+    errors = []
+    for step in (1e-3, 5e-4):
+        moving = touching_bodies(
+            {"radius": 0.1, "exponent": 1.5} | other,
+            initial_q=start + (0.0,) * 6,
+            initial_v=(0.0, 0.0, -1.0) + (0.0,) * 9,
+        )
+        sim = Simulation(assemble(moving), step_s=step)
+        before = sim.energy()
+        sim.advance(1.0)
+        linear = sim.state.v[:3] + sim.state.v[6:9]
+        assert linear == pytest.approx([0.0, 0.0, -1.0], abs=1e-12)
+        assert np.abs(sim.state.v[9:]).max() > 0.1  # it turns
+        errors.append(abs(sim.energy() / before - 1.0))
+    assert errors[0] < 1e-4
+    assert errors[1] < errors[0]
+
+
+def test_a_point_inside_a_box_is_pushed_through_the_nearest_face() -> None:
+    box = {"other": "ground", "other_half_sizes": (0.3, 0.2, 0.1), "other_point": (0.0, 0.0, 1.0)}
+    system = assemble(touching_bodies({"stiffness": 10.0} | box, count=1))
+    still = np.zeros(6)
+    for place, force in (
+        ((0.0, 0.05, 1.08), (0.0, 0.0, 0.2)),
+        ((0.0, -0.19, 1.05), (0.0, -0.1, 0.0)),
+        ((-0.28, 0.0, 1.0), (-0.2, 0.0, 0.0)),
+        ((0.31, 0.0, 1.0), (0.0, 0.0, 0.0)),
+    ):
+        found = system.outputs(0.0, [*place, 0.0, 0.0, 0.0], still)
+        assert list(found.values()) == pytest.approx(force, abs=1e-12)
+
+
+@pytest.mark.parametrize("tilt", [0.2, 0.5])
+def test_a_box_on_an_incline_sticks_or_slides_on_its_corners_as_coulomb_says(tilt: float) -> None:
+    mu, half = 0.35, (0.15, 0.1, 0.05)
+    corners = box_contacts(
+        "corner", body="first", half_sizes=half, stiffness=2e5, dissipation=2.0, friction=mu, slip_velocity=1e-3
+    )
+    mechanism = touching_bodies({}, count=1)
+    mechanism = dataclasses.replace(
+        mechanism,
+        contacts=corners,
+        outputs=tuple(SurfaceForceOutput(name=each.name, contact=each.name) for each in corners),
+        gravity=(GRAVITY * math.sin(tilt), 0.0, -GRAVITY * math.cos(tilt)),
+        initial_q=(0.0, 0.0, half[2], 0.0, 0.0, 0.0),
+    )
+    sim = Simulation(assemble(mechanism), step_s=2e-4)
+    sim.advance(1.0)
+    steady = sim.state.v[0]
+    sim.advance(0.5)
+    forces = np.array(list(sim.outputs().values())).reshape(-1, 3)
+    assert forces.sum(axis=0)[2] == pytest.approx(MASS * GRAVITY * math.cos(tilt), rel=1e-3)
+    assert [each for each, force in zip(corners, forces, strict=True) if force[2] > 0.1] == [*corners[1::2]]
+    if math.tan(tilt) < mu:
+        assert abs(sim.state.v[0]) < 1e-3  # it creeps below the slip velocity
+    else:
+        slides = GRAVITY * (math.sin(tilt) - mu * math.cos(tilt))
+        assert (sim.state.v[0] - steady) / 0.5 == pytest.approx(slides, rel=0.01)
+
+
+def test_a_capsule_rests_on_both_of_its_ends() -> None:
+    ends = capsule_contacts(
+        "end", body="first", half_axis=(0.2, 0.0, 0.0), center=(0.05, 0.0, 0.0), radius=0.1, stiffness=1e5,
+        dissipation=5.0,
+    )  # fmt: skip
+    mechanism = dataclasses.replace(
+        touching_bodies({}, count=1),
+        contacts=ends,
+        outputs=tuple(SurfaceForceOutput(name=each.name, contact=each.name) for each in ends),
+        gravity=(0.0, 0.0, -GRAVITY),
+        initial_q=(0.0, 0.0, 0.1, 0.0, 0.0, 0.0),
+    )
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    sim.advance(3.0)
+    # moments about the centre of mass: the ends are 0.25 m and 0.15 m away from it
+    loads = [sim.outputs()[f"{each.name}_z"] / (MASS * GRAVITY) for each in ends]
+    assert loads == pytest.approx([0.15 / 0.4, 0.25 / 0.4], rel=0.01)
+
+
+SHAPES_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "both": ({"other_half_sizes": (1, 1, 1), "other_radius": 0.1}, "a box takes no other_radius"),
+    "flat": ({"other_half_sizes": (1, 0, 1)}, "each must be above 0"),
+    "axis": ({"other_half_axis": (0, 0, 1)}, "a capsule needs both"),
+    "turned": ({"other_half_sizes": (1, 1, 1), "other_quaternion": (1, 1, 0, 0)}, "it must be 1"),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES_REFUSED)
+def test_an_impossible_capsule_or_box_is_refused_in_one_line(case: str) -> None:
+    change, said = SHAPES_REFUSED[case]
+    with pytest.raises(InvalidMechanism, match=said) as refused:
+        assemble(touching_bodies(change, count=1))
     assert "\n" not in str(refused.value)

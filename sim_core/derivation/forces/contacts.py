@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
 from sim_core.derivation.symbols import Frame, Frames, Symbols
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.joints import ORIGIN
+from sim_core.spatial import rotation_from_quaternion
 
 LEAST = 1e-12  # m: below it, two centres have no direction between them
 
@@ -37,10 +40,13 @@ def contact_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> di
 def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactForce:
     body, other = frames[contact.body], frames[contact.other]
     center, offset = body.point(contact.center), body.point(contact.center) - other.point(contact.other_point)
-    if contact.other_radius is None:
+    if contact.other_half_sizes is not None:
+        normal, depth = _against_box(contact, other, offset)
+    elif contact.other_radius is None:
         normal = other.axis(contact.normal)
         depth = contact.radius - ca.dot(normal, offset)
     else:
+        offset = _from_segment(contact, other, offset)
         apart = ca.norm_2(offset)
         normal = offset / ca.fmax(apart, LEAST)
         depth = contact.radius + contact.other_radius - apart
@@ -61,6 +67,35 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
     generalized = ca.jacobian(sliding, symbols.v).T @ force
     power = ca.dot(force, sliding) - elastic * rising
     return ContactForce(force, generalized, elastic * pressed / (contact.exponent + 1.0), power)
+
+
+def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:
+    """Vector from the nearest point on a capsule's axis to the sphere's centre, given the vector from its middle."""
+    if contact.other_half_axis == ORIGIN:
+        return offset
+    axis = other.axis(contact.other_half_axis)
+    along = ca.dot(axis, offset) / sum(c * c for c in contact.other_half_axis)
+    return offset - ca.fmin(ca.fmax(along, -1.0), 1.0) * axis
+
+
+def _against_box(contact: SphereContact, other: Frame, offset: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """World normal out of the box, and depth: from its nearest point, or from the nearest face for a centre inside.
+
+    offset  world vector from the centre of the box to that of the sphere
+    """
+    assert contact.other_half_sizes is not None
+    R = other.R @ ca.SX(rotation_from_quaternion(np.array(contact.other_quaternion, dtype=float)))
+    local, half = R.T @ offset, ca.DM(contact.other_half_sizes)
+    outside = local - ca.fmin(ca.fmax(local, -half), half)
+    apart = ca.sqrt(ca.fmax(ca.dot(outside, outside), LEAST * LEAST))
+    beyond = ca.fabs(local) - half  # all below 0 inside
+    nearest = ca.fmax(ca.fmax(beyond[0], beyond[1]), beyond[2])
+    first = ca.if_else(beyond[0] >= nearest, 1.0, 0.0)
+    second = (1.0 - first) * ca.if_else(beyond[1] >= nearest, 1.0, 0.0)
+    faces = ca.vertcat(first, second, 1.0 - first - second)
+    is_inside = nearest <= LEAST
+    normal = ca.if_else(is_inside, faces * ca.if_else(local < 0.0, -1.0, 1.0), outside / apart)
+    return R @ normal, contact.radius - ca.if_else(is_inside, nearest, apart)
 
 
 def _velocity(frame: Frame, at: ca.SX, symbols: Symbols) -> ca.SX:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.checks.joint_parts import EXPONENTS, require_above, require_least
 from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.joints import ORIGIN, Quaternion
+
+ROUNDED = 1e-6  # departure of a quaternion's norm from 1 that rounded numbers in files explain
 
 
 def check_contacts(mechanism: Mechanism, owner: str) -> None:
@@ -17,11 +22,27 @@ def check_contacts(mechanism: Mechanism, owner: str) -> None:
             )
         require_least(contact, ("radius", "dissipation", "friction"), 0.0, "", where)
         require_above(contact, ("stiffness", "slip_velocity", "other_radius"), where)
+        if contact.other_half_sizes is not None:
+            if contact.other_radius is not None:
+                raise InvalidMechanism(
+                    f"{where}: other_half_sizes and other_radius are both given; a box takes no other_radius"
+                )
+            if not min(contact.other_half_sizes) > 0.0:
+                raise InvalidMechanism(f"{where}: other_half_sizes is {contact.other_half_sizes}; each must be above 0")
+            _check_norm(contact.other_quaternion, where)
+        elif contact.other_radius is None and contact.other_half_axis != ORIGIN:
+            raise InvalidMechanism(f"{where}: other_half_axis is given without other_radius; a capsule needs both")
         if contact.exponent not in EXPONENTS:
             raise InvalidMechanism(f"{where}: exponent is {contact.exponent}; it must be 1, 1.5 or 2")
         bodies = [body for body in mechanism.bodies if body.name in (contact.body, contact.other)]
         planar = mechanism.coordinates == "absolute" and all(body.orientation == "planar" for body in bodies)
-        if planar and contact.other_radius is None and abs(contact.normal[2]) > 1e-9:
+        if planar and contact.is_plane and abs(contact.normal[2]) > 1e-9:
             raise InvalidMechanism(
                 f"{where}: normal is {contact.normal}; its bodies are planar, so that it must lie in the x, y plane"
             )
+
+
+def _check_norm(quaternion: Quaternion, where: str) -> None:
+    if not abs(math.hypot(*quaternion) - 1.0) <= ROUNDED:
+        norm = math.hypot(*quaternion)
+        raise InvalidMechanism(f"{where}: other_quaternion is {quaternion} of norm {norm:g}; its norm must be 1")

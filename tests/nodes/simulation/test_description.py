@@ -15,7 +15,7 @@ from nodes.simulation.description import describe, output_names, output_units
 from nodes.simulation.server import SimServer
 from robots.registry import build, names
 from sim_core.errors import UnknownName
-from sim_core.mechanism import ForceArrow, X
+from sim_core.mechanism import Body, ForceArrow, Joint, Mechanism, SphereContact, SurfaceForceOutput, X
 from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
 
@@ -92,3 +92,20 @@ def test_a_gibbons_outputs_are_metres_newtons_and_whether_a_hand_holds() -> None
     wanted = {"hand_a_x": "m", "hand_b_vz": "m/s", "hand_b_force_x": "N", "hand_a_grips": "1"}
     assert {name: units[name] for name in wanted} == wanted
     assert set(units) == set(assemble(mechanism).output_names)
+
+
+def test_contact_forces_that_are_outputs_are_drawn_as_arrows_at_their_spheres() -> None:
+    ball = Body(name="ball", mass=1.0, inertia=(1e-3, 1e-3, 1e-3, 0, 0, 0))
+    mechanism = Mechanism(
+        name="ball",
+        coordinates="joint",
+        bodies=(ball,),
+        joints=(Joint(name="slide", kind="prismatic", child="ball"),),
+        contacts=(SphereContact(name="floor", body="ball", center=(0.0, 0.0, 0.1), radius=0.1, stiffness=1e5),),
+        outputs=(SurfaceForceOutput(name="push", contact="floor", axes="xz"),),
+        initial_q=(0.0,),
+        initial_v=(0.0,),
+    )
+    (arrow,) = describe(mechanism, 1e-3, ["push_x", "push_z"], "").forces
+    assert (arrow.name, arrow.body, arrow.point) == ("push", "ball", [0.0, 0.0, 0.1])
+    assert (arrow.outputs, arrow.axes) == (["push_x", "push_z"], [1.0, 0.0, 0.0, 0.0, 0.0, 1.0])
