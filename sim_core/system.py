@@ -302,9 +302,10 @@ class System:
         (energy,) = self._shared("energy", [2], t, q, v, p)
         return float(energy[0]), float(energy[1])
 
-    def outputs(self, t: float, q: Any, v: Any, p: Any = None) -> dict[str, float]:
-        """{output: value} of the mechanism's named outputs; angles are wrapped as in `joints`."""
-        (values,) = self._shared("outputs", [len(self.output_names)], t, q, v, p)
+    def outputs(self, t: float, q: Any, v: Any, p: Any = None, u: Any = None) -> dict[str, float]:
+        """{output: value} of the mechanism's named outputs at efforts u (n_u,), by default 0; angles as in `joints`."""
+        values = np.zeros(len(self.output_names))
+        self.bind("outputs", self._inputs(t, q, v, u, p), [values])()
         return dict(zip(self.output_names, values.tolist(), strict=True))
 
     def poses(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:

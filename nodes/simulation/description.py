@@ -29,6 +29,7 @@ from sim_core.mechanism.outputs import (
     VelocityOutput,
     names_of,
 )
+from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, readings_of
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {
@@ -123,6 +124,9 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     for output in mechanism.outputs:
         if isinstance(output, ReactionOutput):
             units[output.name] = _unit_of_reaction(mechanism, output.constraint)
+            continue
+        if isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
+            units |= readings_of(output)
             continue
         unit = mechanism.joint(output.joint).unit if isinstance(output, JointOutput) else UNITS[type(output)]
         units |= dict.fromkeys(names_of(output), unit)

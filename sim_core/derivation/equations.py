@@ -69,7 +69,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     a = ca.SX.sym("a", len(solution.coordinate_names))
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
-    output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others.contacts)
+    output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others)
     power = power + prescribed_power(mechanism, solution) if has_prescribed(mechanism) else power
     shared = {
         "joints": [positions, rates],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import casadi as ca
 
 from sim_core.derivation.constraints import direction_of
-from sim_core.derivation.forces.contacts import ContactForce
+from sim_core.derivation.forces.applied import AppliedForces
+from sim_core.derivation.sensors import Sensors
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.flexible.elements import beam_model
@@ -21,6 +20,7 @@ from sim_core.mechanism.outputs import (
     VelocityOutput,
     names_of,
 )
+from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput
 
 
 def outputs_of(
@@ -29,15 +29,16 @@ def outputs_of(
     symbols: Symbols,
     positions: ca.SX,
     solution: Solution,
-    contacts: Mapping[str, ContactForce],
+    applied: AppliedForces,
 ) -> tuple[list[str], ca.SX]:
     """Names and values (n_outputs,) of the outputs of a mechanism.
 
     positions  positions (n_joints,) of the declared joints
-    contacts   {contact: ContactForce} of the sphere contacts
+    applied    forces of contacts, springs and custom forces
     """
     names, values = list[str](), list[ca.SX]()
     joints = [joint.name for joint in mechanism.moving_joints]
+    sensors = Sensors(mechanism, motion, symbols, solution, applied)
     beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
     for output in mechanism.outputs:
         if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
@@ -47,7 +48,11 @@ def outputs_of(
             continue
         if isinstance(output, SurfaceForceOutput):
             names += names_of(output)
-            values += [contacts[output.contact].force["xyz".index(axis)] for axis in output.axes]
+            values += [applied.contacts[output.contact].force["xyz".index(axis)] for axis in output.axes]
+            continue
+        if isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
+            names += names_of(output)
+            values += ca.vertsplit(ca.densify(sensors.reading(output)))
             continue
         names.append(output.name)
         if isinstance(output, JointOutput):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.quantities import Vector3
+from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, readings_of
 
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
@@ -108,6 +109,9 @@ Output = (
     | JointOutput
     | DeflectionOutput
     | ContactForceOutput
+    | AccelerometerOutput
+    | GyroscopeOutput
+    | ForceTorqueOutput
 )
 
 
@@ -116,4 +120,6 @@ def names_of(output: Output) -> tuple[str, ...]:
     if isinstance(output, PointOutput | VelocityOutput | ForceOutput | SurfaceForceOutput):
         prefix = "v" if isinstance(output, VelocityOutput) else ""
         return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)
+    if isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
+        return tuple(readings_of(output))
     return (output.name,)

@@ -20,6 +20,7 @@ from sim_core.mechanism.checks.joint_parts import check_joint_parts
 from sim_core.mechanism.checks.names import check_unique
 from sim_core.mechanism.checks.orientations import check_orientations
 from sim_core.mechanism.checks.planes import check_planes
+from sim_core.mechanism.checks.sensors import check_sensors
 from sim_core.mechanism.checks.trees import check_one_axis, check_tree
 from sim_core.mechanism.checks.types import check_fields
 from sim_core.mechanism.description import (
@@ -40,6 +41,7 @@ from sim_core.mechanism.description import (
 )
 from sim_core.mechanism.outputs import ForceOutput, ReactionOutput, SurfaceForceOutput, VelocityOutput, names_of
 from sim_core.mechanism.quantities import Tunable, value_of
+from sim_core.mechanism.sensors import ForceTorqueOutput
 
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child", "other")
 SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `size` by kind
@@ -64,6 +66,7 @@ def validate(mechanism: Mechanism) -> None:
     check_joint_constraints(mechanism, owner)
     check_contacts(mechanism, owner)
     check_forces(mechanism, owner)
+    check_sensors(mechanism, owner)
     check_directions(mechanism, owner)
     for spring in mechanism.springs:
         _check_spring(spring, f"{owner}: spring {spring.name!r}")
@@ -137,7 +140,7 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
             continue
         if name not in (*bodies, GROUND):
             raise UnknownName(where, "body", name, bodies)
-    if getattr(item, "joint", "") or isinstance(item, JointOutput):
+    if (getattr(item, "joint", "") or isinstance(item, JointOutput)) and not isinstance(item, ForceTorqueOutput):
         moving = [joint.name for joint in mechanism.moving_joints]
         if item.joint not in moving:
             raise UnknownName(where, "moving joint", item.joint, moving)

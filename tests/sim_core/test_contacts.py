@@ -376,7 +376,7 @@ SHAPES_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "both": ({"other_half_sizes": (1, 1, 1), "other_radius": 0.1}, "a box takes no other_radius"),
     "flat": ({"other_half_sizes": (1, 0, 1)}, "each must be above 0"),
     "axis": ({"other_half_axis": (0, 0, 1)}, "a capsule needs both"),
-    "turned": ({"other_half_sizes": (1, 1, 1), "other_quaternion": (1, 1, 0, 0)}, "it must be 1"),
+    "turned": ({"other_half_sizes": (1, 1, 1), "other_quaternion": (1, 1, 0, 0)}, "its norm must be 1"),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from sim_core.derivation.forces.contacts import ContactForce, contact_forces
-from sim_core.derivation.forces.custom_forces import custom_forces
+from sim_core.derivation.forces.custom_forces import LawForce, custom_forces
 from sim_core.derivation.forces.joint_parts import efforts_of
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.description import Mechanism
@@ -22,12 +22,14 @@ class AppliedForces:
     powers       powers of the forces, W
     stored       stored energies, J
     contacts     {contact: ContactForce}
+    laws         custom forces, in the order of the description
     """
 
     generalized: list[ca.SX]
     powers: list[ca.SX]
     stored: list[ca.SX]
     contacts: Mapping[str, ContactForce]
+    laws: list[LawForce]
 
     def plus(self, forces: ca.SX) -> ca.SX:
         """Sum (n_q,) of other generalized forces and these."""
@@ -57,7 +59,8 @@ def applied_forces(
         generalized.append(contact.generalized)
         powers.append(contact.power)
         stored.append(contact.stored)
-    for law in custom_forces(mechanism, motion.frames, symbols):
+    laws = custom_forces(mechanism, motion.frames, symbols)
+    for law in laws:
         generalized.append(law.generalized)
         powers.append(law.power)
         state_rates |= law.rates
@@ -66,7 +69,7 @@ def applied_forces(
         for name, rate in state_rates.items():
             column[motion.coordinate_names.index(name)] = rate
         generalized.append(column)
-    return AppliedForces(generalized, powers, stored, contacts)
+    return AppliedForces(generalized, powers, stored, contacts, laws)
 
 
 def _sum(values: Iterable[ca.SX], start: ca.SX) -> ca.SX:

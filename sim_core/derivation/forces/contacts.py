@@ -21,12 +21,14 @@ class ContactForce:
     """The force of one sphere contact.
 
     force        world force (3,) on `body`, N; the opposite force acts on `other` at the same point
+    at           world position (3,) of that point, m
     generalized  generalized forces (n_q,) of both, by virtual power
     stored       stored energy, J
     power        dissipated power, W: rate of the total energy, `stored` included; never positive
     """
 
     force: ca.SX
+    at: ca.SX
     generalized: ca.SX
     stored: ca.SX
     power: ca.SX
@@ -66,7 +68,7 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
         force -= symbols.number(contact.friction) * pushing * tangential / speed
     generalized = ca.jacobian(sliding, symbols.v).T @ force
     power = ca.dot(force, sliding) - elastic * rising
-    return ContactForce(force, generalized, elastic * pressed / (contact.exponent + 1.0), power)
+    return ContactForce(force, at, generalized, elastic * pressed / (contact.exponent + 1.0), power)
 
 
 def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:

@@ -20,11 +20,13 @@ class LawForce:
     generalized  generalized force (n_q,), by virtual power
     power        power of the force, W
     rates        {first-order state: rate}
+    on_points    (body, world position (3,), world force (3,)) of each force on a point
     """
 
     generalized: ca.SX
     power: ca.SX
     rates: dict[str, ca.SX]
+    on_points: list[tuple[str, ca.SX, ca.SX]]
 
 
 def custom_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> list[LawForce]:
@@ -50,14 +52,17 @@ def _exerted(force: CustomForce, mechanism: Mechanism, frames: Frames, symbols: 
     results = results_of(force, inputs, owner, tuple(symbols.joints))
     _check_expressible(results, where)
     generalized, power, rates = ca.SX(symbols.v.numel(), 1), ca.SX(0), dict[str, ca.SX]()
+    bodies, on_points = {point.name: point.body for point in force.points}, list[tuple[str, ca.SX, ca.SX]]()
     for name, value in results.items():
         if name in inputs.state:
             rates[f"{force.name}.{name}"] = value
             continue
         velocity = velocities[name] if name in velocities else symbols.joints[name].rate
+        if name in velocities:
+            on_points.append((bodies[name], points[name], value))
         generalized += ca.jacobian(velocity, symbols.v).T @ value
         power += ca.dot(value, velocity)
-    return LawForce(generalized, power, rates)
+    return LawForce(generalized, power, rates, on_points)
 
 
 def _check_expressible(results: dict[str, ca.SX], where: str) -> None:

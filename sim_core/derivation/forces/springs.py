@@ -21,6 +21,11 @@ def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
     return symbols.number(spring.pretension) * length + 0.5 * k * (length - symbols.number(spring.rest_length)) ** 2
 
 
+def spring_lengths(mechanism: Mechanism, frames: Frames) -> list[tuple[Spring, ca.SX]]:
+    """(spring, its length, m) of every spring."""
+    return [(spring, ca.norm_2(_gap(spring, frames))) for spring in mechanism.springs]
+
+
 def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
     """Energy stored in all springs, J."""
     return sum((_stored(spring, frames, symbols) for spring in mechanism.springs), ca.SX(0))

@@ -1,0 +1,148 @@
+"""Symbolic readings of sensors: accelerometers, gyroscopes, force and torque at joints.
+
+The force and torque at a joint come from the momentum balance of all bodies that the joint carries: the rate of change
+of their momentum, less the forces on them other than the joint's. Forces that act on points, springs and constraints
+are projected on small rigid displacements of these bodies by virtual work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+
+from sim_core.derivation.constraints import all_constraints, is_nonholonomic, rows_of
+from sim_core.derivation.coordinates.absolute import inertia_matrix
+from sim_core.derivation.forces.applied import AppliedForces
+from sim_core.derivation.forces.springs import spring_energy, spring_lengths
+from sim_core.derivation.solving.solutions import Solution
+from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols
+from sim_core.mechanism.checks.sensors import carried_by
+from sim_core.mechanism.description import Constraint, Mechanism, PrescribedMotion
+from sim_core.mechanism.joints import Quaternion
+from sim_core.mechanism.quantities import Vector3
+from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, Sensor
+from sim_core.spatial import rotation_from_quaternion
+
+
+class Sensors:
+    """Readings of the sensors of one mechanism; accelerations and multipliers are solved for once, when needed."""
+
+    def __init__(
+        self, mechanism: Mechanism, motion: Motion, symbols: Symbols, solution: Solution, applied: AppliedForces
+    ) -> None:
+        self._mechanism, self._motion, self._symbols = mechanism, motion, symbols
+        self._solution, self._applied = solution, applied
+        self._solved: tuple[ca.SX, ca.SX] | None = None
+
+    def reading(self, sensor: Sensor) -> ca.SX:
+        """The numbers that a sensor reads, (3,) or (6,), in its own axes."""
+        if isinstance(sensor, GyroscopeOutput):
+            return _axes(sensor.quaternion).T @ self._motion.frames[sensor.body].w
+        if isinstance(sensor, AccelerometerOutput):
+            frame = self._motion.frames[sensor.body]
+            a_W = self._acceleration(frame, sensor.point) - ca.DM(self._mechanism.gravity)
+            return (frame.R @ _axes(sensor.quaternion)).T @ a_W
+        return self._wrench(sensor)
+
+    def _solution_now(self) -> tuple[ca.SX, ca.SX]:
+        """Accelerations (n_q,) and multipliers (n_r,), without stabilization."""
+        if self._solved is None:
+            self._solved = self._solution.factor.solve(self._solution.f, self._solution.rows.gamma)
+        return self._solved
+
+    def _rate(self, velocity: ca.SX) -> ca.SX:
+        """d/dt of an expression of q and v."""
+        a, _ = self._solution_now()
+        return ca.jtimes(velocity, self._symbols.q, self._symbols.v) + ca.jtimes(velocity, self._symbols.v, a)
+
+    def _acceleration(self, frame: Frame, point: Vector3) -> ca.SX:
+        """World acceleration of a body-fixed point."""
+        return self._rate(ca.jtimes(frame.point(point), self._symbols.q, self._symbols.v))
+
+    def _wrench(self, sensor: ForceTorqueOutput) -> ca.SX:
+        """Force and torque, (6,), in the sensor's axes and about its point."""
+        joint = self._mechanism.joint(sensor.joint)
+        carried = carried_by(self._mechanism, joint.child)
+        child = self._motion.frames[joint.child]
+        at = child.point(joint.child_point if sensor.point is None else sensor.point)
+        whole = ca.SX(6, 1)
+        for name in carried:
+            body, frame = self._mechanism.body(name), self._motion.frames[name]
+            a_C = self._acceleration(frame, body.center_of_mass) - ca.DM(self._mechanism.gravity)
+            inertia = inertia_matrix(body, self._symbols)
+            spin = inertia @ self._rate(frame.w) + ca.cross(frame.w, inertia @ frame.w)
+            whole += _about(at, frame.point(body.center_of_mass), self._symbols.number(body.mass) * a_C)
+            whole += ca.vertcat(ca.SX(3, 1), frame.R @ spin)
+        whole -= self._on_points(carried, at) + self._of_springs_and_constraints(carried, at, joint.name)
+        turned = (child.R @ _axes(sensor.quaternion)).T
+        return ca.vertcat(turned @ whole[:3], turned @ whole[3:])
+
+    def _on_points(self, carried: tuple[str, ...], at: ca.SX) -> ca.SX:
+        """Force and torque about `at` of contacts and custom forces on the bodies."""
+        whole = ca.SX(6, 1)
+        for contact in self._mechanism.contacts:
+            found = self._applied.contacts[contact.name]
+            sign = (contact.body in carried) - (contact.other in carried)
+            whole += sign * _about(at, found.at, found.force)
+        for law in self._applied.laws:
+            for body, point, force in law.on_points:
+                if body in carried:
+                    whole += _about(at, point, force)
+        return whole
+
+    def _of_springs_and_constraints(self, carried: tuple[str, ...], at: ca.SX, joint: str) -> ca.SX:
+        """Force and torque about `at` of springs, dampers and constraints on the bodies, without those of the joint."""
+        symbols, frames = self._symbols, self._motion.frames
+        small = ca.SX.sym("small", 6)
+        moved = _displaced(frames, carried, at, small)
+        virtual_work = -spring_energy(self._mechanism, moved, symbols)
+        for spring, length in spring_lengths(self._mechanism, moved):
+            if spring.damping != 0.0:
+                rate = ca.jtimes(ca.substitute(length, small, ca.SX.zeros(6)), symbols.q, symbols.v)
+                virtual_work -= symbols.number(spring.damping) * rate * length
+        row = 0
+        for constraint in sorted(all_constraints(self._mechanism), key=is_nonholonomic):
+            rows = ca.vertsplit(rows_of(constraint, frames, symbols))
+            displaced = ca.vertsplit(_displaced_rows(constraint, moved, symbols))
+            variables = symbols.v if is_nonholonomic(constraint) else symbols.q
+            for here, there in zip(rows, displaced, strict=True):
+                if ca.jacobian(here, variables).nnz() == 0:
+                    continue  # left out of the multipliers too
+                if constraint.name != joint:
+                    lam = self._solution_now()[1][row]
+                    virtual_work -= symbols.holds(constraint.name) * lam * there
+                row += 1
+        forces = ca.jacobian(virtual_work, small).T
+        return ca.densify(ca.substitute(forces, small, ca.SX.zeros(6)))
+
+
+def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
+    """Rows of a constraint in displaced frames; of a prescribed motion, the position that is prescribed."""
+    if isinstance(constraint, PrescribedMotion):
+        if constraint.joint:
+            return ca.SX(1, 1)
+        return ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
+    return rows_of(constraint, frames, symbols)
+
+
+def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX) -> Frames:
+    """The frames with those of `carried` displaced by small[:3] and turned about `at` by small[3:], to first order."""
+    turn = ca.SX.eye(3) + ca.skew(small[3:])
+    found = dict(frames)
+    for name in carried:
+        frame = frames[name]
+        found[name] = replace(frame, p=at + small[:3] + turn @ (frame.p - at), R=turn @ frame.R)
+    return found
+
+
+def _about(at: ca.SX, point: ca.SX, force: ca.SX) -> ca.SX:
+    """Force (3,), and torque (3,) about `at`, of a force on a point."""
+    return ca.vertcat(force, ca.cross(point - at, force))
+
+
+def _axes(quaternion: Quaternion) -> ca.SX:
+    """Rotation matrix R_BS of a sensor's axes in the body's frame."""
+    q = np.array(quaternion, dtype=float)
+    return ca.SX(rotation_from_quaternion(q / np.linalg.norm(q)))
