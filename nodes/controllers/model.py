@@ -143,7 +143,7 @@ class ModelController(Node, ABC):
 
     def _prepare(self, params: Any) -> None:
         """Build the model and its inverse dynamics from the parameters."""
-        model = ModelOfRobot(params, self._context.robot_parameters, self._context.robot_source)
+        model = self._model_of(params)
         self.gains(params, len(model.joints))
         self._model = model
         self._system = system = assemble(model.mechanism)
@@ -152,6 +152,10 @@ class ModelController(Node, ABC):
         self._expected = ExpectedJoints(self._context, model.names)
         rate_hz = None if self._context.plan is None else self._context.plan.sim.rate_hz
         self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
+
+    def _model_of(self, params: Any) -> ModelOfRobot:
+        """The model that the parameters and the plan name; a subclass may add outputs to its mechanism."""
+        return ModelOfRobot(params, self._context.robot_parameters, self._context.robot_source)
 
     def on_reset(self, time: float) -> Outgoing:
         self._take_over.restart(time)

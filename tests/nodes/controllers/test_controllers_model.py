@@ -11,6 +11,7 @@ import pytest
 
 from nodes.controllers.computed_torque import ComputedTorque
 from nodes.controllers.gravity_pd import GravityPD
+from nodes.controllers.impedance import Impedance
 from nodes.controllers.model import ModelController
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
 from nodes.messages import JointCommand, JointReference, RobotState
@@ -19,7 +20,7 @@ from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import Composition, compose
 from robots.registry import build
-from sim_core import assemble, inverse_dynamics
+from sim_core import assemble, forward_kinematics, inverse_dynamics
 
 MOVE = {"kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [1.0, 60.0]], "rate_hz": 1000.0}
 COMPUTED_TORQUE = "nodes/controllers/computed_torque.py:ComputedTorque"
@@ -251,3 +252,45 @@ def test_two_runs_in_process_say_the_same_bytes() -> None:
     assert said[0] == said[1]
     commands = [decode(topic, payload) for topic, payload in said[0] if topic.endswith("/command")]
     assert len(commands) == 50
+
+
+def test_impedance_is_the_weight_and_a_spring_and_damper_at_the_point() -> None:
+    point, stiffness, damping = [0.1, 0.0, 0.05], np.array([300.0, 200.0, 100.0]), np.array([30.0, 20.0, 10.0])
+    system = assemble(build("arm_2dof"))
+    body = system.mechanism.bodies[-1].name
+
+    def place(q: np.ndarray) -> np.ndarray:
+        p, R = forward_kinematics(system, q)[body]
+        return np.array(p + R @ point)
+
+    def jacobian(q: np.ndarray) -> np.ndarray:
+        h = 1e-6
+        return np.stack([(place(q + h * e) - place(q - h * e)) / (2 * h) for e in np.eye(2)], axis=1)
+
+    node = started(
+        Impedance, body=body, point=point, stiffness=stiffness.tolist(), damping=damping.tolist(), joint_damping=[0.5]
+    )
+    node.on_message("reference", JointReference(name=["joint_2", "joint_4"], position=[0.5, 0.1], velocity=[0.0, 0.3]))
+    q, v = np.array([0.2, 0.25]), np.array([0.4, -0.2])
+    target, rate = np.array([0.5, 0.1 + 0.3 * LEAD_S]), np.array([0.0, 0.3])
+    later = q + LEAD_S * v
+    force = stiffness * (place(target) - place(later))
+    force += damping * (jacobian(target) @ rate - jacobian(later) @ v)
+    weight = inverse_dynamics(system, later, [0.0, 0.0], [0.0, 0.0])
+    wanted = weight + jacobian(later).T @ force + 0.5 * (rate - v)
+    assert effort(node, q.tolist(), v.tolist()) == pytest.approx(wanted, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"body": "hand"}, "body: .*'hand'"),
+        ({"stiffness": [1.0, 2.0]}, "stiffness is .*3 such numbers"),
+        ({"point": [1.0]}, "it takes three numbers, m"),
+    ],
+)
+def test_an_impedance_without_its_point_is_refused_before_the_start(params: dict[str, Any], said: str) -> None:
+    given = {"body": build("arm_2dof").bodies[-1].name, "stiffness": [100.0], "damping": [1.0]} | params
+    plan = plan_of("nodes/controllers/impedance.py:Impedance", {}, "arm_2dof")
+    with pytest.raises(ValueError, match=said):
+        Impedance.check(msgspec.convert(given, Impedance.Params), plan)
