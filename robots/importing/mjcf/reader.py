@@ -17,6 +17,7 @@ import numpy as np
 
 from robots.importing.mjcf.actuators import actuators_of
 from robots.importing.mjcf.document import Angles, Defaults, read_document
+from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
 from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
 from robots.importing.notes import Notes
@@ -72,6 +73,9 @@ class Reader:
         self._refs: list[tuple[float, ...]] = []  # start of each moving joint's coordinates
         self._names: set[str] = {GROUND}
         self._lines: dict[str, Element] = {}
+        self._poses: dict[str, Pose] = dict(WORLD)  # of the file's bodies, with all joints at `ref`
+        self._in_mechanism: dict[str, str] = dict(WORLD_NAMES)  # {body in the file: body}
+        self._reads_equalities = "equality" not in ignored
 
     def mechanism(self, name: str, keyframe: str) -> Mechanism:
         """Return the mechanism; warns of elements that were not read.
@@ -84,12 +88,13 @@ class Reader:
             check_body(world, self.notes)
             ground += [shape for geom in self._geoms(world, "") for shape in geom.shapes(self._color(geom))]
             for element in world.all("body"):
-                self._read_body(element, GROUND, "")
+                self._read_body(element, GROUND, "", WORLD[""])
         self._scale()
         self._check_massless()
         if not self._refs:
             self._root.fail("none of its bodies has a joint: nothing can move")
         q, v = self._start(keyframe)
+        constraints = self._equalities().constraints(self.notes) if self._reads_equalities else ()
         actuators = actuators_of(self._root, self._defaults, self._compiler, self._joints, self.notes)
         self.notes.warn()
         return Mechanism(
@@ -97,12 +102,20 @@ class Reader:
             coordinates="joint",
             bodies=tuple(self._bodies),
             joints=tuple(self._joints),
+            constraints=constraints,
             actuators=actuators,
             gravity=self._gravity(),
             initial_q=q,
             initial_v=v,
             ground=tuple(ground),
         )
+
+    def _equalities(self) -> Equalities:
+        moving = [joint for joint in self._joints if joint.coordinates]
+        positions = {
+            joint.name: ref[0] for joint, ref in zip(moving, self._refs, strict=True) if not joint.orientation_names
+        }
+        return Equalities(self._root, self._defaults, moving, self._poses, self._in_mechanism, positions)
 
     def _gravity(self) -> tuple[float, float, float]:
         gravity = (0.0, 0.0, -9.81)
@@ -111,13 +124,17 @@ class Reader:
             gravity = (x, y, z)
         return (0.0, 0.0, 0.0) if is_disabled(self._root, "gravity") else gravity
 
-    def _read_body(self, element: Element, parent: str, inherited: str) -> None:
+    def _read_body(self, element: Element, parent: str, inherited: str, carried: Pose) -> None:
+        """Append a body, its joints and all that it carries; `carried` is the pose of its parent at `ref`."""
         name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
         check_body(element, self.notes)
         inherited = element.attributes.get("childclass", inherited)
         geoms = self._geoms(element, inherited)
         lump = self._lump(element, geoms)
         p, R = np.array(element.numbers("pos", 3, ORIGIN)), self._angles.rotation_of(element)
+        pose = carried[0] + carried[1] @ p, carried[1] @ R
+        if given := element.attributes.get("name", ""):
+            self._poses[given], self._in_mechanism[given] = pose, name
         joints = [self._defaults.applied(child, inherited) for child in element.all("joint")]
         joints = [*element.all("freejoint"), *joints]
         self._check_free(joints, name, parent)
@@ -149,7 +166,7 @@ class Reader:
             )
         )
         for child_element in element.all("body"):
-            self._read_body(child_element, name, inherited)
+            self._read_body(child_element, name, inherited, pose)
 
     def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
         """Unique name of a body: the name given in the file, or one made from `otherwise`; fails for a duplicate.

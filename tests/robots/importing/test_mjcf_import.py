@@ -288,8 +288,20 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
             r"body 'b': <inertial>: inertia has principal moments .*; none may be negative",
         ),
         (
-            made(after='<equality><weld body1="b"/></equality>'),
-            r"<weld>: <weld> of <equality> is not supported; ignore=equality leaves out equality constraints",
+            made(after='<equality><flex flex="f"/></equality>'),
+            r"flex 'flex1': <flex> of <equality> is not supported; ignore=equality leaves it out",
+        ),
+        (
+            made(after='<equality><weld body1="c"/></equality>'),
+            r"weld 'weld1': body1 is 'c', and no body has this name",
+        ),
+        (
+            made(after='<equality><joint joint1="hinge" joint2="hinge" polycoef="0 1 2"/></equality>'),
+            r"joint 'joint1': polycoef",
+        ),
+        (
+            made(after='<equality><tendon name="e" tendon1="t"/></equality>'),
+            r"tendon 'e': tendon1 is 't', and no tendon has this name",
         ),
         (
             made(after='<tendon><fixed name="t" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
@@ -314,6 +326,49 @@ def test_a_wrong_or_unsupported_file_is_refused_with_line_and_name(write_mjcf: W
     assert said.startswith(f"robot {file!r}: ")
     assert "\n" not in said
     assert re.search(line, said), said
+
+
+EQUALITIES = """
+<compiler angle="radian"/>
+<worldbody>
+  <body name="a" pos="0.1 0 1" euler="0.1 0.2 0.3"><joint name="a" axis="0 1 0.3"/><geom size="0.1"/>
+    <body name="b" pos="0.3 0 0"><joint name="b" axis="0 1 0" ref="0.4"/><geom size="0.1" pos="0.1 0 0"/>
+      <body name="c" pos="0.3 0 0" quat="0.8 0.6 0 0"><joint name="c" axis="1 0 0.2"/><geom size="0.1" pos="0.1 0 0.1"/>
+      </body></body></body>
+  <body name="d" pos="0.5 0.5 0.5" quat="0.6 0 0 0.8"><freejoint/><geom size="0.1" pos="0.05 0 0"/></body>
+  <body name="e" pos="0.9 0.5 0.5"><joint name="e" type="slide" axis="0 0 1" ref="0.1"/><geom size="0.1"/></body>
+</worldbody>
+<tendon><fixed name="t"><joint joint="a" coef="0.5"/><joint joint="b" coef="-0.3"/></fixed>
+  <fixed name="u"><joint joint="e" coef="2"/></fixed></tendon>
+<equality>
+  <connect name="ball" body1="c" body2="d" anchor="0.1 0.2 0.3"/>
+  <weld name="glue" body1="e" body2="d"/>
+  <joint name="follow" joint1="a" joint2="b" polycoef="0 -0.7 0 0 0"/>
+  <tendon name="cable" tendon1="t" tendon2="u" polycoef="0 1.5 0 0 0"/>
+  <connect name="off" body1="e" anchor="0 0 0" active="false"/>
+</equality>"""
+
+
+def test_equality_constraints_allow_the_velocities_that_those_of_mujoco_allow(write_mjcf: Write) -> None:
+    file = write_mjcf(EQUALITIES)
+    mechanism = build(file)
+    system, model = assemble(mechanism), mujoco.MjModel.from_xml_path(file)
+    model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    q, v = np.array(mechanism.initial_q), np.zeros(system.n_q)
+    residual, _ = system.residual(0.0, q, v)
+    assert np.abs(residual).max() < 1e-12
+    names = [*system.constraint_modes[0].row_names]
+    J = system.terms(0.0, q, v)[2]
+    theirs = data.efc_J.reshape(-1, model.nv)[: data.ne]
+    assert (len(J), len(theirs)) == (11, 11)
+    for rows in (J, theirs):
+        assert np.linalg.matrix_rank(rows, tol=1e-9) == np.linalg.matrix_rank(np.vstack([J, theirs]), tol=1e-9)
+    ours = J[names.index("follow")], J[names.index("cable")]
+    for row, equality in zip(ours, ("follow", "cable"), strict=True):
+        other = theirs[data.efc_id[: data.ne] == model.equality(equality).id][0]
+        np.testing.assert_allclose(row, other, atol=1e-12)
 
 
 def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:

@@ -1,0 +1,164 @@
+"""Equality constraints of an MJCF file: connect, weld, joint, and fixed tendons, as constraints of the mechanism.
+
+MuJoCo holds them by soft forces, a Mechanism exactly. Bodies and tendons have the relative poses and lengths of the
+file's own configuration, in which every joint is at `ref`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from robots.importing.mjcf.document import Defaults
+from robots.importing.notes import Notes
+from robots.importing.rotations import Array, vector
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import GROUND, Coincidence, Constraint, Joint, JointRelation, Perpendicular, Vector3, X, Y, Z
+from sim_core.support.suggestion import did_you_mean
+
+Pose = tuple[Array, Array]  # p_WB, R_WB
+LINEAR = 2  # numbers of `polycoef` that are read: offset and factor
+UNIT = (0.0, 1.0, 0.0, 0.0, 0.0)  # polycoef by default
+AXES = (X, Y, Z)
+
+
+class Equalities:
+    """Reads the constraints of <equality>.
+
+    poses      pose of every body in the world with all joints at `ref`, by its name in the file
+    names      name of every body in the mechanism, by its name in the file
+    positions  `ref` of every joint of one coordinate, rad or m
+    """
+
+    def __init__(
+        self,
+        root: Element,
+        defaults: Defaults,
+        joints: Sequence[Joint],
+        poses: Mapping[str, Pose],
+        names: Mapping[str, str],
+        positions: Mapping[str, float],
+    ) -> None:
+        self._root, self._defaults = root, defaults
+        self._poses, self._names, self._positions = poses, names, positions
+        self._kinds = {joint.name: joint.kind for joint in joints}
+
+    def constraints(self, notes: Notes) -> tuple[Constraint, ...]:
+        """The constraints that the file has; those with active="false" are noted and left out."""
+        found: list[Constraint] = []
+        for holder in self._root.all("equality"):
+            for number, child in enumerate(holder.children, start=1):
+                child = replace(self._defaults.applied(replace(child, tag="equality")), tag=child.tag)
+                name = child.attributes.get("name") or f"{child.tag}{number}"
+                child.label = f"{child.tag} {name!r}"
+                if child.attributes.get("active", "true") == "false":
+                    notes.add(child, "the equality constraint is not active, and is not read")
+                    continue
+                found += self._read(child, name)
+        return tuple(found)
+
+    def _read(self, element: Element, name: str) -> list[Constraint]:
+        if element.tag in ("connect", "weld"):
+            if "site1" in element.attributes:
+                element.fail("site1 is not supported; write body1 and anchor; ignore=equality leaves it out")
+            return self._connect(element, name) if element.tag == "connect" else self._weld(element, name)
+        if element.tag == "joint":
+            sides = [self._joint_side(element, key) for key in ("joint1", "joint2") if key in element.attributes]
+        elif element.tag == "tendon":
+            sides = [self._tendon_side(element, key) for key in ("tendon1", "tendon2") if key in element.attributes]
+        else:
+            element.fail(f"<{element.tag}> of <equality> is not supported; ignore=equality leaves it out")
+        return [self._relation(element, name, sides)]
+
+    def _relation(self, element: Element, name: str, sides: list[dict[str, float]]) -> Constraint:
+        """First side less its own value at `ref` = offset + factor (second side less its own)."""
+        offset, factor, *higher = element.numbers("polycoef", len(UNIT), UNIT)
+        if any(higher) and len(sides) > 1:
+            element.fail("polycoef has powers above 1, which are not supported; ignore=equality leaves it out")
+        terms = dict(sides[0])
+        for joint, coefficient in (sides[1] if len(sides) > 1 else {}).items():
+            terms[joint] = terms.get(joint, 0.0) - factor * coefficient
+        kept = {joint: coefficient for joint, coefficient in terms.items() if coefficient != 0.0}
+        if not kept:
+            element.fail("its factors are all 0; it relates no joints")
+        total = offset + sum(coefficient * self._positions[joint] for joint, coefficient in kept.items())
+        return JointRelation(name=name, terms=tuple(kept.items()), offset=total)
+
+    def _joint_side(self, element: Element, key: str) -> dict[str, float]:
+        name = element.text(key)
+        if name not in self._kinds:
+            element.fail(f"{key} is {name!r}, and no joint has this name{did_you_mean(name, self._kinds)}")
+        if name not in self._positions:
+            element.fail(f"{key} is {name!r}, a {self._kinds[name]} joint; it takes hinges and slides")
+        return {name: 1.0}
+
+    def _tendon_side(self, element: Element, key: str) -> dict[str, float]:
+        name = element.text(key)
+        tendons = {
+            each.attributes.get("name", ""): each for holder in self._root.all("tendon") for each in holder.children
+        }
+        if name not in tendons:
+            element.fail(f"{key} is {name!r}, and no tendon has this name{did_you_mean(name, tendons)}")
+        if tendons[name].tag != "fixed":
+            element.fail(f"{key} is {name!r}, a {tendons[name].tag} tendon; fixed ones are supported")
+        found: dict[str, float] = {}
+        for part in tendons[name].all("joint"):
+            (joint,) = self._joint_side(part, "joint")
+            found[joint] = found.get(joint, 0.0) + part.number("coef")
+        return found
+
+    def _bodies(self, element: Element) -> tuple[str, str]:
+        """Names of both bodies in the file; "" for the world."""
+        pair = element.text("body1"), element.attributes.get("body2", "")
+        for key, name in zip(("body1", "body2"), pair, strict=True):
+            if name not in self._poses:
+                element.fail(f"{key} is {name!r}, and no body has this name{did_you_mean(name, self._poses)}")
+        return pair
+
+    def _connect(self, element: Element, name: str) -> list[Constraint]:
+        pair = self._bodies(element)
+        p, R = self._poses[pair[0]]
+        return [self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3)))]
+
+    def _weld(self, element: Element, name: str) -> list[Constraint]:
+        if any(element.numbers("relpose", 7, (0.0,) * 7)[3:]):
+            element.fail("relpose is not supported; the bodies keep the relative pose of the file; ignore=equality")
+        pair = self._bodies(element)
+        p, R = self._poses[pair[1]]
+        rows: list[Constraint] = [
+            self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3, (0.0,) * 3)))
+        ]
+        for k in range(3):
+            a, b = (self._seen(body, axis) for body, axis in zip(pair, (AXES[k], AXES[(k + 1) % 3]), strict=True))
+            rows.append(
+                Perpendicular(
+                    name=f"{name}.{'xyz'[k]}",
+                    body_a=self._names[pair[0]],
+                    axis_a=a,
+                    body_b=self._names[pair[1]],
+                    axis_b=b,
+                )
+            )
+        return rows
+
+    def _together(self, name: str, pair: tuple[str, str], at: Array) -> Constraint:
+        """Coincidence of the points of both bodies that are at the world position `at` now."""
+        points = [vector(R.T @ (at - p)) for p, R in (self._poses[body] for body in pair)]
+        return Coincidence(
+            name=name,
+            body_a=self._names[pair[0]],
+            point_a=points[0],
+            body_b=self._names[pair[1]],
+            point_b=points[1],
+        )
+
+    def _seen(self, body: str, axis: Vector3) -> Vector3:
+        """A world direction in a body's axes."""
+        turned = self._poses[body][1].T @ np.array(axis)
+        return vector(turned / np.linalg.norm(turned))
+
+
+WORLD: dict[str, Pose] = {"": (np.zeros(3), np.eye(3)), "world": (np.zeros(3), np.eye(3))}
+WORLD_NAMES = {"": GROUND, "world": GROUND}
