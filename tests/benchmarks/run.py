@@ -24,6 +24,7 @@ FOLDER = Path(__file__).resolve().parent
 BENCHMARKS = (
     "dynamics",
     "engines",
+    "any_robot",
     "steppers",
     "kernels",
     "beam",

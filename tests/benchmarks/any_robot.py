@@ -1,0 +1,225 @@
+"""Robots from URDF files beside pinocchio, and a robot that stands on eight contact points beside MuJoCo.
+
+    python tests/benchmarks/any_robot.py [any_robot.json]
+
+All in one run, pinned to one core, ours and the peer in turns of the same length; microseconds of processor time per
+call or step, as in engines.py. Before anything is timed, inverse dynamics of both must agree to 1e-9, and both standing
+robots must have come to rest at the same penetration: MuJoCo's contacts are as stiff as ours, and neither slips. The
+URDF files are those of the package example-robot-data.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robots.registry import build
+from sim_core.inverse import inverse_dynamics
+from sim_core.mechanism import Actuator, Body, Joint, JointSpring, Mechanism, SphereContact, Y
+from sim_core.mechanism.quantities import value_of
+from sim_core.simulation import Simulation
+from sim_core.system import System, assemble
+
+sys.path.append(str(Path(__file__).resolve().parent))
+from engine_peers import NativePinocchio, NotMeasuredError, Pinocchio
+from engines import Contest, NativeLoop, measured, random_states, require_agreement
+
+PACKAGE = "example-robot-data"
+FILES = {
+    "panda": "panda_description/urdf/panda.urdf",
+    "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "talos": "talos_data/robots/talos_full_v2.urdf",
+}
+INVERSE_BAR, STEP_BAR = 6.0, 2.0
+STEP_S, SETTLE_STEPS = 5e-4, 4000
+LEG, FOOT, TRUNK, MASS = 0.3, (0.06, 0.03), (0.3, 0.2, 0.1), 6.0  # m, m, m, kg
+STIFFNESS, DAMPING = 2e4, 100.0  # N/m and N s/m of one contact point
+HIP = 60.0  # N m/rad: springs hold the legs
+
+
+def from_file(name: str) -> tuple[System, Contest]:
+    """The system of a URDF file, and its inverse dynamics from a native loop beside rnea in C++."""
+    places = importlib.metadata.files(PACKAGE) or []
+    file = next((each for each in places if str(each).endswith(FILES[name])), None)
+    if file is None:
+        raise NotMeasuredError(f"{FILES[name]} is not in {PACKAGE}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mechanism = build(str(Path(str(file.locate())).resolve()), friction="ignore", mimic="free")
+    system = assemble(mechanism)
+    rows = random_states(system)
+    peer = NativePinocchio(Pinocchio(system), rows)
+    undamped = [inverse_dynamics(system, q, v, a) - _damping(mechanism) * v for q, v, a in rows]
+    require_agreement(f"inverse dynamics of {name}", np.array(undamped), peer.efforts)
+    ours = NativeLoop(system, "inverse_dynamics", rows)
+    what = f"inverse dynamics of {name}, {system.n_q}"
+    return system, Contest(what, "rnea in C++", ours.turn, peer.timed("rnea"), INVERSE_BAR)
+
+
+def _damping(mechanism: Mechanism) -> np.ndarray:
+    return np.array([value_of(joint.damping) for joint in mechanism.moving_joints])
+
+
+def standing_robot() -> Mechanism:
+    """A trunk on a free joint and two legs on sprung hips, each with a foot of four contact points."""
+    x, y, z = TRUNK
+    trunk = Body(
+        name="trunk",
+        mass=MASS,
+        inertia=(MASS * (y * y + z * z) / 12, MASS * (x * x + z * z) / 12, MASS * (x * x + y * y) / 12, 0, 0, 0),
+    )
+    bodies, joints, contacts = [trunk], [Joint(name="base", kind="free", child="trunk")], []
+    for side, sign in (("left", 1), ("right", -1)):
+        bodies.append(Body(name=side, mass=1.0, inertia=(8e-3, 8e-3, 1e-3, 0, 0, 0), center_of_mass=(0, 0, -LEG / 2)))
+        joints.append(
+            Joint(
+                name=f"{side}_hip",
+                parent="trunk",
+                child=side,
+                parent_point=(0, sign * y / 2, -z / 2),
+                axis=Y,
+                damping=2.0,
+                spring=JointSpring(stiffness=HIP),
+            )
+        )
+        for k, (along, across) in enumerate(((1, 1), (1, -1), (-1, 1), (-1, -1))):
+            corner = (along * FOOT[0], across * FOOT[1], -LEG)
+            # 3/2 c k x x' is the damping of a point at the depth x that bears an eighth of the weight
+            share = (MASS + 2.0) * 9.81 / 8
+            contacts.append(
+                SphereContact(
+                    name=f"{side}_{k}",
+                    body=side,
+                    center=corner,
+                    stiffness=STIFFNESS,
+                    exponent=1.0,
+                    dissipation=DAMPING / (1.5 * share),
+                    friction=0.8,
+                    slip_velocity=0.02,
+                )
+            )
+    return Mechanism(
+        name="standing",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        contacts=tuple(contacts),
+        actuators=tuple(Actuator(name=joint.name, joint=joint.name) for joint in joints[1:]),
+        initial_q=(0, 0, LEG + z / 2, 0, 0, 0, 0, 0),
+        initial_v=(0,) * 8,
+    )
+
+
+def standing_in_mujoco(stiffness: float) -> str:
+    """The same robot as MJCF: spheres of 0.1 mm radius at the corners, elliptic cones, critically damped contacts.
+
+    stiffness  of its contacts, 1/s^2
+    """
+    mechanism = standing_robot()
+    _, y, z = TRUNK
+
+    def inertial(body: Body) -> str:
+        moments, center = " ".join(map(str, body.inertia[:3])), " ".join(map(str, body.center_of_mass))
+        return f'<inertial pos="{center}" mass="{body.mass}" diaginertia="{moments}"/>'
+
+    legs = ""
+    for body, sign in zip(mechanism.bodies[1:], (1, -1), strict=True):
+        corners = "".join(
+            f'<geom type="sphere" size="1e-4" pos="{c.center[0]} {c.center[1]} {c.center[2] + 1e-4}"/>'
+            for c in mechanism.contacts
+            if c.body == body.name
+        )
+        legs += (
+            f'<body name="{body.name}" pos="0 {sign * y / 2} {-z / 2}"><joint name="{body.name}_hip" axis="0 1 0" '
+            f'stiffness="{HIP}" damping="2"/>{inertial(body)}{corners}</body>'
+        )
+    return f"""<mujoco><option integrator="RK4" timestep="{STEP_S}" cone="elliptic" gravity="0 0 -9.81"/>
+<default><geom friction="0.8" solref="-{stiffness} -{2.0 * stiffness**0.5}" solimp="0.9 0.9 0.001"/></default>
+<worldbody><geom name="floor" type="plane" size="2 2 1"/>
+<body name="trunk" pos="0 0 {LEG + z / 2}"><freejoint/>{inertial(mechanism.bodies[0])}{legs}</body>
+</worldbody><contact><exclude body1="left" body2="right"/></contact></mujoco>"""
+
+
+def standing() -> tuple[Contest, dict[str, float]]:
+    """A step of the standing robot beside mj_step, both RK4, and the penetrations, m, and slips, m/s, of both."""
+    try:
+        import mujoco
+    except ImportError as error:
+        raise NotMeasuredError("MuJoCo is not installed") from error
+    sim = Simulation(assemble(standing_robot()), step_s=STEP_S, stepper="rk4", stabilizer="none")
+    sim.step(SETTLE_STEPS)
+    depth = LEG + TRUNK[2] / 2 - float(sim.state.q[2])
+    stiffness = 2e4
+    for _ in range(6):  # the penetration of a contact in MuJoCo goes with 1 / stiffness
+        model = mujoco.MjModel.from_xml_string(standing_in_mujoco(stiffness))
+        data = mujoco.MjData(model)
+        mujoco.mj_step(model, data, SETTLE_STEPS)
+        theirs = LEG + TRUNK[2] / 2 - float(data.qpos[2])
+        stiffness *= theirs / depth
+    if data.ncon != 8 or not abs(theirs / depth - 1.0) < 0.01:
+        raise RuntimeError(
+            f"standing: ours sinks in by {depth:.3g} m, MuJoCo's by {theirs:.3g} m at {data.ncon} points"
+        )
+    facts = {
+        "depth_m": depth,
+        "depth_of_mujoco_m": theirs,
+        "slip_m_s": float(np.abs(sim.state.v[:2]).max()),
+        "slip_of_mujoco_m_s": float(np.abs(data.qvel[:2]).max()),
+    }
+    q, v = data.qpos.copy(), data.qvel.copy()
+
+    def ours(steps: int) -> float:
+        begin = time.thread_time_ns()
+        sim.step(steps)
+        return (time.thread_time_ns() - begin) / steps * 1e-3
+
+    def peer(steps: int) -> float:
+        data.qpos[:], data.qvel[:] = q, v
+        begin = time.thread_time_ns()
+        mujoco.mj_step(model, data, steps)
+        return (time.thread_time_ns() - begin) / steps * 1e-3
+
+    return Contest("RK4 step, standing on 8 points", "mj_step", ours, peer, STEP_BAR), facts
+
+
+def main(json_path: str | None = None) -> dict[str, Any]:
+    """Measure all that is at hand, print the table, write JSON where asked, and give the figures."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    result: dict[str, Any] = {"not_measured": [], "contests": [], "standing": {}, "load": os.getloadavg()[0]}
+    for name in FILES:
+        try:
+            keeps_the_code, contest = from_file(name)
+            result["contests"].append(measured(contest))
+            del keeps_the_code
+        except NotMeasuredError as error:
+            result["not_measured"].append(str(error))
+    try:
+        contest, result["standing"] = standing()
+        result["contests"].append(measured(contest))
+    except NotMeasuredError as error:
+        result["not_measured"].append(str(error))
+    print("us per call or step, minimum / median; how many times as fast by the minima / by the median turn")
+    for row in result["contests"]:
+        ours, theirs = (f"{row[who]['min_us']:7.3f} {row[who]['median_us']:7.3f}" for who in ("ours", "theirs"))
+        ratios = f"{row['ratio_of_minima']:6.2f} {row['ratio']:6.2f}"
+        verdict = f"bar {row['bar']:g}: {'met' if row['met'] else 'MISSED'}"
+        print(f"  {row['name']:34} {ours}   {row['peer']:12} {theirs}   {ratios}   {verdict}")
+    for name, value in result["standing"].items():
+        print(f"  {name:34} {value:.3g}")
+    for line in result["not_measured"]:
+        print(f"  {line}")
+    if json_path:
+        Path(json_path).write_text(json.dumps(result, indent=1))
+    return result
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
