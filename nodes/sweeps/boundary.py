@@ -16,7 +16,7 @@ from nodes.plan.key_checks import PlanError
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import Row, values_text
 from nodes.sweeps.design import Cell, Sweep, SweepError, plan_with
-from nodes.sweeps.engine import Report, run_cells
+from nodes.sweeps.engine import CellRunner, Report
 from nodes.sweeps.statistics import value_of
 from sim_core.support.suggestion import did_you_mean
 
@@ -132,13 +132,12 @@ def find(
     figure: str,
     threshold: float,
     axis: Axis,
-    workers: int,
-    limit_s: float,
+    run: CellRunner,
     report: Report,
 ) -> None:
-    """Halve every bracket HALVINGS times by further runs.
+    """Halve every bracket HALVINGS times. Finished runs are in `boundary.jsonl`, and are not run again.
 
-    Finished runs are stored in `boundary.jsonl`, and are not run again.
+    run  runs some cells: `local_runner` on this computer, `cluster.dask_runner` on a Dask cluster
     """
     whole = takes_whole_numbers(sweep, axis)
     done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in _read(folder / PROBES)}
@@ -160,7 +159,7 @@ def find(
                 done[axis.key, value, row.cell] = row
 
             if cells:
-                run_cells(sweep, cells, workers, limit_s, note, report)
+                run(cells, note, report)
             for each, middle in wanted:
                 at_middle = mean((done[axis.key, middle, base] for base in each.bases), figure)
                 if (at_middle >= threshold) == (each.at_first >= threshold):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 
 from nodes.sweeps.cells import CRASHED, LOST, Row
-from nodes.sweeps.design import Sweep, SweepError
-from nodes.sweeps.engine import LOOK_S, Report, left_of
+from nodes.sweeps.design import Cell, Sweep, SweepError
+from nodes.sweeps.engine import LOOK_S, CellRunner, Ended, Report, left_of
 from nodes.sweeps.journal import Journal
+from nodes.sweeps.structures import structures
 
 LOCAL = "local"  # address of a cluster of this computer's processes
 TASK_S, MOST_PER_TASK = 2.0, 1000  # wall time that a task is to take, so that the scheduler's share is small
@@ -41,43 +42,74 @@ def carry_out_on(
 
     SweepError, one line, for a scheduler that does not reply, or a worker with different code.
     """
-    left = left_of(sweep, journal, retry)
+    left = sorted(
+        left_of(sweep, journal, retry), key=structures(sweep)
+    )  # cells that share compiled code are neighbours
     done, total = sweep.cells - len(left), sweep.cells
     report(done, total)
     if not left:
         return
     with _client(address, workers) as client:
-        tasks: dict[Any, list[int]] = {}
-        data, place, each_s = msgspec.json.encode(sweep), 0, math.nan
-        cores, asked_at = 1, -math.inf
-        while done < total:
-            if time.monotonic() - asked_at > WORKERS_EVERY_S:
-                cores, asked_at = max(1, len(client.scheduler_info(n_workers=-1)["workers"])), time.monotonic()
-            while place < len(left) and len(tasks) < AHEAD * cores:
-                share = math.ceil((len(left) - place) / (AHEAD * cores))
-                size = 1 if math.isnan(each_s) else max(1, min(MOST_PER_TASK, share, int(TASK_S / each_s)))
-                cells = left[place : place + size]
-                place += size
-                tasks[client.submit(run_cells_of, data, cells, limit_s, pure=False)] = cells
-            for future in [future for future in tasks if future.done()]:
-                cells = tasks.pop(future)
-                for row in _rows_of(future, sweep, cells):
-                    journal.add(row)
-                    done += 1
-                    if row.result not in LOST:
-                        each_s = row.wall_s if math.isnan(each_s) else 0.9 * each_s + 0.1 * row.wall_s
-            report(done, total)
-            time.sleep(LOOK_S)
+        for _, row in _rows_on(client, sweep, left, limit_s, lambda ended: report(done + ended, total)):
+            journal.add(row)
 
 
-def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int]) -> list[Row]:
-    """Rows of a task. The result is "crashed" for the cells of a task whose Dask workers ended repeatedly."""
+@contextmanager
+def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Iterator[CellRunner]:
+    """Context for a function that runs some cells, in any order, on a Dask scheduler.
+
+    SweepError, one line, for a scheduler that does not answer, or a worker with other code.
+    """
+    with _client(address, workers) as client:
+
+        def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
+            for place, row in _rows_on(client, sweep, cells, limit_s, lambda done: look(done, len(cells))):
+                ended(cells[place], row)
+
+        yield run
+
+
+def _rows_on(
+    client: Any, sweep: Sweep, cells: Sequence[int | Cell], limit_s: float, look: Callable[[int], None]
+) -> Iterator[tuple[int, Row]]:
+    """Place in `cells` and row of each cell that ends.
+
+    cells  cells, or their numbers
+    look   called several times a second with the number of cells that have ended; may raise to stop
+    """
+    tasks: dict[Any, range] = {}
+    data, place, each_s = msgspec.json.encode(sweep), 0, math.nan
+    done, cores, asked_at = 0, 1, -math.inf
+    while done < len(cells):
+        if time.monotonic() - asked_at > WORKERS_EVERY_S:
+            cores, asked_at = max(1, len(client.scheduler_info(n_workers=-1)["workers"])), time.monotonic()
+        while place < len(cells) and len(tasks) < AHEAD * cores:
+            share = math.ceil((len(cells) - place) / (AHEAD * cores))
+            size = 1 if math.isnan(each_s) else max(1, min(MOST_PER_TASK, share, int(TASK_S / each_s)))
+            places = range(place, min(place + size, len(cells)))
+            place += size
+            asked = msgspec.json.encode([cells[k] for k in places])
+            tasks[client.submit(run_cells_of, data, asked, limit_s, pure=False)] = places
+        for future in [future for future in tasks if future.done()]:
+            places = tasks.pop(future)
+            for k, row in zip(places, _rows_of(future, sweep, [cells[k] for k in places]), strict=True):
+                done += 1
+                if row.result not in LOST:
+                    each_s = row.wall_s if math.isnan(each_s) else 0.9 * each_s + 0.1 * row.wall_s
+                yield k, row
+        look(done)
+        time.sleep(LOOK_S)
+
+
+def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int | Cell]) -> list[Row]:
+    """Rows of a task; those of a task whose Dask workers ended again and again say "crashed"."""
     from distributed.scheduler import KilledWorker
 
     error = future.exception()
     if isinstance(error, KilledWorker):
         reason = "the Dask workers that ran it ended"
-        return [Row(cell=cell, seed=sweep.cell(cell).seed, result=CRASHED, reason=reason) for cell in cells]
+        whole = [sweep.cell(cell) if isinstance(cell, int) else cell for cell in cells]
+        return [Row(cell=cell.number, seed=cell.seed, result=CRASHED, reason=reason) for cell in whole]
     if error is not None:
         raise SweepError(f"Dask: {error}")
     return msgspec.json.decode(future.result(), type=list[Row])
@@ -133,9 +165,9 @@ class SweepProcess:
             self.stop()
             raise SweepError(refusal)
 
-    def rows(self, cells: Sequence[int]) -> bytes:
-        """Encoded rows of some cells, which the process runs. EOFError where the process has ended."""
-        self._connection.send_bytes(msgspec.json.encode(list(cells)))
+    def rows(self, cells: bytes) -> bytes:
+        """Rows of some cells, both encoded. EOFError where the process has ended."""
+        self._connection.send_bytes(cells)
         return self._connection.recv_bytes()
 
     def stop(self) -> None:
@@ -148,11 +180,11 @@ _idle: dict[tuple[bytes, float], list[SweepProcess]] = {}  # processes of this D
 _lock = threading.Lock()
 
 
-def run_cells_of(sweep: bytes, cells: Sequence[int], limit_s: float) -> bytes:
-    """Encoded rows of some cells, run one after the other in a process that is kept for the next task.
+def run_cells_of(sweep: bytes, cells: bytes, limit_s: float) -> bytes:
+    """Encoded rows of some cells, run one after the other in a process that stays for the next task.
 
-    sweep    the sweep, encoded
-    limit_s  wall time after which a cell is ended, s
+    sweep  the sweep, encoded
+    cells  list of cells or of their numbers, encoded
     """
     with _lock:
         free = _idle.setdefault((sweep, limit_s), [])

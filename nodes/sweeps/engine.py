@@ -6,7 +6,8 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from nodes.plan.key_checks import PlanError
@@ -19,37 +20,45 @@ from nodes.sweeps.workers import Pool
 
 LOOK_S = 0.1  # wall time between two reports while no cell ends, s
 Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to stop the sweep
+Ended = Callable[[Cell, Row], None]  # called with each cell that has ended, and its row
+CellRunner = Callable[[Sequence[Cell], Ended, Report], None]
 
 
 class Schedule:
-    """The remaining cells, grouped by structure.
+    """Cells that are left, by structure: the first cell of each is run alone, and compiles for the others.
 
-    The first cell of each structure is run alone, and compiles code for the others.
+    The first cells of structures that differ only in nodes' parameters follow that of their robots' equations.
     """
 
     def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
         self._structure = structures(sweep)
-        self._left: dict[int, deque[int]] = {}
+        self._left: dict[tuple[int, int], deque[int]] = {}
         for cell in left:
             self._left.setdefault(self._structure(cell), deque()).append(cell)
-        self._warm: set[int] = set()
-        self._warming: set[int] = set()
+        self._warm: set[tuple[int, int]] = set()
+        self._warming: set[tuple[int, int]] = set()
+        self._robots_warm: set[int] = set()
+        self._robots_warming: set[int] = set()
 
     def next(self) -> int | None:
         """The next cell to run; None where no cell can be started now."""
         for structure, cells in self._left.items():
+            robots, _ = structure
             if structure in self._warm:
                 return self._take(structure, cells)
-            if structure not in self._warming:
+            if structure not in self._warming and (robots in self._robots_warm or robots not in self._robots_warming):
                 self._warming.add(structure)
+                self._robots_warming.add(robots)
                 return self._take(structure, cells)
         return None
 
     def ended(self, cell: int) -> None:
-        """Record that a cell has ended, and that the code of its structure is compiled."""
-        self._warm.add(self._structure(cell))
+        """Note that a cell has ended: its structure is compiled."""
+        structure = self._structure(cell)
+        self._warm.add(structure)
+        self._robots_warm.add(structure[0])
 
-    def _take(self, structure: int, cells: deque[int]) -> int:
+    def _take(self, structure: tuple[int, int], cells: deque[int]) -> int:
         cell = cells.popleft()
         if not cells:
             del self._left[structure]
@@ -93,23 +102,23 @@ def carry_out(
             report(done, total)
 
 
-def run_cells(
-    sweep: Sweep, cells: Sequence[Cell], workers: int, limit_s: float, ended: Callable[[Cell, Row], None], look: Report
-) -> None:
-    """Run some cells, in any order.
+@contextmanager
+def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRunner]:
+    """Context for a function that runs some cells, in any order, on worker processes of this computer."""
+    with Pool(sweep, workers, limit_s) as pool:
 
-    ended  called with each cell and its row
-    """
-    left, done = deque(cells), 0
-    with Pool(sweep, min(workers, len(cells)), limit_s) as pool:
-        while done < len(cells):
-            for worker in pool.idle:
-                if left:
-                    worker.give(left.popleft())
-            for cell, row in pool.ended(LOOK_S):
-                ended(cell, row)
-                done += 1
-            look(done, len(cells))
+        def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
+            left, done = deque(cells), 0
+            while done < len(cells):
+                for worker in pool.idle:
+                    if left:
+                        worker.give(left.popleft())
+                for cell, row in pool.ended(LOOK_S):
+                    ended(cell, row)
+                    done += 1
+                look(done, len(cells))
+
+        yield run
 
 
 def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:

@@ -63,9 +63,14 @@ def write_page(
     return folder / PAGE
 
 
+def known_figures(rows: Mapping[int, Row]) -> list[str]:
+    """Names of the figures that can be drawn."""
+    return [PASS_RATE, *figure_names(in_order(rows))]
+
+
 def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
-    """Raise SweepError, one line, for a figure in an option of the command line that no run has."""
-    known = [PASS_RATE, *figure_names(in_order(rows))]
+    """SweepError, one line, for a figure of an option that no run has."""
+    known = known_figures(rows)
     for name in figures:
         if name not in known:
             raise SweepError(f"{option} {name!r}: cells.csv has no such column{did_you_mean(name, known)}")

@@ -16,7 +16,7 @@ import msgspec
 from nodes.launching.process import die_with_parent
 from nodes.plan.key_checks import PlanError
 from nodes.sweeps.cells import Row
-from nodes.sweeps.design import Sweep, SweepError, changed_files, made_again
+from nodes.sweeps.design import Cell, Sweep, SweepError, changed_files, made_again
 from nodes.sweeps.engine import warm_up
 from nodes.sweeps.workers import Worker
 
@@ -35,15 +35,15 @@ def main() -> None:
     worker = Worker(sweep)
     while True:
         try:
-            numbers = msgspec.json.decode(connection.recv_bytes(), type=list[int])
+            cells = msgspec.json.decode(connection.recv_bytes(), type=list[int | Cell])
         except (EOFError, OSError):
             worker.stop()
             return
-        connection.send_bytes(msgspec.json.encode([_row(worker, number, limit_s) for number in numbers]))
+        connection.send_bytes(msgspec.json.encode([_row(worker, cell, limit_s) for cell in cells]))
 
 
-def _row(worker: Worker, number: int, limit_s: float) -> Row:
-    worker.give(worker.sweep.cell(number))
+def _row(worker: Worker, cell: int | Cell, limit_s: float) -> Row:
+    worker.give(worker.sweep.cell(cell) if isinstance(cell, int) else cell)
     return worker.take() if worker.connection.poll(limit_s) else worker.end(limit_s)
 
 

@@ -1,5 +1,8 @@
-"""Parameters that change a robot's equations. Cells with equal values of these parameters are run together, and compile
-once."""
+"""Parameters that change what is compiled: the cells of one value are run together, and the first compiles for all.
+
+Equations of a robot are compared before any cell runs. Nodes may have models of their own, such as a planner's, which
+are known only when they start; so each value of a node's parameter is taken to be compiled anew.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from sim_core.mechanism import Mechanism
 
 METHODS = ("robot", "stepper", "stabilizer")  # keys of [sim] that change what is compiled
 LOOKED_AT = 4  # values of an axis that are compared
+MOST_OF_NODES = 200  # values of a node's parameter beyond which they are not grouped
 
 
 def structural(sweep: Sweep) -> list[Axis]:
@@ -24,12 +28,28 @@ def structural(sweep: Sweep) -> list[Axis]:
     return [axis for axis in sweep.axes if _is_structural(sweep, axis)]
 
 
-def structures(sweep: Sweep) -> Callable[[int], int]:
-    """Function (number of a cell) -> number of its structure. Cells of one structure share compiled code."""
-    keys = {axis.key for axis in structural(sweep) if not axis.random}
+def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
+    """Function from a cell's number to (number of its robots' equations and methods, number of its structure).
+
+    Cells of one structure share all compiled code, that of the nodes' models included.
+    """
+    robots = {axis.key for axis in structural(sweep) if not axis.random}
+    nodes = {axis.key for axis in sweep.axes if not axis.random and is_of_node(axis)}
+    of_robots, of_all = _place_among(sweep, robots), _place_among(sweep, robots | nodes)
+    return lambda cell: (of_robots(cell), of_all(cell))
+
+
+def is_of_node(axis: Axis) -> bool:
+    """Whether an axis is a parameter of a node, with few enough values to be grouped."""
+    owner, dot, _ = axis.key.partition(".")
+    return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES
+
+
+def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
+    """Function from a cell's number to the number of its combination of values of some listed axes."""
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
-    def structure(cell: int) -> int:
+    def place_of(cell: int) -> int:
         rest, found, scale = cell // sweep.repeat, 0, 1
         for changes, size in reversed(sizes):
             rest, place = divmod(rest, size)
@@ -37,7 +57,7 @@ def structures(sweep: Sweep) -> Callable[[int], int]:
                 found, scale = found + scale * place, scale * size
         return found
 
-    return structure
+    return place_of
 
 
 def _is_structural(sweep: Sweep, axis: Axis) -> bool:

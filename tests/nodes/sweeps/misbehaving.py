@@ -19,10 +19,11 @@ class MisbehavingParams(msgspec.Struct, forbid_unknown_fields=True):
     gain: Annotated[float, Range(0.0, 1e30, "N m")] = 0.0
     noisy: bool = False
     pause_s: Annotated[float, Range(0.0, 10.0, "s")] = 0.0
+    from_gain: Annotated[float, Range(0.0, 1e30, "N m")] = 0.0
 
 
 class Misbehaving(Node):
-    """Commands a torque, and misbehaves at 20 ms."""
+    """Commands a torque, and misbehaves at 20 ms where `gain` is `from_gain` at least."""
 
     subscribes = {"state": RobotState}
     publishes = {"command": JointCommand}
@@ -40,7 +41,7 @@ class Misbehaving(Node):
 
     def on_message(self, name: str, message: RobotState):
         params = self.context.params
-        if message.timestamp > 0.0199:
+        if message.timestamp > 0.0199 and params.gain >= params.from_gain:
             if params.how == "segfault":
                 os.kill(os.getpid(), signal.SIGSEGV)
             if params.how == "killed":

@@ -13,6 +13,7 @@ from nodes.sweeps.axes import parse_axis
 from nodes.sweeps.boundary import PROBES, axis_along, brackets
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep, SweepError
+from nodes.sweeps.journal import Journal
 
 SWEEP = Sweep(
     launch="/arm.toml",
@@ -65,6 +66,9 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
     sweep(folder, *arguments)
     with (folder / "boundary.csv").open() as file:
         assert list(csv.reader(file))[1] == ["2.875", "3", "2.875", "3"]
+    with Journal(folder):
+        assert run(["sweep", str(folder), *arguments]) == 2
+    assert "another process is at this sweep now" in capfd.readouterr().err
     journal = (folder / PROBES).read_bytes()
     assert len(journal.splitlines()) == 6
     (folder / PROBES).write_bytes(journal[:-30])

@@ -27,6 +27,7 @@ def until(condition: Callable[[], bool], what: str, limit_s: float = 300.0) -> N
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_a_killed_dask_worker_loses_no_cell_and_the_table_is_the_same(
     launch: Path, sweep: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
@@ -57,6 +58,13 @@ def test_a_killed_dask_worker_loses_no_cell_and_the_table_is_the_same(
         started[1].kill()
         said = running.communicate(timeout=300)
         assert running.returncode == 1, said  # segmentation faults
+        along = tmp_path / "along"
+        made = sweep(launch, "--over", "node.gain=0:8:2", "--set", "node.how=diverge", "--no-page", "-o", along)
+        assert made.returncode == 0, made.stderr
+        target = ("--find-boundary", "load.arm.peak=3", "--along", "node.gain")
+        found = sweep(along, *target, "--dask", address)
+        assert found.returncode == 0, found.stderr
+        assert (along / "boundary.csv").read_text().splitlines()[1] == "2.875,3,2.875,3"
     finally:
         for process in started:
             process.kill()

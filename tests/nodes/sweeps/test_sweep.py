@@ -55,6 +55,47 @@ def test_a_lost_cell_is_one_row_that_says_so_and_takes_no_other_with_it(faulty: 
     assert "6 crashed, 3 passed, 2 hung, 2 error, 1 diverged" in faulty[1]
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_of_50_cells_exactly_the_four_that_misbehave_are_lost(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
+    axes = ("--over", "node.gain=1,2,3,4,5,6,7,8,9,1e20", "--over", "node.how=well,killed,segfault,hang,diverge")
+    ran = sweep(launch, *axes, "--set", "node.from_gain=1e19", "--limit-s", 20, "--workers", 2, "-o", tmp_path / "out")
+    assert ran.returncode == 1, ran.stderr
+    rows = rows_of(tmp_path / "out")
+    assert [int(row["cell"]) for row in rows] == list(range(50))
+    lost = {(row["node.gain"], row["node.how"]): (row["result"], row["reason"]) for row in rows if row["reason"]}
+    diverged = lost.pop(("1e+20", "diverge"))
+    assert lost == {
+        ("1e+20", "killed"): ("crashed", "its process ended by SIGKILL"),
+        ("1e+20", "segfault"): ("crashed", "its process ended by SIGSEGV"),
+        ("1e+20", "hang"): ("hung", "it took longer than 20 s"),
+    }
+    assert diverged[0] == "diverged"
+    assert [row["result"] for row in rows].count("passed") == 46
+
+
+def test_after_an_interrupt_the_page_shows_the_runs_that_are_done(launch: Path, tmp_path: Path) -> None:
+    folder, slow = tmp_path / "out", ("--set", "node.pause_s=0.5", "--workers", "1")
+    command = [*COMMAND, str(launch), "--over", "node.gain=0:5:6", *slow, "--figure", "load.arm.peak", "-o", folder]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 100.0
+            while not (folder / "cells.jsonl").exists() or not read_rows(folder):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline, "no row"
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=100.0)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 128 + signal.SIGINT, said
+    done = len(rows_of(folder))
+    assert 1 <= done < 6
+    assert f"{done} of 6 runs" in (folder / "index.html").read_text()
+    assert f"{done} of 6 runs are done, the same command goes on" in said
+    assert not (folder / "junit.xml").exists()  # a test report of a part would pass
+
+
 def test_a_cell_alone_gives_its_row_and_its_recording(faulty: tuple[Path, str], sweep: Sweep) -> None:
     folder, _ = faulty
     ran = sweep(folder, "--cell", 12, "--record")
@@ -115,6 +156,7 @@ def test_after_kill_9_the_table_is_the_same_and_no_finished_cell_runs_again(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_after_kill_9_at_ten_random_times_the_table_is_the_same(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
     check_kills(launch, sweep, tmp_path, 10)
 

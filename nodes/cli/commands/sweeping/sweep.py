@@ -132,7 +132,7 @@ def sweep(
                 f"{str(target)!r} is the folder of a sweep, which is already defined: leave out {extra[0]}"
             )
         if find_boundary is not None and along is not None:
-            find_in(target, find_boundary, along, workers, limit_s, as_json)
+            find_in(target, find_boundary, along, workers, limit_s, as_json, dask)
         else:
             _sweep_folder(target, cell, record, dry_run, options)
         return
@@ -265,6 +265,7 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
     from nodes.sweeps.design import default_limit_s
     from nodes.sweeps.engine import carry_out, default_workers, repeats_change_nothing
     from nodes.sweeps.journal import Journal
+    from nodes.sweeps.junit import write_junit
     from nodes.sweeps.tables import write_tables
 
     with Journal(folder) as journal:
@@ -289,31 +290,40 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
         write_tables(folder, sweep, journal.rows)
         rows = journal.rows
         if stopped is not None:
+            if rows:
+                _write_page(sweep, folder, rows, options, notes, stopped=True)
             warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done, the same command goes on")
             raise typer.Exit(128 + stopped.signal)
         if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
             notes.append(f"--repeat {sweep.repeat} changes nothing: no run depends on its seed")
             warn(f"warning: {notes[-1]}")
-        pages = _write_pages(sweep, folder, rows, options, notes)
+        junit = write_junit(folder, sweep, rows)
+        pages = [*([] if junit is None else [junit]), *_write_page(sweep, folder, rows, options, notes)]
         lost = _summarize(sweep, rows, folder, options.as_json, pages)
     raise typer.Exit(1 if lost else 0)
 
 
-def _write_pages(sweep: Sweep, folder: Path, rows: Any, options: Options, notes: list[str]) -> list[Path]:
-    """Write the page and the JUnit file; the paths written."""
-    from nodes.sweeps.junit import write_junit
+def _write_page(
+    sweep: Sweep, folder: Path, rows: Any, options: Options, notes: list[str], stopped: bool = False
+) -> list[Path]:
+    """Write the page; its path, where it is written.
 
-    written = [path for path in [write_junit(folder, sweep, rows)] if path is not None]
+    stopped  whether runs are left: the page leaves out figures that were asked for and that no run has yet
+    """
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if options.page and missing:
         warn(f"no page: it is drawn with {' and '.join(missing)}: pip install 'armswing[studies]'")
     elif options.page:
-        from nodes.sweeps.page import check_figures, write_page
+        from nodes.sweeps.page import check_figures, known_figures, write_page
 
-        check_figures(rows, options.figures)
+        figures = options.figures
+        if stopped:
+            known = known_figures(rows)
+            figures = tuple(name for name in figures if name in known)
+        check_figures(rows, figures)
         with working("drawing"):
-            written.append(write_page(folder, sweep, rows, options.figures, notes))
-    return written
+            return [write_page(folder, sweep, rows, figures, notes)]
+    return []
 
 
 def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list[Path]) -> int:
