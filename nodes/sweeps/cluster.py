@@ -18,9 +18,10 @@ import msgspec
 
 from nodes.sweeps.cells import CRASHED, LOST, Row
 from nodes.sweeps.design import Cell, Sweep, SweepError
-from nodes.sweeps.engine import LOOK_S, CellRunner, Ended, Report, left_of
+from nodes.sweeps.engine import CellRunner, Ended, Report, left_of
 from nodes.sweeps.journal import Journal
 from nodes.sweeps.structures import structures
+from nodes.workers import LOOK_S
 
 LOCAL = "local"  # address of a cluster of this computer's processes
 TASK_S, MOST_PER_TASK = 2.0, 1000  # wall time that a task is to take, so that the scheduler's share is small

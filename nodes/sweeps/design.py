@@ -227,7 +227,7 @@ def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
 def _sources(package: Path, parts: Sequence[str]) -> list[Path]:
     """Python files on which a cell's numbers may depend: all except command line, pages and sweeps."""
     kept = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
-    skipped = {"cli", "pages", "sweeps", "bridges", "launching"}
+    skipped = {"cli", "pages", "sweeps", "workers.py", "bridges", "launching"}
     return [path for path in kept if not skipped & set(path.relative_to(package).parts)]
 
 

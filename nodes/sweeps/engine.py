@@ -16,9 +16,9 @@ from nodes.sweeps.cells import ENDED, LOST, Row
 from nodes.sweeps.design import Cell, Sweep, plan_with
 from nodes.sweeps.journal import Journal
 from nodes.sweeps.structures import structures
-from nodes.sweeps.workers import Pool
+from nodes.sweeps.workers import CellJob, CellTask
+from nodes.workers import LOOK_S, Pool
 
-LOOK_S = 0.1  # wall time between two reports while no cell ends, s
 Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to stop the sweep
 Ended = Callable[[Cell, Row], None]  # called with each cell that has ended, and its row
 CellRunner = Callable[[Sequence[Cell], Ended, Report], None]
@@ -88,12 +88,12 @@ def carry_out(
         return
     warm_up(sweep)
     schedule = Schedule(sweep, left)
-    with Pool(sweep, min(workers, len(left)), limit_s) as pool:
+    with Pool(CellJob(sweep), min(workers, len(left)), limit_s) as pool:
         while done < total:
             for worker in pool.idle:
                 if (cell := schedule.next()) is None:
                     break
-                worker.give(sweep.cell(cell))
+                worker.give(CellTask(sweep.cell(cell)))
             for _, row in pool.ended(LOOK_S):
                 journal.add(row)
                 schedule.ended(row.cell)
@@ -105,18 +105,18 @@ def carry_out(
 @contextmanager
 def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRunner]:
     """Context for a function that runs some cells, in any order, on worker processes of this computer."""
-    with Pool(sweep, workers, limit_s) as pool:
+    with Pool(CellJob(sweep), workers, limit_s) as pool:
 
         def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
-            left, done = deque(cells), 0
-            while done < len(cells):
-                for worker in pool.idle:
-                    if left:
-                        worker.give(left.popleft())
-                for cell, row in pool.ended(LOOK_S):
-                    ended(cell, row)
-                    done += 1
+            done = 0
+
+            def report() -> None:
                 look(done, len(cells))
+
+            for task, row in pool.results(map(CellTask, cells), report):
+                ended(task.cell, row)
+                done += 1
+            report()
 
         yield run
 

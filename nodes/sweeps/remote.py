@@ -18,7 +18,8 @@ from nodes.plan.key_checks import PlanError
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Cell, Sweep, SweepError, changed_files, made_again
 from nodes.sweeps.engine import warm_up
-from nodes.sweeps.workers import Worker
+from nodes.sweeps.workers import CellJob, CellTask
+from nodes.workers import Worker
 
 
 def main() -> None:
@@ -32,18 +33,22 @@ def main() -> None:
     if refusal:
         return
     warm_up(sweep)
-    worker = Worker(sweep)
+    worker = Worker(CellJob(sweep))
     while True:
         try:
             cells = msgspec.json.decode(connection.recv_bytes(), type=list[int | Cell])
         except (EOFError, OSError):
             worker.stop()
             return
-        connection.send_bytes(msgspec.json.encode([_row(worker, cell, limit_s) for cell in cells]))
+        connection.send_bytes(
+            msgspec.json.encode(
+                [_row(worker, sweep.cell(cell) if isinstance(cell, int) else cell, limit_s) for cell in cells]
+            )
+        )
 
 
-def _row(worker: Worker, cell: int | Cell, limit_s: float) -> Row:
-    worker.give(worker.sweep.cell(cell) if isinstance(cell, int) else cell)
+def _row(worker: Worker[CellTask, Row], cell: Cell, limit_s: float) -> Row:
+    worker.give(CellTask(cell))
     return worker.take() if worker.connection.poll(limit_s) else worker.end(limit_s)
 
 

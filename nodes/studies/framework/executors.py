@@ -6,38 +6,104 @@ report; the workers end with it.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
+import math
+import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import resource_tracker
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from nodes.launching.process import die_with_parent
 from nodes.studies.framework.runs import Outcome, Run, execute, simulation_of
 from nodes.studies.framework.study import Cost, Part, Results, Study
+from nodes.workers import Loss, Pool
 
 TRIALS = 3  # number of trials, of which the best counts
 ADAPTIVE_TRIAL = 5.0  # simulated time of a trial with an adaptive solver, s
-ENDING = {signal.SIGINT, signal.SIGTERM}  # signals for the main process only, blocked in its workers
-
-LOOK_S = 0.1  # wall time between two reports while nothing is completed, s
 
 Report = Callable[[str, int, int], None]  # (kind of work, amount done, total amount); may raise to stop the study
 
 
-class InlineExecutor(Executor):
-    """Executor that runs each call at once, in this process."""
+class LostWorkerError(RuntimeError):
+    """A worker process of a study ended before its task had a result: one line."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call the function and return a completed future."""
-        future: Future[Any] = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
+
+class Call(NamedTuple):
+    """A function and its arguments; `place` is its place among calls that are made together."""
+
+    place: int
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Executor(Protocol):
+    """What makes the calls of a study."""
+
+    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+        """Place and result of each call, in the order in which they end.
+
+        look  called several times a second while calls are made in other processes; may raise to stop them
+        """
+
+
+class InlineExecutor:
+    """Executor that makes each call in this process, one after the other."""
+
+    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+        """Place and result of each call."""
+        for call in calls:
+            yield call.place, call.function(*call.arguments)
+            look()
+
+
+class PoolExecutor:
+    """Executor that makes calls in the worker processes of a pool."""
+
+    def __init__(self, pool: Pool[Call, Any]) -> None:
+        self._pool = pool
+
+    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+        """Place and result of each call. LostWorkerError where a process ended; the error of a call that raised one."""
+        for call, result in self._pool.results(calls, look):
+            if isinstance(result, Raised):
+                raise result.error
+            yield call.place, result
+
+
+class Raised(NamedTuple):
+    """The error that a call raised in place of a result."""
+
+    error: BaseException
+
+
+class CallJob:
+    """The calls of a study, as a job of worker processes."""
+
+    def encode(self, task: Call) -> bytes:
+        """A call as bytes."""
+        return pickle.dumps(task)
+
+    def do(self, task: bytes) -> bytes:
+        """Make a call; its result, or the error that it raised, as bytes."""
+        try:
+            call = pickle.loads(task)
+            return pickle.dumps(call.function(*call.arguments))
+        except Exception as error:
+            where = "".join(traceback.format_exception(error))
+            error.add_note(f"In a worker process:\n{where}")
+            try:
+                return pickle.dumps(Raised(error))
+            except Exception:  # an error that cannot be sent
+                return pickle.dumps(Raised(RuntimeError(where)))
+
+    def decode(self, result: bytes) -> Any:
+        """A result from its bytes."""
+        return pickle.loads(result)
+
+    def lost(self, task: Call, loss: Loss) -> Any:
+        """The error of a call whose process ended."""
+        return Raised(LostWorkerError(f"a worker process of the study was lost: {loss.reason}"))
 
 
 def carry_out(study: Study, workers: int, report: Report) -> Results:
@@ -64,9 +130,10 @@ def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str,
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
     found = dict(zip((part.name for part in first), made, strict=True))
-    futures = {_submit(crew, part.make): part.name for part in parts if part.name not in found}
-    for future in as_done(futures, lambda: report("working out", len(found), len(parts))):
-        found[futures[future]] = future.result()
+    left = [part for part in parts if part.name not in found]
+    calls = [Call(k, part.make, ()) for k, part in enumerate(left)]
+    for k, result in crew.results(calls, lambda: report("working out", len(found), len(parts))):
+        found[left[k].name] = result
     report("working out", len(found), len(parts))
     return {part.name: found[part.name] for part in parts}
 
@@ -84,49 +151,19 @@ def one_by_one(
     for call in calls:
         look = partial(report, what, len(found), of)
         look()
-        found += [future.result() for future in as_done([_submit(crew, *call)], look)]
+        found += [result for _, result in crew.results([Call(0, call[0], call[1:])], look)]
     report(what, len(calls), of)
     return found
 
 
-def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterator[Future[Any]]:
-    """Yield futures as they complete; while waiting, call `look` every LOOK_S."""
-    waiting = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, LOOK_S, return_when=FIRST_COMPLETED)
-        look()
-        yield from done
-
-
 @contextmanager
 def make_executor(workers: int) -> Iterator[Executor]:
-    """Context manager for an executor with `workers` processes, or an InlineExecutor for 0. An error ends the processes
-    at once."""
+    """Context for an executor with `workers` processes, or an InlineExecutor for 0; its end ends the processes."""
     if workers == 0:
         yield InlineExecutor()
         return
-    resource_tracker.ensure_running()  # started here, because starting it unblocks the signals that _submit blocks
-    earlier = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=die_with_parent, initargs=(os.getpid(),))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - earlier:
-            process.kill()
-        raise
-    pool.shutdown()
-
-
-def _submit(crew: Executor, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-    """Submit a call while SIGINT and SIGTERM are blocked, so that a worker started by the call leaves them to its
-    parent."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if isinstance(crew, ProcessPoolExecutor) else set())
-    try:
-        return crew.submit(fn, *args)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with Pool(CallJob(), workers, math.inf) as pool:
+        yield PoolExecutor(pool)
 
 
 def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
@@ -141,8 +178,7 @@ def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
 
     look()
     for firsts in (robots, steppers):  # robots before steppers, so that no two processes compile the same thing
-        for future in as_done([_submit(crew, _first_step, run) for run in firsts.values()], look):
-            future.result()
+        for _ in crew.results([Call(k, _first_step, (run,)) for k, run in enumerate(firsts.values())], look):
             done += 1
     look()
 
@@ -154,10 +190,11 @@ def _first_step(run: Run) -> None:
 def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Outcome]:
     """{run: its outcome}, in the order of `runs`."""
     report("simulating", 0, len(runs))
-    futures = {_submit(crew, execute, run): run for run in sorted(runs, key=_size, reverse=True)}
+    ordered = sorted(runs, key=_size, reverse=True)
+    calls = [Call(k, execute, (run,)) for k, run in enumerate(ordered)]
     outcomes: dict[Run, Outcome] = {}
-    for future in as_done(futures, lambda: report("simulating", len(outcomes), len(runs))):
-        outcomes[futures[future]] = future.result()
+    for k, outcome in crew.results(calls, lambda: report("simulating", len(outcomes), len(runs))):
+        outcomes[ordered[k]] = outcome
     report("simulating", len(outcomes), len(runs))
     return {run: outcomes[run] for run in runs}
 

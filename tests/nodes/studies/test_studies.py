@@ -8,6 +8,7 @@ import importlib
 import json
 import math
 import re
+import signal
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -206,6 +207,20 @@ def test_numbers_do_not_depend_on_how_many_processes_there_are(
     ):
         assert tables.as_json(table(first)) == tables.as_json(table(second))
         assert tables.as_csv(table(first)) == tables.as_csv(table(second))
+
+
+def test_a_lost_worker_and_a_raised_error_are_told_and_the_other_calls_have_results() -> None:
+    with crew.make_executor(1) as workers:
+        killed = crew.Call(0, signal.raise_signal, (signal.SIGKILL,))
+        with pytest.raises(
+            crew.LostWorkerError, match="a worker process of the study was lost: its process ended by SIG"
+        ):
+            list(workers.results([killed], lambda: None))
+        with pytest.raises(ZeroDivisionError) as raised:
+            list(workers.results([crew.Call(0, divmod, (1, 0))], lambda: None))
+        assert "In a worker process" in raised.value.__notes__[0]
+        calls = [crew.Call(k, divmod, (k, 2)) for k in range(3)]
+        assert dict(workers.results(calls, lambda: None)) == {0: (0, 0), 1: (0, 1), 2: (1, 0)}
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -118,8 +117,8 @@ def _carry_out(
 
         try:
             results = crew.carry_out(study, workers or os.cpu_count() or 1, show)
-        except BrokenExecutor:
-            raise UnavailableError("a process of the study was ended from outside; nothing written") from None
+        except crew.LostWorkerError as error:
+            raise UnavailableError(f"{error}; nothing written") from None
         report.write(study, results, folder, show)
     return report.verdicts(study, results), folder
 
@@ -175,6 +174,7 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 SAID_EVERY_S = 20.0  # period of progress lines without a terminal
+DRAWN_EVERY_S = 0.1
 COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and loops"}
 
 
@@ -188,7 +188,8 @@ class Bar:
 
         console = Console(stderr=True, highlight=False)
         columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console) if console.is_terminal else None
+        # no thread draws it, because worker processes are forked beside it
+        self._progress = Progress(*columns, console=console, auto_refresh=False) if console.is_terminal else None
         self._tasks: dict[str, Any] = {}
         self._clock = clock
         self._began = self._said = clock()
@@ -202,6 +203,7 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._progress is not None:
+            self._progress.refresh()
             self._progress.stop()
 
     def show(self, what: str, done: int, of: int) -> None:
@@ -214,6 +216,10 @@ class Bar:
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=of)
         self._progress.update(self._tasks[what], completed=done, total=of)
+        now = self._clock()
+        if done == of or now - self._said >= DRAWN_EVERY_S:
+            self._said = now
+            self._progress.refresh()
 
     def _say(self, what: str, done: int, of: int) -> None:
         now = self._clock()

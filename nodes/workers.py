@@ -1,0 +1,201 @@
+"""Worker processes of sweeps and studies: they live long, do one task at a time, and take nothing with them when they
+end."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from nodes.launching.process import die_with_parent
+
+ENDING = {signal.SIGINT, signal.SIGTERM}
+LOOK_S = 0.1  # wall time between two reports while no task ends, s
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Asked = TypeVar("Asked", contravariant=True)
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Loss(NamedTuple):
+    """Why a task has no result: its process ended, or was ended because it took too long (`hung`)."""
+
+    hung: bool
+    reason: str
+    wall_s: float
+
+
+class Job(Protocol[Asked, Answer]):
+    """What worker processes do: a result for each task, both sent as bytes."""
+
+    def encode(self, task: Asked) -> bytes:
+        """A task as bytes."""
+
+    def do(self, task: bytes) -> bytes:
+        """Do an encoded task, in a worker process; its result as bytes."""
+
+    def decode(self, result: bytes) -> Answer:
+        """A result from its bytes."""
+
+    def lost(self, task: Asked, loss: Loss) -> Answer:
+        """Result of a task whose process ended."""
+
+
+class Process(Protocol):
+    """What a worker needs of its process."""
+
+    @property
+    def exitcode(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def join(self) -> None:
+        """Wait for its end."""
+
+
+class Worker(Generic[Task, Result]):
+    """One process that does tasks, forked from this one with all that it has imported and compiled.
+
+    task   the task that it does; None while it has none
+    since  when it was given the task, time.monotonic()
+    """
+
+    def __init__(self, job: Job[Task, Result]) -> None:
+        self.job = job
+        self.task: Task | None = None
+        self.since = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        """Start the process: sets `connection` and `_process`."""
+        context = multiprocessing.get_context("fork")
+        self.connection, other = context.Pipe()
+        process = context.Process(target=_serve, args=(other, self.connection, self.job, os.getpid()))
+        self._process: Process = process
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        other.close()
+
+    def give(self, task: Task) -> None:
+        """Have it do a task."""
+        self.task, self.since = task, time.monotonic()
+        with contextlib.suppress(OSError):  # it has ended; `take` says so
+            self.connection.send_bytes(self.job.encode(task))
+
+    def take(self) -> Result:
+        """The result of its task; that of a lost task if the process has ended, and a new process in its place."""
+        task = self.task
+        assert task is not None
+        self.task = None
+        try:
+            return self.job.decode(self.connection.recv_bytes())
+        except (EOFError, OSError):
+            self._process.join()
+            return self._lost(task, False, f"its process ended {_how(self._process.exitcode)}")
+
+    def end(self, limit_s: float) -> Result:
+        """End the process of a task that takes longer than limit_s: the result of a lost task, and a new process."""
+        task = self.task
+        assert task is not None
+        self.task = None
+        self.stop()
+        return self._lost(task, True, f"it took longer than {limit_s:g} s")
+
+    def _lost(self, task: Task, hung: bool, reason: str) -> Result:
+        self.connection.close()
+        self._start()
+        return self.job.lost(task, Loss(hung, reason, time.monotonic() - self.since))
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+
+class Pool(Generic[Task, Result]):
+    """Workers of one job, as a context: its end ends the processes.
+
+    limit_s  wall time after which a task is ended, s
+    """
+
+    def __init__(self, job: Job[Task, Result], workers: int, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.workers: Sequence[Worker[Task, Result]] = [Worker(job) for _ in range(workers)]
+
+    @property
+    def idle(self) -> list[Worker[Task, Result]]:
+        """Workers without a task."""
+        return [worker for worker in self.workers if worker.task is None]
+
+    @property
+    def busy(self) -> list[Worker[Task, Result]]:
+        """Workers with a task."""
+        return [worker for worker in self.workers if worker.task is not None]
+
+    def ended(self, timeout_s: float) -> Iterator[tuple[Task, Result]]:
+        """Tasks that ended and their results, after timeout_s at most; none where all still run."""
+        by_connection: dict[Any, Worker[Task, Result]] = {worker.connection: worker for worker in self.busy}
+        for ready in wait(list(by_connection), timeout_s):
+            worker = by_connection[ready]
+            if (task := worker.task) is not None:
+                yield task, worker.take()
+        now = time.monotonic()
+        for worker in self.busy:
+            if (task := worker.task) is None or now - worker.since <= self.limit_s:
+                continue
+            if not worker.connection.poll():
+                yield task, worker.end(self.limit_s)
+
+    def results(self, tasks: Iterable[Task], look: Callable[[], None]) -> Iterator[tuple[Task, Result]]:
+        """Each task and its result, in the order in which they end; `look` is called every LOOK_S and may raise."""
+        left = deque(tasks)
+        while left or self.busy:
+            for worker in self.idle:
+                if left:
+                    worker.give(left.popleft())
+            yield from self.ended(LOOK_S)
+            look()
+
+    def __enter__(self) -> Pool[Task, Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.stop()
+
+
+def _serve(connection: Connection, parents: Connection, job: Job[Any, Any], parent: int) -> None:
+    """Do the tasks that the parent sends until it hangs up."""
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    parents.close()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(silence, stream.fileno())
+    while True:
+        try:
+            task = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        connection.send_bytes(job.do(task))
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return f"with exit code {code}"
