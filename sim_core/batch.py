@@ -11,7 +11,7 @@ Batch kernels are compiled when a Batch is first created, and cached like the sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
+from sim_core.kernels.lane_servos import LaneServo, lane_servos
 
 if TYPE_CHECKING:
     from sim_core.peaks import Peaks, RangeLoop
@@ -66,7 +67,7 @@ class Batch:
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
                 library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
         self._library = library
-        self._loops: dict[bool, RangeLoop] = {}  # with and without stabilizer
+        self._loops: dict[tuple[bool, tuple[LaneServo, ...]], RangeLoop] = {}  # by stabilizer and servos
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
         """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of system k at [i, k].
@@ -120,6 +121,7 @@ class Batch:
         every: int = 1,
         p: Any = None,
         stabilizer: str = "none",
+        modes: Mapping[str, str] | None = None,
     ) -> Rollout:
         """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q).
 
@@ -130,9 +132,11 @@ class Batch:
                     clipped to the actuators' limits, as a Simulation clips them
         p           parameters (n, n_p), by default the mechanism's values
         stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        A system that diverges has non-finite entries from that time on and does not affect the others. Raises
-        InvalidRequest for arrays of the wrong shape, for mechanisms with guards, and for spherical and free joints; the
-        latter two need a Simulation.
+        modes       {actuator: "velocity" or "position"}: its column of u holds commands of its servo, in rad/s, m/s,
+                    rad or m, which act from the first step on as `Servos` has them; by default all are efforts
+        A system that diverges has non-finite entries from there on and does not affect the others. Raises
+        InvalidRequest for sizes that do not fit, for mechanisms with guards, whose events need a Simulation, and for
+        spherical and free joints.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
@@ -140,16 +144,18 @@ class Batch:
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
         starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
-        efforts, parameters = self._efforts(u, count, steps), self._parameters(p, count)
+        servos = self._servos(modes)
+        efforts, parameters = self._efforts(u, count, steps, servos), self._parameters(p, count)
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         gains = self._gains(stabilizer, float(step_s))
-        if gains.size:
+        if gains.size or servos:
             from sim_core.peaks import Work, followed
 
             rows = {"q": starts[0], "v": starts[1], "u": efforts[:, 0], "p": parameters}
             rows["gains"] = np.tile(gains, (count, 1))
-            work = Work(self._loop_for(True), rows, steps, float(step_s))
-            return Rollout(times, *followed(work, efforts, every))
+            rows |= _servo_rows(servos, rows)
+            work = Work(self._loop_for(gains.size > 0, servos), rows, steps, float(step_s))
+            return Rollout(times, *followed(work, efforts, every, [servo.actuator for servo in servos]))
         recorded = np.zeros((2, count, steps // every + 1, system.n_q))
         w = [np.zeros((size, lanes)) for size in (1, system.n_q, system.n_q, system.n_u, parameters.shape[1])]
         a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.constraint_modes[0].n_rows, lanes))
@@ -181,6 +187,7 @@ class Batch:
         steps: int,
         p: Any = None,
         stabilizer: str = "none",
+        modes: Mapping[str, str] | None = None,
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Peaks:
@@ -195,8 +202,10 @@ class Batch:
         p           parameters (n, n_p), by default the mechanism's values
         u           actuator efforts: None for zero, or (n, n_u) constant, clipped to the actuators' limits
         stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        threads     number of threads, by default one per processor; they run without the GIL
-        progress    function called about every 20 ms with the numbers of finished and of all systems
+        modes       actuators with servos, as in `rollout`; a velocity's slope at the end of a step is that of the next
+                    step's effort
+        threads     threads that share the systems, by default one per processor; the GIL is released
+        progress    called about every 20 ms with the numbers of finished and of all systems
         Raises InvalidRequest as `rollout` does.
         """
         from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
@@ -204,20 +213,25 @@ class Batch:
         system = self.system
         count = self._checked_run(q0, step_s, steps, 1)
         rows = {what[0]: self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))}
-        rows["u"] = self._efforts(u, count, -1)[:, 0]
+        servos = self._servos(modes)
+        rows["u"] = self._efforts(u, count, -1, servos)[:, 0]
         rows["p"] = self._parameters(p, count)
         rows["gains"] = np.tile(self._gains(stabilizer, float(step_s)), (count, 1))
-        work = Work(self._loop_for(rows["gains"].shape[1] > 0), rows, steps, float(step_s), progress)
+        rows |= _servo_rows(servos, rows)
+        work = Work(self._loop_for(rows["gains"].shape[1] > 0, servos), rows, steps, float(step_s), progress)
         work.carry_out(usable_threads(threads))
         how = float(step_s), steps, "rk4", stabilizer, self.lanes, cpu_name()
         return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how)
 
-    def _loop_for(self, stabilized: bool) -> RangeLoop:
+    def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = ()) -> RangeLoop:
         from sim_core.peaks import RangeLoop
 
-        if stabilized not in self._loops:
-            self._loops[stabilized] = RangeLoop.of(self.system, self.lanes, stabilized)
-        return self._loops[stabilized]
+        if (stabilized, servos) not in self._loops:
+            self._loops[stabilized, servos] = RangeLoop.of(self.system, self.lanes, stabilized, servos)
+        return self._loops[stabilized, servos]
+
+    def _servos(self, modes: Mapping[str, str] | None) -> tuple[LaneServo, ...]:
+        return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
 
     def _gains(self, stabilizer: str, step_s: float) -> Array:
         """Gains Kp, Kd, Ku of the stabilizer at the step `step_s`; empty without stabilizer or constraints."""
@@ -269,16 +283,20 @@ class Batch:
         values = np.tile(self.system.default_parameters(), (count, 1)) if p is None else p
         return self._rows("p", values, count, len(self.system.parameter_names))
 
-    def _efforts(self, u: Any, count: int, steps: int) -> Array:
-        """Actuator efforts clipped to their limits, (count, 1 or steps, n_u); with steps < 0 only constant efforts."""
+    def _efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:
+        """Actuator efforts and servo commands within their limits as an array (count, 1 or steps, n_u).
+
+        steps < 0: constant ones only
+        """
         n_u = self.system.n_u
-        if u is None:
-            return np.zeros((count, 1, n_u))
-        array = np.asarray(u, dtype=float)
+        array = np.zeros((count, n_u)) if u is None else np.asarray(u, dtype=float)
         limits = [a.effort_limit for a in self.system.mechanism.actuators]
         most = np.array([np.inf if limit is None else limit for limit in limits])
+        least = -most
+        for servo in servos:
+            least[servo.actuator], most[servo.actuator] = servo.commands
         if array.ndim < 3:
-            return np.asarray(np.clip(self._rows("u", array, count, n_u), -most, most)[:, None, :])
+            return np.asarray(np.clip(self._rows("u", array, count, n_u), least, most)[:, None, :])
         if steps < 0:
             raise InvalidRequest(f"u has shape {array.shape}; efforts are constant here, of shape {(count, n_u)}")
         if array.shape != (count, steps, n_u):
@@ -286,7 +304,15 @@ class Batch:
                 f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}"
             )
         self._require_finite("u", array)
-        return np.asarray(np.clip(array, -most, most))
+        return np.asarray(np.clip(array, least, most))
+
+
+def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dict[str, Array]:
+    """First targets and commands (n, servos) of all systems; the commands are the servos' columns of u."""
+    target = np.zeros((len(rows["q"]), len(servos)))
+    for k, servo in enumerate(servos):
+        target[:, k] = servo.first_target(rows["q"], rows["v"])
+    return {"target": target, "command": rows["u"][:, [servo.actuator for servo in servos]]}
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:

@@ -10,7 +10,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ import numpy as np
 from sim_core.errors import InvalidRequest
 from sim_core.kernels import native
 from sim_core.kernels.lane_loop import SYMBOL, Layout, module
+from sim_core.kernels.lane_servos import LaneServo
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -74,10 +75,12 @@ class RangeLoop:
     library: native.Library
 
     @classmethod
-    def of(cls, system: System, lanes: int, stabilized: bool) -> RangeLoop:
-        """Compile the loop, or load it from the cache; with the default stabilizer if `stabilized`."""
-        layout = Layout(system.n_q, system.n_u, len(system.parameter_names), GAINS if stabilized else 0)
+    def of(cls, system: System, lanes: int, stabilized: bool, servos: Sequence[LaneServo] = ()) -> RangeLoop:
+        """Compile the loop, or load it from the cache; with the default stabilizer if `stabilized`, and with servos."""
+        layout = Layout(system.n_q, system.n_u, len(system.parameter_names), GAINS if stabilized else 0, len(servos))
         key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
+        if servos:
+            key += f"-servos-{native.short_hash(*map(repr, servos))}"
         library = native.load(key)
         if library is None:
             from sim_core.derivation.equations import derive_batch, derive_stabilized
@@ -87,7 +90,7 @@ class RangeLoop:
                     functions = derive_stabilized(system.mechanism)
                 else:
                     functions = {"rates": derive_batch(system.mechanism)["rates"]}
-                ir = module(functions, layout, system.constraint_modes[0].n_rows, lanes)
+                ir = module(functions, layout, system.constraint_modes[0].n_rows, lanes, servos)
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": [SYMBOL]}
                 library = native.compile_module(ir, manifest, key)
         return cls(layout, lanes, library)
@@ -105,8 +108,8 @@ class RangeLoop:
 class Work:
     """One computation of ranges for n systems: initial states, inputs, results, and the systems not yet computed.
 
-    rows      {name of rows in the Layout: array (n, size)} of q, v, u, p, gains
-    progress  function called with the numbers of finished and of all systems
+    rows      {name of a row of the layout: (n, size)} of q, v, u, p, gains, target, command
+    progress  function of the numbers of finished and of all systems
     """
 
     loop: RangeLoop
@@ -181,7 +184,7 @@ class Work:
         """
         groups, _, lanes = block.shape
         index = np.minimum(np.arange(begin, begin + groups * lanes), self.count - 1)
-        for name in ("q", "v", "u", "p", "gains"):
+        for name in ("q", "v", "u", "p", "gains", "target", "command"):
             rows = self.rows[name][index].reshape(groups, lanes, -1)
             block[:, self.loop.layout.place(name)] = rows.transpose(0, 2, 1)
         block[:, self.loop.layout.place("low")] = np.inf
@@ -217,10 +220,11 @@ def cpu_name() -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def followed(work: Work, efforts: Array, every: int) -> tuple[Array, Array]:
-    """Integrate all systems and return q and v (n, k, n_q), at the start and after every `every` steps.
+def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array]:
+    """q and v (n, k, n_q) at the start and after every `every` steps of all systems.
 
-    efforts  actuator efforts (n, 1 or steps, n_u): constant, or one row per step
+    efforts     (n, 1 or steps, n_u): constant, or one row per step
+    with_servo  actuators whose entries are commands of their servos
     """
     layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
     kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))
@@ -239,7 +243,8 @@ def followed(work: Work, efforts: Array, every: int) -> tuple[Array, Array]:
                     record[begin:end, step // every] = rows[: end - begin]
             count = min(1 if changing else every, work.steps - step)
             if changing and count:
-                rows = efforts[index, step].reshape(len(block), lanes, -1)
-                block[:, layout.place("u")] = rows.transpose(0, 2, 1)
+                rows = efforts[index, step].reshape(len(block), lanes, -1).transpose(0, 2, 1)
+                block[:, layout.place("u")] = rows
+                block[:, layout.place("command")] = rows[:, list(with_servo)]
             function(block.ctypes.data, len(block), step, count, work.steps + 1, work.step_s)
     return kept[0], kept[1]

@@ -6,12 +6,13 @@ stored. The loop works on an array (groups, rows, lanes), the block, whose rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from sim_core.kernels.emit import module_of
+from sim_core.kernels.lane_servos import LaneServo, ServoWriter
 from sim_core.kernels.sincos import double
 
 SYMBOL = "ranges"
@@ -23,24 +24,26 @@ FAST = "contract"
 class Layout:
     """Names and sizes of the rows of a block (groups, rows, lanes), in order.
 
-    q, v           state: at the start before a run, at the end after it
-    low, high      minima and maxima of q, then of v, over the run
-    before, slope  state at the previous step, and its time derivative
-    u, p           actuator inputs and parameters, constant
-    gains          gains of the stabilizer, constant; empty without a stabilizer
+    q, v         state; at the end, the last state
+    low, high    range of q, then of v
+    before, slope  the state at the last step, and its derivative
+    u, p, gains  inputs, constant; `gains` are those of the stabilizer, none without one
+    target, command  of each servo: its target at the last step, and its command, which is constant
     """
 
     n_q: int
     n_u: int
     n_p: int
     n_gains: int = 0
+    n_servos: int = 0
 
     @property
     def sizes(self) -> dict[str, int]:
         """{name: number of rows}."""
         n = self.n_q
         state = {"q": n, "v": n, "low": 2 * n, "high": 2 * n, "before": 2 * n, "slope": 2 * n}
-        return state | {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
+        inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
+        return state | inputs | {"target": self.n_servos, "command": self.n_servos}
 
     @property
     def rows(self) -> int:
@@ -57,24 +60,28 @@ class Layout:
         raise KeyError(name)
 
 
-def module(functions: dict[str, ca.Function], layout: Layout, n_rows: int, lanes: int) -> str:
-    """LLVM IR of a module with the function `void ranges(block, groups, first, count, total, h)`.
+def module(
+    functions: dict[str, ca.Function], layout: Layout, n_rows: int, lanes: int, servos: Sequence[LaneServo] = ()
+) -> str:
+    """LLVM module with `void ranges(block, groups, first, count, total, h)`.
 
-    `ranges` takes `count` steps of size h, from step `first` of `total`, with all `groups` of the block. Step `total`
-    only updates the range for the last state, so that a whole run takes total + 1 steps.
-    functions  `rates` (t, q, v, u, p) -> accelerations a, multipliers lam; or, with a stabilizer, `rates`
-               (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u, p, gains) -> U, evaluated once per step
-    n_rows     size of lam
+    functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
+               p, gains) -> U, which is evaluated at the begin of a step and held
+    n_rows  size of lam
+    servos  set the efforts of their actuators at the begin of a step, for the whole step
+    groups  number of groups in the block
+    first, count, total  begins at step `first` of `total`, for `count` steps; at step `total` the range is updated once
+                         more and nothing moves, so that total + 1 steps are a whole run
     """
     kernel = module_of(functions, lanes=lanes, linkage="internal ", inline=True)
-    return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes).lines()) + "\n"
+    return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes, servos).lines()) + "\n"
 
 
 class _Loop:
     """Writes the function `ranges`; the results of a system do not depend on the number of lanes."""
 
-    def __init__(self, layout: Layout, n_rows: int, lanes: int) -> None:
-        self._layout, self._n_rows, self._lanes = layout, n_rows, lanes
+    def __init__(self, layout: Layout, n_rows: int, lanes: int, servos: Sequence[LaneServo]) -> None:
+        self._layout, self._n_rows, self._lanes, self._servos = layout, n_rows, lanes, servos
         self._real, self._flags = f"<{lanes} x double>", f"<{lanes} x i1>"
         self._lines: list[str] = []
         self._count = 0
@@ -170,7 +177,7 @@ class _Loop:
         row = 0
         for name, size in self._layout.sizes.items():
             for index in range(size):
-                if not changed or name not in ("u", "p", "gains"):
+                if not changed or name not in ("u", "p", "gains", "command"):
                     yield name, index, row
                 row += 1
 
@@ -180,6 +187,7 @@ class _Loop:
         self._add("%step_left = icmp slt i64 %step, %stop")
         self._add("br i1 %step_left, label %begin, label %group_end")
         self._label("begin")
+        self._servo_efforts()
         if self._layout.n_gains:
             start = self._do("sitofp i64 %step to double")
             self._splat("start", self._do(f"fmul double {start}, %h"))
@@ -206,6 +214,19 @@ class _Loop:
             if stage == STAGES - 1:
                 self._add("%step_next = add i64 %step, 1")
             self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
+
+    def _servo_efforts(self) -> None:
+        """Set the efforts of actuators with a servo, and move the servos' targets."""
+        writer = ServoWriter(self._op, self._pick, self._number)
+        for k, servo in enumerate(self._servos):
+            x, v = self._load("q", servo.coordinate), self._load("v", servo.coordinate)
+            command, before = self._load("command", k), self._load("target", k)
+            target, effort = writer.step(servo, x, v, command, before, "%whole")
+            self._store(target, "target", k)
+            self._store(effort, "u", servo.actuator)
+
+    def _pick(self, test: str, a: str, b: str) -> str:
+        return self._select(self._do(f"fcmp {test} {self._real} {a}, {b}"), a, b)
 
     def _stage(self, stage: int) -> None:
         """Write the code of one of the four stages of a classical Runge-Kutta step. [HairerNorsettWanner1993, ch. II.1]

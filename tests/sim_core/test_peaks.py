@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Servo
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -208,6 +211,60 @@ def test_efforts_are_limited_as_in_a_simulation() -> None:
     q, v = starts(plain, 1, 0.1)
     far, at = (plain.batch(8).peaks(q, v, [size * most], step_s=1e-3, steps=20) for size in (50.0, 1.0))
     assert far.q.tobytes() == at.q.tobytes()
+
+
+@pytest.fixture(scope="module")
+def servoed() -> System:
+    """The rotary pendulum with a servo on its motor."""
+    mechanism = build("rotary_pendulum", coordinates="joint")
+    motor = mechanism.actuators[0]
+    servo = dataclasses.replace(motor, servo=Servo(stiffness=0.4, damping=0.01), effort_limit=0.02, velocity_limit=3.0)
+    return assemble(dataclasses.replace(mechanism, actuators=(servo,)))
+
+
+@pytest.mark.parametrize("mode", ["position", "velocity"])
+def test_servos_work_in_the_lanes_as_in_a_simulation(mode: str, servoed: System) -> None:
+    mechanism, batch, steps = servoed.mechanism, servoed.batch(8), 60
+    name = mechanism.actuators[0].name
+    q, v = starts(servoed, 3, 0.3)
+    commands = np.array([[[0.4]] * steps, [[-5.0]] * steps, [[0.1]] * steps])
+    commands[2, 30:] = -0.2  # a new command on the way
+    run = {"step_s": 1e-3, "stabilizer": "none", "modes": {name: mode}}
+    rolled = batch.rollout(q, v, commands, steps=steps, every=10, **run)
+    for row in range(3):
+        sim = Simulation(servoed, step_s=1e-3, stepper="rk4", stabilizer="none")
+        sim.reset(q[row], v[row])
+        servos = Servos(mechanism, 1e-3)
+        efforts = []
+        for step in range(steps):
+            position, velocity, _ = sim.joints()
+            servos.command(mode, [name], commands[row, step], position, velocity)
+            if step % 10 == 0:
+                np.testing.assert_allclose(rolled.q[row, step // 10], sim.state.q, rtol=0, atol=1e-11)
+                np.testing.assert_allclose(rolled.v[row, step // 10], sim.state.v, rtol=0, atol=1e-9)
+            efforts.append(servos.efforts(position, velocity))
+            sim.set_effort(efforts[-1])
+            sim.step()
+        np.testing.assert_allclose(rolled.q[row, -1], sim.state.q, rtol=0, atol=1e-11)
+    assert np.ptp(efforts) > 1e-3
+    peaks = batch.peaks(q, v, commands[:, 0], steps=30, **run)
+    np.testing.assert_array_equal(peaks.q, rolled.q[:, 3])
+    assert (peaks.high[:, : servoed.n_q] >= rolled.q[:, :4].max(axis=1)).all()
+
+
+def test_a_servo_that_a_batch_lacks_is_refused_in_one_line(servoed: System, pendulum: System) -> None:
+    name, run = servoed.mechanism.actuators[0].name, {"step_s": 1e-3, "steps": 1}
+    q, v = starts(servoed, 1)
+    with pytest.raises(InvalidRequest, match=f"actuator '{name}': mode 'torque'; modes are effort, velocity, position"):
+        servoed.batch(8).peaks(q, v, modes={name: "torque"}, **run)
+    with pytest.raises(InvalidRequest, match="has no actuator 'elbow'"):
+        servoed.batch(8).peaks(q, v, modes={"elbow": "position"}, **run)
+    plain = assemble(build("rotary_pendulum", coordinates="joint"))
+    with pytest.raises(InvalidRequest, match="has no servo gains; it takes 'effort' only"):
+        plain.batch(8).rollout(q, v, modes={name: "position"}, **run)
+    far = assemble(dataclasses.replace(build("rotary_pendulum"), actuators=servoed.mechanism.actuators))
+    with pytest.raises(InvalidRequest, match="a batch has servos only where coordinates are joint positions"):
+        far.batch(8).rollout(*starts(far, 1), modes={name: "position"}, **run)
 
 
 def test_an_unknown_stabilizer_is_refused_in_one_line(pendulum: System) -> None:

@@ -1,0 +1,143 @@
+"""Servos of actuators in the lanes of a batch: which there are, and LLVM IR of their efforts at the begin of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism.description import Mechanism
+
+MODES = ("effort", "velocity", "position")
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class LaneServo:
+    """The servo of one actuator for a whole run, as defined in `sim_core.servos.loops`.
+
+    actuator, coordinate  their numbers
+    mode                  "velocity" or "position"
+    start                 effort before the run, from which the servo takes over
+    """
+
+    actuator: int
+    coordinate: int
+    mode: str
+    stiffness: float
+    damping: float
+    effort_limit: float
+    velocity_limit: float
+    lower: float
+    upper: float
+    start: float
+
+    @property
+    def commands(self) -> tuple[float, float]:
+        """Range to which commands are clipped: rad or m, or these per s."""
+        if self.mode == "position":
+            return self.lower, self.upper
+        return -self.velocity_limit, self.velocity_limit
+
+    def first_target(self, q: Array, v: Array) -> Array:
+        """Target (n,) before the first step of n systems at q, v (n, n_q), with which the effort is continuous."""
+        moving = self.damping * v[:, self.coordinate] if self.mode == "position" else 0.0
+        target: Array = q[:, self.coordinate] + (self.start + moving) / self.stiffness
+        return target
+
+
+def lane_servos(
+    mechanism: Mechanism, modes: Mapping[str, str], coordinate_names: Sequence[str]
+) -> tuple[LaneServo, ...]:
+    """The servos of the actuators whose mode is not "effort", in the order of the actuators.
+
+    modes  {actuator: mode}
+    Raises InvalidRequest, one line, for an unknown actuator or mode, an actuator without servo gains, and joints that
+    are no coordinate.
+    """
+    names = [actuator.name for actuator in mechanism.actuators]
+    for name, mode in modes.items():
+        if name not in names:
+            raise UnknownName(repr(mechanism.name), "actuator", name, names or ["none"])
+        if mode not in MODES:
+            raise InvalidRequest(f"actuator {name!r}: mode {mode!r}; modes are {', '.join(MODES)}")
+    found = []
+    for place, actuator in enumerate(mechanism.actuators):
+        mode = modes.get(actuator.name, "effort")
+        if mode == "effort":
+            continue
+        if actuator.servo is None:
+            raise InvalidRequest(
+                f"mode {mode!r}: actuator {actuator.name!r} of {mechanism.name!r} has no servo gains; it takes "
+                "'effort' only"
+            )
+        if mechanism.coordinates != "joint" or actuator.joint not in coordinate_names:
+            raise InvalidRequest(
+                f"mode {mode!r}: joint {actuator.joint!r} of {mechanism.name!r} is no coordinate; a batch has servos "
+                "only where coordinates are joint positions: use a Simulation, or joint coordinates"
+            )
+        joint, limit, fastest = mechanism.joint(actuator.joint), actuator.effort_limit, actuator.velocity_limit
+        found.append(
+            LaneServo(
+                actuator=place,
+                coordinate=list(coordinate_names).index(actuator.joint),
+                mode=mode,
+                stiffness=actuator.servo.stiffness,
+                damping=actuator.servo.damping,
+                effort_limit=inf if limit is None else limit,
+                velocity_limit=inf if fastest is None else fastest,
+                lower=-inf if joint.lower is None else joint.lower,
+                upper=inf if joint.upper is None else joint.upper,
+                start=actuator.start,
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ServoWriter:
+    """Writes the IR of servos with the functions of the loop that holds them.
+
+    op            (operation, a, b) -> value, such as "fadd"
+    pick          (comparison, a, b) -> a where the comparison holds, else b
+    number        constant in all lanes
+    """
+
+    op: Callable[[str, str, str], str]
+    pick: Callable[[str, str, str], str]
+    number: Callable[[float], str]
+
+    def step(self, servo: LaneServo, x: str, v: str, command: str, before: str, h: str) -> tuple[str, str]:
+        """Target and effort of one servo for the step of length h that begins at position x and velocity v.
+
+        before  target of the previous step
+        """
+        op, number = self.op, self.number
+        if servo.mode == "velocity":
+            way = op("fmul", command, h)
+        else:
+            way = op("fsub", command, before)
+            if isfinite(servo.velocity_limit):
+                reach = op("fmul", number(servo.velocity_limit), h)
+                way = self._between(way, op("fmul", number(-servo.velocity_limit), h), reach)
+        target = op("fadd", before, way)
+        # a target beyond a limit may stay or come back
+        if isfinite(servo.lower):
+            target = self.pick("ogt", target, self.pick("olt", number(servo.lower), before))
+        if isfinite(servo.upper):
+            target = self.pick("olt", target, self.pick("ogt", number(servo.upper), before))
+        rate = op("fdiv", op("fsub", target, before), h) if servo.mode == "velocity" else number(0.0)
+        if isfinite(servo.effort_limit):
+            slack = number(servo.effort_limit / servo.stiffness)
+            target = self._between(target, op("fsub", x, slack), op("fadd", x, slack))
+        pull = op("fmul", number(servo.stiffness), op("fsub", target, x))
+        effort = op("fadd", pull, op("fmul", number(servo.damping), op("fsub", rate, v)))
+        if isfinite(servo.effort_limit):
+            effort = self._between(effort, number(-servo.effort_limit), number(servo.effort_limit))
+        return target, effort
+
+    def _between(self, value: str, least: str, most: str) -> str:
+        return self.pick("olt", self.pick("ogt", value, least), most)
