@@ -17,7 +17,7 @@ from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import Row, values_text
 from nodes.sweeps.design import Cell, Sweep, SweepError, plan_with
 from nodes.sweeps.engine import CellRunner, Report
-from nodes.sweeps.statistics import value_of
+from nodes.sweeps.report.statistics import value_of
 from sim_core.support.suggestion import did_you_mean
 
 PROBES, TABLE = "boundary.jsonl", "boundary.csv"

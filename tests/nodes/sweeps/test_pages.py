@@ -12,10 +12,11 @@ from scipy.stats import binomtest
 from nodes.sweeps.axes import parse_axis
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep, SweepError
-from nodes.sweeps.junit import write_junit
-from nodes.sweeps.page import check_figures, write_page
-from nodes.sweeps.statistics import PASS_RATE, by_value, grid, pass_rate, varying, wilson
-from nodes.sweeps.tables import write_tables
+from nodes.sweeps.report.junit import write_junit
+from nodes.sweeps.report.page import check_figures, write_page
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, grid, pass_rate, varying, wilson
+from nodes.sweeps.report.tables import write_tables
+from nodes.sweeps.report.units import OF_STATUS, units_of, with_unit
 
 SWEEP = Sweep(
     launch="/arm.toml",
@@ -80,6 +81,22 @@ def test_the_page_shows_rates_figures_and_lost_runs(tmp_path: Path) -> None:
         SweepError, match=r"--figure 'node.eror': cells.csv has no such column; did you mean 'node.error'\?"
     ):
         check_figures(ROWS, ["node.eror"])
+
+
+def test_labels_have_units_and_a_caption_says_what_is_averaged(tmp_path: Path) -> None:
+    axes = [parse_axis(text) for text in ("sim.parameters.torque_limit=0.03,0.05", "swing_up.torque_limit=0.03,0.05")]
+    launch = Path(__file__).parents[3] / "launch/rotary_pendulum_lockstep.toml"
+    sweep = Sweep(launch=str(launch), cwd="/", axes=axes, repeat=2, seconds=1.0)
+    units = units_of(sweep)
+    names = ("sim.parameters.torque_limit", "position.arm", "velocity.pendulum", "load.arm.rms", "milestone.upright")
+    assert [units[name] for name in names] == ["N m", "rad", "rad/s", "N m", "s"]
+    assert with_unit("energy", units) == "energy (J)"
+    assert with_unit("node.error_mm", {"node.error_mm": "mm"}) == "node.error_mm"
+    assert units_of(SWEEP) == OF_STATUS  # its launch file is gone
+    rows = {k: Row(cell=k, seed=0, result="passed", figures={"energy": 1.0 + 1e-12 * k, "time": k}) for k in range(8)}
+    text = write_page(tmp_path, sweep, rows).read_text()
+    assert "time over sim.parameters.torque_limit and swing_up.torque_limit, mean over repeats" in text
+    assert "energy over" not in text  # it differs by rounding
 
 
 def test_the_junit_file_has_a_case_per_run(tmp_path: Path) -> None:

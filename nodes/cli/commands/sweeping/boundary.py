@@ -30,7 +30,7 @@ def find_in(
     from nodes.sweeps.design import SweepError, changed_files, default_limit_s, made_again
     from nodes.sweeps.engine import default_workers, local_runner, warm_up
     from nodes.sweeps.journal import Journal, read_sweep
-    from nodes.sweeps.page import check_figures
+    from nodes.sweeps.report.page import check_figures
 
     folder = folder.absolute()
     sweep = read_sweep(folder)

@@ -219,7 +219,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
     from nodes.sweeps.design import changed_files, default_limit_s, made_again
     from nodes.sweeps.engine import warm_up
     from nodes.sweeps.journal import read_rows
-    from nodes.sweeps.tables import differing, figure_names, header, line_of
+    from nodes.sweeps.report.tables import differing, figure_names, header, line_of
     from nodes.sweeps.workers import run_alone
 
     for name in changed_files(sweep, made_again(sweep)):
@@ -265,8 +265,8 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
     from nodes.sweeps.design import default_limit_s
     from nodes.sweeps.engine import carry_out, default_workers, repeats_change_nothing
     from nodes.sweeps.journal import Journal
-    from nodes.sweeps.junit import write_junit
-    from nodes.sweeps.tables import write_tables
+    from nodes.sweeps.report.junit import write_junit
+    from nodes.sweeps.report.tables import write_tables
 
     with Journal(folder) as journal:
         stopped: Interrupted | None = None
@@ -314,7 +314,7 @@ def _write_page(
     if options.page and missing:
         warn(f"no page: it is drawn with {' and '.join(missing)}: pip install 'armswing[studies]'")
     elif options.page:
-        from nodes.sweeps.page import check_figures, known_figures, write_page
+        from nodes.sweeps.report.page import check_figures, known_figures, write_page
 
         figures = options.figures
         if stopped:
@@ -335,7 +335,7 @@ def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list
     if as_json:
         say_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
         return sum(count for result, count in counts.items() if result in LOST)
-    from nodes.sweeps.statistics import pass_rate
+    from nodes.sweeps.report.statistics import pass_rate
 
     say(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
     say(f"pass rate {pass_rate(rows.values()).text()}, with its 95 % interval")

@@ -16,9 +16,10 @@ import nodes.pages
 from nodes.sweeps.axes import Axis
 from nodes.sweeps.cells import LOST, Row, values_text
 from nodes.sweeps.design import Sweep, SweepError
-from nodes.sweeps.heat_maps import draw_map, draw_points
-from nodes.sweeps.statistics import PASS_RATE, by_value, grid, pass_rate, varying
-from nodes.sweeps.tables import figure_names, in_order
+from nodes.sweeps.report.heat_maps import draw_map, draw_points
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, grid, pass_rate, varying
+from nodes.sweeps.report.tables import figure_names, in_order
+from nodes.sweeps.report.units import units_of
 from sim_core.support.suggestion import did_you_mean
 
 PAGE, PICTURES = "index.html", "pictures"
@@ -86,17 +87,18 @@ def _pictures(
     drawn: list[tuple[str, str]] = []
     try:
         listed, random = _listed(sweep), [axis for axis in sweep.axes if axis.random]
+        units = units_of(sweep)
         for name in chosen:
             kept = combinations(listed, 2)
             for across, up in list(kept)[:SHOWN_PAIRS]:
                 file = stage / f"{len(drawn):02d}_{_plain(name)}.png"
-                draw_map(file, grid(sweep, rows, name, across, up))
-                drawn.append((f"{PICTURES}/{file.name}", f"{_title(name)} over {across.key} and {up.key}"))
+                draw_map(file, grid(sweep, rows, name, across, up), units)
+                drawn.append((f"{PICTURES}/{file.name}", _caption(sweep, name, (across, up))))
             for axis in [*(listed if len(listed) == 1 else ()), *random][:SHOWN_PAIRS]:
                 if axis.random and name == PASS_RATE:
                     continue
                 file = stage / f"{len(drawn):02d}_{_plain(name)}.png"
-                draw_points(file, sweep, rows, name, axis)
+                draw_points(file, sweep, rows, name, axis, units)
                 drawn.append((f"{PICTURES}/{file.name}", f"{_title(name)} over {axis.key}"))
         shutil.rmtree(folder / PICTURES, ignore_errors=True)
         if drawn:
@@ -109,6 +111,13 @@ def _pictures(
 
 def _listed(sweep: Sweep) -> list[Axis]:
     return [axis for axis in sweep.axes if not axis.random]
+
+
+def _caption(sweep: Sweep, figure: str, over: Sequence[Axis]) -> str:
+    """Caption of a heat map, with what is averaged in each place."""
+    rest = [axis.key for axis in sweep.axes if axis not in over] + (["repeats"] if sweep.repeat > 1 else [])
+    mean = f", mean over {' and '.join(rest)}" if rest else ""
+    return f"{_title(figure)} over {over[0].key} and {over[1].key}{mean}"
 
 
 def _title(figure: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,30 @@ from nodes.pages.style import BLUE, FAINT, INK, VERMILION, say_empty, settings
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import ENDED, PASSED, Row
 from nodes.sweeps.design import Sweep
-from nodes.sweeps.statistics import PASS_RATE, Grid, PassRate, value_of
+from nodes.sweeps.report.statistics import PASS_RATE, Grid, PassRate, value_of
+from nodes.sweeps.report.units import with_unit
 
 MOST_TICKS, MOST_CHARACTERS = 9, 52  # of the labels along an axis
 SIZE, DPI = (5.6, 4.4), 120
-FAILED_HATCH, LOST_HATCH = "////", "xxxx"
+FAILED_HATCH, LOST_HATCH, HATCH_WIDTH = "///", "xxx", 0.6
+PASSED_SHARE = "share of runs that passed"
 LONGEST = 34  # characters of a label before it is shortened in the middle
 
 
-def draw_map(path: Path, found: Grid) -> None:
-    """Write a heat map as PNG. Combinations with failed runs are hatched, those with lost runs are cross-hatched."""
+def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> None:
+    """Write a heat map as PNG. Places with failed runs are hatched; places with lost ones are hatched crosswise.
+
+    units  {key of an axis or name of a figure: unit}
+    """
     import numpy as np
-    from matplotlib import colormaps
+    from matplotlib import colormaps, rc_context
     from matplotlib.collections import PatchCollection
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
     mean = np.ma.masked_invalid(np.array(found.mean, dtype=float))
-    with settings():
+    named = partial(with_unit, units=units or {})
+    with settings(), rc_context({"hatch.linewidth": HATCH_WIDTH}):
         figure, axis = _figure()
         axis.grid(visible=False)
         axis.set_facecolor(FAINT)
@@ -37,7 +44,7 @@ def draw_map(path: Path, found: Grid) -> None:
             ends = {"vmin": 0.0, "vmax": 1.0} if rate else {}
             light = ListedColormap(colormaps["viridis"](np.linspace(0.35, 1.0, 256)))  # hatching is visible on it
             drawn = axis.pcolormesh(mean, cmap="RdYlBu" if rate else light, rasterized=True, **ends)
-            figure.colorbar(drawn, ax=axis, label="share of runs that passed" if rate else f"mean {found.figure}")
+            figure.colorbar(drawn, ax=axis, label=PASSED_SHARE if rate else f"mean {named(found.figure)}")
         else:
             say_empty(axis, "no run came to its end")
         failed, lost = np.array(found.failed), np.array(found.lost)
@@ -55,22 +62,28 @@ def draw_map(path: Path, found: Grid) -> None:
                 patches.append(Patch(facecolor="none", edgecolor=INK, hatch=hatch, label=label))
         _ticks(axis.xaxis, found.across)
         _ticks(axis.yaxis, found.up)
-        axis.set(xlabel=_short(found.across.key), ylabel=_short(found.up.key))
+        axis.set(xlabel=_short(named(found.across.key)), ylabel=_short(named(found.up.key)))
         axis.set_title("pass rate" if found.figure == PASS_RATE else found.figure)
         if patches:
             figure.legend(handles=patches, loc="outside lower center", ncols=2)
         _save(figure, path)
 
 
-def draw_points(path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis) -> None:
-    """Write a PNG of a figure over one axis: one point per run, or the pass rate at each value with its interval."""
+def draw_points(
+    path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis, units: dict[str, str] | None = None
+) -> None:
+    """Write a figure over one axis as PNG: a point per run; the pass rate of a listed axis with its intervals.
+
+    units  {key of an axis or name of a figure: unit}
+    """
+    named = partial(with_unit, units=units or {})
     with settings():
         figure, axis = _figure()
         if figure_name == PASS_RATE and not axis_of.random:
             _rates(axis, sweep, rows, axis_of)
         else:
             _runs(axis, sweep, rows, figure_name, axis_of)
-        axis.set(xlabel=axis_of.key, ylabel="share of runs that passed" if figure_name == PASS_RATE else figure_name)
+        axis.set(xlabel=named(axis_of.key), ylabel=PASSED_SHARE if figure_name == PASS_RATE else named(figure_name))
         axis.set_title("pass rate" if figure_name == PASS_RATE else figure_name)
         handles, _ = axis.get_legend_handles_labels()
         if handles:
@@ -84,11 +97,13 @@ def _rates(axis: Any, sweep: Sweep, rows: Sequence[Row], axis_of: Axis) -> None:
     rates = {text: PassRate() for text in texts}
     for row in rows:
         rates[as_text(sweep.cell(row.cell).values[axis_of.key])].add(row)
+    label = "95 % interval"
     for place, rate in zip(places, rates.values(), strict=True):
         if rate.runs:
             low, high = rate.interval
-            axis.plot([place, place], [low, high], color=INK, lw=1.2)
+            axis.plot([place, place], [low, high], color=INK, lw=1.2, label=label)
             axis.plot([place], [rate.rate], "o", color=BLUE)
+            label = "_"
     axis.set_ylim(-0.05, 1.05)
     _name_places(axis, axis_of)
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from nodes.sweeps.cells import ENDED, LOST, PASSED, Row, values_text
 from nodes.sweeps.design import Sweep
-from nodes.sweeps.tables import in_order
+from nodes.sweeps.report.tables import in_order
 
 JUNIT = "junit.xml"
 MOST_CASES = 100_000  # a larger file serves no CI system

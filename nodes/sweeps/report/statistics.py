@@ -12,6 +12,7 @@ from nodes.sweeps.cells import ENDED, LOST, PASSED, Row, number
 from nodes.sweeps.design import Sweep
 
 PASS_RATE = "pass_rate"  # name of the share of passed runs, beside the names of figures
+ROUNDING = 1e-9  # share of a figure below which its differences are not shown
 Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 
@@ -83,7 +84,7 @@ def value_of(row: Row, figure: str) -> float | None:
 
 
 def varying(rows: Sequence[Row]) -> list[str]:
-    """Names of figures that are numbers and differ between runs, those of nodes and milestones first."""
+    """Names of figures that are numbers and differ by more than rounding between runs, milestones and nodes first."""
     least: dict[str, float] = {}
     most: dict[str, float] = {}
     for row in rows:
@@ -92,7 +93,7 @@ def varying(rows: Sequence[Row]) -> list[str]:
             if row.result in ENDED and x is not None and math.isfinite(x):
                 least[name] = min(x, least.get(name, x))
                 most[name] = max(x, most.get(name, x))
-    names = [name for name in least if most[name] > least[name]]
+    names = [name for name in least if most[name] - least[name] > ROUNDING * max(-least[name], most[name])]
     return sorted(names, key=_rank)
 
 

@@ -1,0 +1,1 @@
+"""Tables, page, pictures and JUnit file of a sweep."""
