@@ -68,7 +68,7 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
         assert list(csv.reader(file))[1] == ["2.875", "3", "2.875", "3"]
     with Journal(folder):
         assert run(["sweep", str(folder), *arguments]) == 2
-    assert "another process is at this sweep now" in capfd.readouterr().err
+    assert "another process is running this sweep now" in capfd.readouterr().err
     journal = (folder / PROBES).read_bytes()
     assert len(journal.splitlines()) == 6
     (folder / PROBES).write_bytes(journal[:-30])
