@@ -339,7 +339,7 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
         return ""
     return (
         f"stabilizer {stabilizer.called!r} is stable under {stepper.name!r} up to a step of {limit * 1e3:.3g} ms; "
-        f"the step asked for is {step_s * 1e3:.3g} ms"
+        f"step_s is {step_s * 1e3:.3g} ms"
     )
 
 
