@@ -26,6 +26,8 @@ SERVER = "sim"  # node that publishes the states
 RECENT = 32  # stamps from which the usual spacing is computed
 FEWEST_RECENT = 5  # least number of stamps for it
 PATIENCE = 4  # round trips after which an unresolved jump is given up
+KNOWN_S = 3e-3  # largest standard deviation of a step's size with which messages are placed
+LONGEST_WAIT = 12  # round trips after which messages are placed with a size less certain than that, and said to be unsure
 SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
 Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
@@ -66,6 +68,7 @@ class _Stamps:
     doubt   unresolved jump; None without one
     steps   number of the clock's steps that round trips have shown
     step    the latest step, until the states around it have arrived
+    since   number of round trips since that step was shown
     heard   latest stamp received before the latest round trip
     """
 
@@ -74,6 +77,7 @@ class _Stamps:
     doubt: _Doubt | None = None
     steps: int = 0
     step: ClockStep | None = None
+    since: int = 0
     heard: float | None = None
 
 
@@ -143,14 +147,18 @@ class LiveAlignment:
         if stamps is None or track is None:
             return
         if track.steps > stamps.steps:
-            stamps.steps, stamps.step = track.steps, track.step
+            stamps.steps, stamps.step, stamps.since = track.steps, track.step, 0
             stamps.doubt = stamps.doubt or _Doubt(inf, -inf)
             stamps.doubt.round_trips, stamps.heard = 0, stamps.last
             return
         if stamps.step is not None:
-            if not self._has_come(stamps, track, stamps.step):
+            stamps.since += 1
+            step = track.latest_step() or stamps.step
+            is_known = step.sigma_s <= KNOWN_S
+            if not self._has_come(stamps, track, step) or not (is_known or stamps.since >= LONGEST_WAIT):
                 return
-            step, stamps.step, stamps.doubt = stamps.step, None, None
+            stamps.step = stamps.doubt = None
+            self.unsure += not is_known
             self._set_right(reading.peer, track, step)
         elif stamps.doubt is not None and 1e-9 * reading.received_ns > stamps.doubt.until:
             stamps.doubt.round_trips += 1

@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
+import msgspec
+
 from nodes.hil.clocks.estimation import (
     FEWEST,
     RESOLUTION_S,
@@ -71,6 +73,21 @@ class ClockTrack:
     def to_local_before(self, peer_s: float) -> float | None:
         """Local time, s, at the time `peer_s` of the peer's clock before its latest step; None while unknown."""
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
+
+    def latest_step(self) -> ClockStep | None:
+        """The latest step with its size by the present estimates of the clock before and after it; None without one.
+
+        At first the size follows from two round trips; the estimates become better with each later one.
+        """
+        step = self.step
+        if step is None or self.before is None or self.clock is None:
+            return step
+        middle = (step.after_s + step.before_s) / 2.0
+        sigma = math.hypot(self.before.uncertainty_at(middle), self.clock.uncertainty_at(middle))
+        if sigma >= step.sigma_s:
+            return step
+        size = self.clock.offset_at(middle) - self.before.offset_at(middle)
+        return msgspec.structs.replace(step, size_s=size, sigma_s=sigma)
 
     @property
     def origin_s(self) -> float:
