@@ -13,9 +13,10 @@ from sim_core.integrators.workspace import (
     ENERGY,
     HISTORY,
     POWER,
-    Q_KEPT,
+    Q_WORK,
     TIME,
-    V_KEPT,
+    TIME_WORK,
+    V_WORK,
     Q,
     V,
 )
@@ -42,10 +43,8 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
     if calls[POWER, 0] == 0:
         return
     row = int(m.ledger[TICK]) % HISTORY
-    n, begin, end = m.state.shape[1], m.history[row, 0], m.scalars[TIME]
-    h = end - begin
-    for i in range(n):
-        m.state[Q_KEPT, i], m.state[V_KEPT, i] = m.state[Q, i], m.state[V, i]
+    n, begin = m.state.shape[1], m.history[row, 0]
+    h = m.scalars[TIME] - begin
     for point in range(2):
         s = GAUSS if point == 0 else 1.0 - GAUSS
         r = 1.0 - s
@@ -54,15 +53,12 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
         difference, before, after = 6.0 * s * r / h, r * (1.0 - 3.0 * s), s * (3.0 * s - 2.0)
         for i in range(n):
             q0, v0 = m.history[row, 1 + i], m.history[row, 1 + n + i]
-            q1, v1 = m.state[Q_KEPT, i], m.state[V_KEPT, i]
-            m.state[Q, i] = a * q0 + b * v0 + c * q1 + d * v1
-            m.state[V, i] = difference * (q1 - q0) + before * v0 + after * v1
-        m.scalars[TIME] = begin + s * h
+            q1, v1 = m.state[Q, i], m.state[V, i]
+            m.state[Q_WORK, i] = a * q0 + b * v0 + c * q1 + d * v1
+            m.state[V_WORK, i] = difference * (q1 - q0) + before * v0 + after * v1
+        m.scalars[TIME_WORK] = begin + s * h
         call_kernel(calls[POWER, 0], calls[POWER, 1], calls[POWER, 2])
         m.ledger[WORK] += 0.5 * h * m.ledger[POWER_NOW]
-    for i in range(n):
-        m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
-    m.scalars[TIME] = end
 
 
 @inlined

@@ -32,11 +32,11 @@ DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
-Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT = range(10)
+Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT, Q_WORK, V_WORK = range(12)
 PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT = range(7)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
-TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL = range(11, 15)
+TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK = range(11, 16)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires when its value is not negative
@@ -45,10 +45,10 @@ NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires
 class Memory(NamedTuple):
     """Arrays that the compiled loops access, grouped in few blocks, because each array argument costs compile time."""
 
-    state: np.ndarray  # (10, n_q)
+    state: np.ndarray  # (12, n_q)
     rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (15,)
+    scalars: np.ndarray  # (16,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
     stepper: np.ndarray  # the stepper's memory
@@ -64,10 +64,10 @@ class Workspace:
         self.factor = np.zeros(system.max_factor)
         n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
         self.memory = Memory(
-            np.zeros((10, n_q)),
+            np.zeros((12, n_q)),
             np.zeros((7, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(15),
+            np.zeros(16),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -75,12 +75,13 @@ class Workspace:
             self.factor[slice(*system.pivots)],
             np.zeros(LEDGER_SIZE),
         )
-        self.q, self.v, self.a, _, _, self.r1, self.x, *_ = self.memory.state
+        self.q, self.v, self.a, _, _, self.r1, self.x, *_, self.q_work, self.v_work = self.memory.state
         self.phi, self.phidot, self.U, self.lam, self.r2, self.y, self.least_pivots = self.memory.rows
         scalars = self.memory.scalars
         self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
         self.weights, self.substepped = scalars[4:6], scalars[7:8]
         self.missing, self.whole, self.peak_residual = scalars[12:13], scalars[13:14], scalars[14:15]
+        self.t_work = scalars[15:]
         scalars[SMALL] = NEGLIGIBLE * system.mechanism.characteristic_length
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
@@ -100,6 +101,7 @@ class Calls:
     def __init__(self, system: System, w: Workspace) -> None:
         addresses = system.addresses
         state = [w.t, w.q, w.v, w.u, w.p]
+        inside = [w.t_work, w.q_work, w.v_work, w.u, w.p]  # a state inside the tick
         bindings = {
             ACCELERATION: (addresses["acceleration"], [*state, w.U], [w.a, w.lam, w.factor]),
             RESIDUAL: (addresses["residual"], state, [w.phi, w.phidot]),
@@ -110,7 +112,7 @@ class Calls:
             SOLVE_RESIDUAL: (addresses["solve_residual"], [*state, w.U, w.a], [w.missing, w.whole]),
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
             ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
-            POWER: (addresses["power"] if system.does_work else 0, state, [w.ledger[2:3]]),
+            POWER: (addresses["power"] if system.does_work else 0, inside, [w.ledger[2:3]]),
             REBASE: (addresses.get("rebase", 0), state, [w.q, w.v, w.p]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)
