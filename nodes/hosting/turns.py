@@ -6,6 +6,7 @@ In each step, the server sends each participant the messages that are due. The p
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -22,6 +23,7 @@ from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Bound
 
 TURN, QUIET, SNAPSHOT = "", "quiet", "snapshot"  # kinds of a request
 RESTORE, REWIND = "restore", "rewind"
+ATTEMPTS = 4  # a request without a reply is sent again after this part of the deadline
 RESTORE_S = 30.0  # longest wait for a node that is restored
 
 
@@ -69,6 +71,7 @@ class TurnServer:
         self.refusals = RejectionLog(hosted.name)
         self._hosted, self._registry = hosted, registry
         self._outgoing: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
+        self._latest = b"", b""  # request and reply of the latest turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
@@ -103,6 +106,9 @@ class TurnServer:
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()
                 raise msgspec.ValidationError("more than one frame")
+            if request == self._latest[0]:  # sent again: the link was lost before the reply arrived
+                self._reply(route, self._latest[1])
+                return
             turn = _request_decoder.decode(request)
             if not 0.0 <= turn.now <= LATEST_S:
                 raise msgspec.ValidationError(f"time {turn.now} is not in 0 .. {LATEST_S:g} s")
@@ -111,15 +117,19 @@ class TurnServer:
             return
         state = self._run(turn)
         messages, self._outgoing = self._outgoing, []
-        reply = (turn.seq, messages, state) if state else (turn.seq, messages)
-        try:
-            socket.send(route, MORE | NOBLOCK)
-            socket.send(_encoder.encode(reply), NOBLOCK)
-        except zmq.ZMQError as error:
-            self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
+        reply = _encoder.encode((turn.seq, messages, state) if state else (turn.seq, messages))
+        self._latest = request, reply
+        self._reply(route, reply)
         self.sent += len(messages)
         for topic, payload in messages if turn.kind != QUIET else ():
             publisher.send(topic, payload)
+
+    def _reply(self, route: bytes, reply: bytes) -> None:
+        try:
+            self._socket.send(route, MORE | NOBLOCK)
+            self._socket.send(reply, NOBLOCK)
+        except zmq.ZMQError as error:
+            self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
 
     def _run(self, turn: TurnRequest) -> bytes:
         """Run the node for one step, or restore its state. Returns the node's state where the server requests it, else
@@ -172,9 +182,11 @@ class RemotePort:
         self._deadline_s = deadline_s
         self._seq = 0
         self._awaited = False
+        self._latest = b""  # request
+        self._repeats = 0  # requests that were sent again, to each of which a second reply may arrive
         self._socket = make_socket(context, zmq.DEALER)
         self._socket.setsockopt(zmq.SNDTIMEO, round(deadline_s * 1e3))
-        self._socket.setsockopt(zmq.RCVTIMEO, round(deadline_s * 1e3))
+        self._socket.setsockopt(zmq.RCVTIMEO, max(round(deadline_s * 1e3 / ATTEMPTS), 1))
         connect(self._socket, endpoint)
 
     def wants(self, topic: str) -> bool:
@@ -206,6 +218,7 @@ class RemotePort:
         except zmq.Again:
             raise self._silent() from None
         self._awaited = True
+        self._latest = request
         return late
 
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
@@ -220,6 +233,7 @@ class RemotePort:
             try:
                 received = self._socket.recv()
             except zmq.Again:
+                self._repeat()
                 continue
             try:
                 if self._socket.getsockopt(RCVMORE):
@@ -233,8 +247,17 @@ class RemotePort:
                 self._awaited = False
                 self.state = reply.state or self.state
                 return reply.messages
+            if reply.seq < self._seq and self._repeats:
+                self._repeats -= 1
+                continue
             self.refusals.refuse("(turn)", f"received a reply to turn {reply.seq}; expected one to turn {self._seq}")
         raise self._silent()
+
+    def _repeat(self) -> None:
+        """Send the latest request again: the link may have been lost. A participant takes no second turn for it."""
+        with contextlib.suppress(zmq.Again):
+            self._socket.send(self._latest, NOBLOCK)
+            self._repeats += 1
 
     def _silent(self) -> LockstepError:
         within = f"{self._deadline_s * 1e3:g} ms (deadline_ms)"

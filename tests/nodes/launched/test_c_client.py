@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +17,12 @@ import zmq
 
 from nodes.cli.application import run
 from nodes.client import Client, read_recording
+from nodes.messages import JointCommand
+from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.loading import load_class
+from nodes.simulation.compose import Composition
 from nodes.transport.service import ServiceClient, ServiceError
 
 NAME = "my_controller"
@@ -158,14 +165,74 @@ def test_param_sets_its_parameters_and_refuses_what_does_not_fit(
         assert ours.call("describe_parameters")["angle_deg"] == {"unit": "deg", "low": -360.0, "high": 360.0}
 
 
-def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python(program: Path, ground: Any) -> None:
+class CutLink(threading.Thread):
+    """A relay in the place of a node's lockstep socket, which loses the connection and all in it after some bytes.
+
+    folder  folder of the domain
+    cuts    connections that were lost
+    """
+
+    def __init__(self, folder: Path, largest: int) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.largest, self.cuts, self.over = folder, largest, 0, threading.Event()
+
+    def run(self) -> None:
+        """Take the socket's place before the server connects to it, and relay."""
+        while not (found := list(self.folder.glob(f"{NAME}-*.step"))):
+            if self.over.wait(0.002):
+                return
+        behind = found[0].with_suffix(".behind")
+        found[0].rename(behind)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(found[0]))
+            listener.listen()
+            listener.settimeout(0.05)
+            while not self.over.is_set():
+                with contextlib.suppress(TimeoutError), listener.accept()[0] as server:
+                    with socket.socket(socket.AF_UNIX) as node:
+                        node.connect(str(behind))
+                        self.relay(server, node)
+                    self.cuts += 1
+        behind.unlink(missing_ok=True)
+
+    def relay(self, server: socket.socket, node: socket.socket) -> None:
+        """Relay both ways; the bytes beyond `largest` are lost."""
+        relayed = 0
+        while relayed < self.largest and not self.over.is_set():
+            for each in select.select([server, node], [], [], 0.05)[0]:
+                data = each.recv(4096)
+                if not data:
+                    return
+                relayed += len(data)
+                if relayed < self.largest:
+                    (node if each is server else server).sendall(data)
+
+
+def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python_also_over_a_link_that_is_lost(
+    program: Path, ground: Any
+) -> None:
     recorded = []
     for language, source in (("c", str(program)), ("python", f"{PYTHON}:HoldArm")):
         nodes = CONTROLLER.format(run=source) + RECORDER.format(file=f"{language}.mcap")
+        link = CutLink(ground.runtime / "armswing" / "0", largest=20_000)
+        link.start()
         done = ground.run("launch", ground.launch_file(nodes, mode="lockstep"), "--duration", "1")
+        link.over.set()
+        link.join()
         assert done.returncode == 0, done.stdout + done.stderr
+        assert link.cuts > 3
         recorded.append(read_recording(ground.folder / f"{language}.mcap"))
     ours, theirs = recorded
+    without_link: list[list[float]] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic == COMMAND:
+            without_link.append(decode(topic, payload, JointCommand).value)
+
+    plan = load_plan(ground.launch_file(CONTROLLER.format(run=f"{PYTHON}:HoldArm"), mode="lockstep"))
+    with Composition(plan, carry) as here:
+        here.run(1.0)
+    assert ours[COMMAND]["value"].tolist() == without_link
     assert len(ours[COMMAND]["value"]) == 200
     for topic in (COMMAND, "rotary_pendulum/state", f"rotary_pendulum/{NAME}/plot"):
         assert ours[topic].keys() == theirs[topic].keys()
