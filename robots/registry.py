@@ -6,6 +6,7 @@ keyword parameters and returns a Mechanism.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ from sim_core.mechanism.validation import validate
 
 Builder = Callable[..., Mechanism]
 OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
+PUSHABLE = "pushable"  # parameter of every robot: bodies on which a force can act from outside, "arm, hand"; "*": all
 FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
@@ -147,9 +149,13 @@ def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
-    """Build the mechanism of a robot and validate it; UnknownName or InvalidRequest for wrong names and values."""
+    """Build the mechanism of a robot and validate it; UnknownName or InvalidRequest for wrong names and values.
+
+    Every robot takes `pushable`: names of bodies, "arm, hand", on which a force can act from outside; "*" for all.
+    """
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)
+    pushable = None if PUSHABLE in known else parameters.pop(PUSHABLE, None)
     for parameter in parameters:
         if parameter not in known:
             more = (
@@ -169,5 +175,9 @@ def build(name: str, **parameters: Any) -> Mechanism:
         raise InvalidRequest(f"robot {name!r}: {files.failure(error, path, 'building it from')}") from error
     if not isinstance(mechanism, Mechanism):
         raise InvalidRequest(f"robot {name!r}: its builder returned a {type(mechanism).__name__}, not a Mechanism")
+    if pushable is not None:
+        bodies = [body.name for body in mechanism.bodies]
+        chosen = bodies if pushable == "*" else [name.strip() for name in str(pushable).split(",") if name.strip()]
+        mechanism = dataclasses.replace(mechanism, pushable=tuple(chosen))
     validate(mechanism)
     return mechanism

@@ -38,6 +38,7 @@ from sim_core.integrators.workspace import (
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
+from sim_core.mechanism.pushes import push_names
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
@@ -54,6 +55,7 @@ from sim_core.system import System
 
 NEVER = 2**63 - 1  # a tick that no run reaches
 MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
+NOT_PUSHABLE = "; a body that can be pushed is listed in the mechanism's `pushable`"
 LAST_TICK = 2**53  # largest tick that a float64 holds exactly
 
 
@@ -468,6 +470,38 @@ class Simulation:
         self._parameter_history.record(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
         self.energy_ledger.book(self.energy() - energy)
+
+    def push(self, body: str, force: Any, point: Any = (0.0, 0.0, 0.0)) -> None:
+        """Set the external force on a body, from the next step on, until set again; zero ends it.
+
+        force  (3,), world axes, N
+        point  (3,) at which it acts, in the body's frame, m
+        The body must be one of the mechanism's `pushable`; otherwise UnknownName. The force is part of the State, and a
+        reset ends it. Raises InvalidRequest for vectors that are not three finite numbers.
+        """
+        mechanism = self.system.mechanism
+        if body not in mechanism.pushable:
+            raise UnknownName(f"robot {mechanism.name!r}", "pushable body", body, mechanism.pushable, NOT_PUSHABLE)
+        values = np.zeros(0)
+        for name, vector in (("force", force), ("point", point)):
+            array = np.asarray(vector, dtype=float).reshape(-1)
+            if array.size != 3:
+                raise InvalidRequest(f"{name} of a push has {array.size} entries; it takes 3")
+            require_finite(mechanism.name, f"{name} of the push on {body}", array.tolist())
+            values = np.concatenate([values, array])
+        first = self.system.parameter_names.index(push_names(body)[0])
+        self._change(self._w.p[first : first + len(values)], values)
+
+    @property
+    def pushes(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """{body: (force (3,), N, point (3,), m)} of the external forces that are not zero."""
+        found = {}
+        for body in self.system.mechanism.pushable:
+            first = self.system.parameter_names.index(push_names(body)[0])
+            force, point = self._w.p[first : first + 3].copy(), self._w.p[first + 3 : first + 6].copy()
+            if force.any():
+                found[body] = force, point
+        return found
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
         """Write new values to an input array; a stepper that has integrated past the tick restarts from the tick."""

@@ -15,8 +15,8 @@ from sim_core.errors import InvalidRequest
 class State:
     """The complete state of a simulation: a run restarted from it produces the same bytes. Time is tick * step.
 
-    p              parameters (Mechanism.parameter_names): tunables, captured numbers, quaternions of joints, then 1 or
-                   0 for each switched constraint (holds or not)
+    p              parameters (Mechanism.parameter_names): tunables, captured numbers, quaternions of joints, external
+                   forces, then 1 or 0 for each switched constraint (holds or not)
     U              stabilization of the last step, in 1/s^2 times the unit of the violation Phi
     constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
     turns          whole revolutions of the joints whose angle is wrapped to [-pi, pi]

@@ -132,6 +132,7 @@ class Description(Message, kw_only=True):
     output_units  one per output, "" where none is known
     holds         the grippers
     frames        names of the spherical and free joints, in the order of RobotState.frames
+    pushable      bodies on which the service `push` lets a force act
     """
 
     robot: str = ""
@@ -149,6 +150,7 @@ class Description(Message, kw_only=True):
     output_units: list[str] = []
     holds: list[GripperDescription] = []
     frames: list[str] = []
+    pushable: list[str] = []
 
 
 class RobotState(Message, kw_only=True):
@@ -264,7 +266,8 @@ class Event(Message, kw_only=True):
             the given value), "guard_rejected", "guard_stop" and "guard_acknowledged" (`key` the cause); "clock_step":
             the clock of `node` jumped; "step_too_large": for the fastest mode; "energy_departure": the energy differs
             from the balance of work and events, by 1 % of the run's energies, and at each doubling; "estop" and
-            "estop_released": an emergency stop of all actuators begins and ends
+            "estop_released": an emergency stop of all actuators begins and ends; "push": an external force on the body
+            `part`, with `new` as JSON: force (3,), N, world axes, point (3,), m, in the body's frame, duration_s
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change, J

@@ -104,6 +104,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         output_units=output_units(mechanism, outputs),
         holds=_holds(mechanism),
         frames=[joint.name for joint in mechanism.oriented_joints],
+        pushable=list(mechanism.pushable),
     )
 
 

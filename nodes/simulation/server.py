@@ -26,6 +26,7 @@ from nodes.simulation.monitoring.command_events import CommandEvents
 from nodes.simulation.monitoring.monitors import MilestoneWatch, RealTimeFactor, RoundTrips
 from nodes.simulation.monitoring.watchdog import fresh_states, too_old
 from nodes.simulation.payload import Payloads
+from nodes.simulation.pushes import Pushes
 from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
@@ -82,6 +83,7 @@ class SimServer:
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
         self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
         self.actuation = Actuation(self.simulation, self._watchdog_s, hold=sim.safe_mode == "hold")
+        self._pushes = Pushes(self.simulation)
         self._payloads = Payloads(self.simulation, self.actuation.joints.see, self._topics, self._stamper)
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
@@ -104,6 +106,7 @@ class SimServer:
             "resume": self._resume,
             "step": self._take_steps,
             "speed": self._set_speed,
+            "push": self._push,
             "reset": self._reset,
             "estop": self._emergency_stop,
             "release": self._release,
@@ -172,6 +175,8 @@ class SimServer:
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
+        if sim.tick >= self._pushes.next_end:
+            self._pushes.end_due()
         try:
             sim.step(1)
         except SimulationDiverged as error:
@@ -233,6 +238,7 @@ class SimServer:
             "clock": self._clock,
             "energy": [self._energy_at_start, self._energy_drift],
             "actuation": self.actuation.to_plain(),
+            "pushes": self._pushes.to_plain(),
             "events": self._command_events.to_plain(),
             "milestones": self.milestones.to_plain(),
             "inbox": [(source, encode(command)) for source, command in self._inbox],
@@ -259,6 +265,7 @@ class SimServer:
         self._clock = state["clock"]
         self._energy_at_start, self._energy_drift = state["energy"]
         self.actuation.from_plain(state["actuation"])
+        self._pushes.moved(state.get("pushes"))
         self._command_events.from_plain(state["events"])
         self.milestones.from_plain(state["milestones"])
         topic = f"{self.robot}/command"
@@ -337,6 +344,7 @@ class SimServer:
             "speed": ["x"],
             "restore": ["state"],
             "estop": ["reason"],
+            "push": ["body", "force", "point", "duration_s"],
         }.get(name, [])
         known_names(args, takes, name)
         return self._services[name](**args)
@@ -380,6 +388,10 @@ class SimServer:
         self._clock_step = self._step_s / max(self.speed, 1.0)
         self.restart_pace()
 
+    def _push(self, **args: Any) -> None:
+        """Apply an external force to a body for a duration, and log it as an event."""
+        self.publish_events([self._pushes.push(**args)])
+
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until `release`."""
         if not self._emergency:
@@ -400,13 +412,15 @@ class SimServer:
 
     def _reset(self) -> None:
         self.simulation.reset()
+        self._pushes.moved()
         self._moved("reset")
         self.step_times.clear()
         self.round_trips.times.clear()
 
     def _snapshot(self) -> dict[str, Any]:
         state = self.simulation.snapshot().to_plain()
-        return {**state, "servos": self.actuation.servos.to_plain(), "robot": self.robot}
+        own = {"servos": self.actuation.servos.to_plain(), "pushes": self._pushes.to_plain()}
+        return {**state, **own, "robot": self.robot}
 
     def _restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
@@ -415,6 +429,7 @@ class SimServer:
             raise ValueError(f"restore: a snapshot of robot {robot!r}; this simulation is of {self.robot!r}")
         self._put(state)
         self._moved("restore", servos=state.get("servos"))
+        self._pushes.moved(state.get("pushes"))
 
     def _put(self, state: dict[str, Any]) -> None:
         """Set simulation and servos to the state of a snapshot. ValueError, with nothing changed, for an invalid

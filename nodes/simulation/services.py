@@ -8,6 +8,8 @@ SERVICES = {
     "pause": "stop simulation time; last = true: at the end of a launch, without an event",
     "resume": "let simulation time run; first = true: only if no user paused it",
     "step": "n: advance a paused simulation by n steps",
+    "push": "body, force: an external force on a body, 3 numbers, N, world axes; point = 3 numbers, m, in the body's "
+    "frame; duration_s = 0.1",
     "reset": "set the robot back to its start, and simulation time to zero",
     "speed": "x: simulated seconds per wall second",
     "estop": "put all actuators into their safe mode until `release`: reason = text",

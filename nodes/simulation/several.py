@@ -44,6 +44,7 @@ class SeveralServers:
             "describe": lambda args: self._each("describe", args),
             "restore": self._restore,
             "get_parameters": lambda args: self._parameters(),
+            "push": self._push,
             "set": self._set,
             "set_parameters": self._set,
         }
@@ -199,6 +200,15 @@ class SeveralServers:
             for name, part in self._parts.items():
                 part.request("restore", {"state": before[name]})
             raise
+
+    def _push(self, args: dict[str, Any]) -> None:
+        """Push a body that is named with its namespace, such as "left/arm"."""
+        namespace, _, body = str(args.get("body")).rpartition("/")
+        if namespace not in self._parts:
+            raise ValueError(
+                f"push: body is {args.get('body')!r}; it must begin with a namespace, one of {', '.join(self._parts)}"
+            )
+        self._parts[namespace].request("push", {**args, "body": body})
 
     def _parameters(self) -> dict[str, float]:
         return _with_namespaces(self._each("get_parameters", {}))

@@ -43,6 +43,7 @@ from sim_core.mechanism.outputs import ForceArrow as ForceArrow
 from sim_core.mechanism.outputs import JointOutput as JointOutput
 from sim_core.mechanism.outputs import Output
 from sim_core.mechanism.outputs import PointOutput as PointOutput
+from sim_core.mechanism.pushes import NUMBERS, push_names
 from sim_core.mechanism.quantities import CapturedParameter, FirstOrderState, holding
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
@@ -274,6 +275,7 @@ class Mechanism(Frozen):
     reference_q           coordinates at which assembly chooses pivots, by default the start; a mechanism with its own
                           `reference_q` keeps the same kernels when its start changes
     parameters            numbers from which the robot's builder made the mechanism, for displays and recordings
+    pushable              bodies on which a force can act from outside during a run, see `Simulation.push`
     ground, arrows        for drawings only: shapes of the ground, and force arrows other than those of contacts
     """
 
@@ -300,6 +302,7 @@ class Mechanism(Frozen):
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
     ground: tuple[Shape, ...] = ()
     arrows: tuple[ForceArrow, ...] = ()
+    pushable: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -412,19 +415,20 @@ class Mechanism(Frozen):
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the entries of the parameter vector p, an input of every kernel.
 
-        p holds the tunables, the captured numbers, the quaternions of joints, then one flag (1 or 0) per switched
-        constraint.
+        p holds the tunables, the captured numbers, the quaternions of joints, the external forces of pushable bodies
+        with their points, then one flag (1 or 0) per switched constraint.
         """
         orientations = [name for joint in self.oriented_joints for name in joint.orientation_names]
         own = [*[i.name for i in self.tunables], *[i.name for i in self.captured]]
-        return (*own, *orientations, *map(holding, self.switched))
+        pushes = [name for body in self.pushable for name in push_names(body)]
+        return (*own, *orientations, *pushes, *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
         """Values of `parameter_names` at the start, with the flags of the constraint mode with this index."""
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         own = [*[item.value for item in self.tunables], *[item.value for item in self.captured]]
-        return (*own, *self.orientations, *holds)
+        return (*own, *self.orientations, *[0.0] * (NUMBERS * len(self.pushable)), *holds)
 
     @property
     def orientations(self) -> tuple[float, ...]:
@@ -492,7 +496,7 @@ def _walk(value: object) -> list[Tunable | CapturedParameter]:
     return []
 
 
-OPTIONAL_FIELDS = {*SWITCHING_FIELDS, "contacts", "forces"}
+OPTIONAL_FIELDS = {*SWITCHING_FIELDS, "contacts", "forces", "pushable"}
 
 
 def _plain(value: object, drop: set[str]) -> object:

@@ -67,6 +67,8 @@ def validate(mechanism: Mechanism) -> None:
     check_contacts(mechanism, owner)
     check_forces(mechanism, owner)
     check_sensors(mechanism, owner)
+    for name in mechanism.pushable:
+        mechanism.body(name)
     check_directions(mechanism, owner)
     for spring in mechanism.springs:
         _check_spring(spring, f"{owner}: spring {spring.name!r}")

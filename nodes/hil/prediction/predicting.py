@@ -108,6 +108,8 @@ class LivePrediction:
         """Process an event of the run; an event that changes the server's model makes the local one invalid."""
         if event.kind == "set" and event.node == SERVER:
             self.lose(f"parameter {event.key} of the model was changed")
+        elif event.kind == "push":
+            self.lose("the model was pushed")
         elif event.kind == "restore":
             self.lose("the model was set to another state")
 

@@ -92,6 +92,8 @@ def _changed(recording: Recording) -> str:
         for kind, node, key in zip(event["kind"], event["node"], event["key"], strict=True):
             if kind == "set" and node == SERVER:
                 return f"parameter {key} of the model was changed during the run"
+            if kind == "push":
+                return "the model was pushed during the run"
             if kind == "restore":
                 return "the model was set to another state during the run"
     return ""

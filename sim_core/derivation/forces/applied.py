@@ -1,4 +1,4 @@
-"""Applied forces of a mechanism, gathered from its joints, contacts and custom forces."""
+"""Applied forces of a mechanism, gathered from its joints, contacts, custom forces and pushes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import casadi as ca
 from sim_core.derivation.forces.contacts import ContactForce, contact_forces
 from sim_core.derivation.forces.custom_forces import LawForce, custom_forces
 from sim_core.derivation.forces.joint_parts import efforts_of
+from sim_core.derivation.forces.pushes import push_forces
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.description import Mechanism
 
 
 @dataclass(frozen=True)
 class AppliedForces:
-    """Forces of springs, dry friction and stops of joints, of sphere contacts, and of custom forces.
+    """Forces of springs, dry friction and stops of joints, of sphere contacts, of custom forces, and of pushes.
 
     generalized  generalized forces, one column (n_q,) each; entries of first-order states are the rates of the states
     powers       powers of the forces, W
@@ -64,6 +65,9 @@ def applied_forces(
         generalized.append(law.generalized)
         powers.append(law.power)
         state_rates |= law.rates
+    for push in push_forces(mechanism, motion.frames, symbols):
+        generalized.append(push.generalized)
+        powers.append(push.power)
     if state_rates:
         column = ca.SX(symbols.v.numel(), 1)
         for name, rate in state_rates.items():

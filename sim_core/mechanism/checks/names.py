@@ -49,6 +49,7 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
         norms = [f"{body.name}.norm" for body in mechanism.bodies if body.orientation == "euler_parameters"]
         rows = [*[joint.name for joint in mechanism.joints], *norms, *[each.name for each in mechanism.constraints]]
         _refuse_double(rows, f"{owner}: two of its joints and constraints are named", "rename one")
+    _refuse_double(mechanism.pushable, f"{owner}: two entries of pushable are named", "name each body once")
     _refuse_double(mechanism.parameter_names, f"{owner}: two parameters are named", "rename a tunable or constraint")
 
 

@@ -108,6 +108,28 @@ def speed(
     _report(domain, as_json)
 
 
+@app.command(epilog="Example: armswing sim push pendulum 0.2 0 0 --duration 0.1", context_settings=NEGATIVE)
+def push(
+    body: Annotated[str, typer.Argument(help="A body that the robot's `pushable` names.", show_default=False)],
+    x: Annotated[float, typer.Argument(help="Force along the world's x, N.", show_default=False)],
+    y: Annotated[float, typer.Argument(help="Force along y, N.", show_default=False)],
+    z: Annotated[float, typer.Argument(help="Force along z, N.", show_default=False)],
+    duration: Annotated[float, typer.Option("--duration", help="Simulated seconds.")] = 0.1,
+    at: Annotated[
+        str, typer.Option("--at", help="Point in the body's frame, m, X,Y,Z; default: its origin.")
+    ] = "0,0,0",
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Push a body of the robot with a force for a while."""
+    try:
+        point = [float(part) for part in at.split(",")]
+    except ValueError:
+        raise InputError(f"--at {at!r}: expected three numbers, X,Y,Z in m") from None
+    _call(domain, "push", body=body, force=[x, y, z], point=point, duration_s=duration)
+    _report(domain, as_json)
+
+
 @app.command(epilog="Example: armswing sim snapshot upright.state")
 def snapshot(
     file: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],

@@ -1,0 +1,94 @@
+"""External forces on bodies, requested by the service `push`: each acts for a duration, and ends by itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nodes.messages import Event
+from sim_core.simulation import Simulation
+
+DURATION_S = 0.1  # s, of a push without another
+MOST_S = 3600.0  # s, longest push
+
+
+class Pushes:
+    """The external forces that act on a simulation, and the ticks at which they end."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._ends: dict[str, int] = {}  # {body: tick}
+        self._next = math.inf  # first of these ticks
+
+    @property
+    def next_end(self) -> float:
+        """Tick at which the next push ends; infinite without any."""
+        return self._next
+
+    def push(self, body: Any = None, force: Any = None, point: Any = None, duration_s: Any = DURATION_S) -> Event:
+        """Apply a force to a body from the next step on; returns the event that logs the push.
+
+        force       (3,), world axes, N; zero ends the push on that body
+        point       (3,) at which it acts, in the body's frame, m; by default the body's origin
+        duration_s  rounded to whole steps, at least one
+        Raises ValueError, one line, for wrong arguments.
+        """
+        simulation = self._simulation
+        if not isinstance(body, str):
+            raise ValueError(f"push: body is {body!r}; it must be one of {_listed(simulation)}")
+        force, point = _vector("force", force), _vector("point", [0.0, 0.0, 0.0] if point is None else point)
+        if isinstance(duration_s, bool) or not isinstance(duration_s, int | float) or not 0.0 < duration_s <= MOST_S:
+            raise ValueError(f"push: duration_s is {duration_s!r}; it must be a number above 0, at most {MOST_S:g}")
+        simulation.push(body, force, point)
+        steps = max(round(duration_s / simulation.step_s), 1)
+        if any(force):
+            self._ends[body] = simulation.tick + steps
+        else:
+            self._ends.pop(body, None)
+            steps = 0
+        self._next = min(self._ends.values(), default=math.inf)
+        newton, duration = math.hypot(*force), steps * simulation.step_s
+        new = json.dumps({"force": force, "point": point, "duration_s": duration})
+        detail = f"{newton:.4g} N on {body} for {duration:g} s" if steps else f"the push on {body} was ended"
+        return Event(kind="push", part=body, key="force", new=new, detail=detail)
+
+    def end_due(self) -> None:
+        """End the pushes whose time is over. Call it before a step."""
+        if self._simulation.tick < self._next:
+            return
+        for body, tick in list(self._ends.items()):
+            if self._simulation.tick >= tick:
+                self._simulation.push(body, np.zeros(3))
+                del self._ends[body]
+        self._next = min(self._ends.values(), default=math.inf)
+
+    def to_plain(self) -> dict[str, int]:
+        """Ticks at which the pushes end by body, for a snapshot; the forces are in the simulation's State."""
+        return dict(self._ends)
+
+    def moved(self, plain: Mapping[str, int] | None = None) -> None:
+        """Take the ends of a snapshot, after the simulation was put to another state; None for a reset.
+
+        A force in the restored state without an end in the snapshot ends at the next step.
+        """
+        self._ends = dict.fromkeys(self._simulation.pushes, 0) | dict(plain or {})
+        self._next = min(self._ends.values(), default=math.inf)
+
+
+def _vector(name: str, value: Any) -> list[float]:
+    """Three finite numbers. ValueError, one line, for anything else."""
+    numbers = list(value) if isinstance(value, list | tuple) else []
+    if len(numbers) != 3 or not all(
+        isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers
+    ):
+        raise ValueError(f"push: {name} is {value!r}; it must be three finite numbers")
+    return [float(each) for each in numbers]
+
+
+def _listed(simulation: Simulation) -> str:
+    mechanism = simulation.system.mechanism
+    return ", ".join(mechanism.pushable) or f"the pushable bodies, of which {mechanism.name!r} has none"

@@ -1,0 +1,33 @@
+"""External forces on bodies in the equations: force and point are numbers in p, zero unless a body is pushed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+
+from sim_core.derivation.symbols import Frames, Symbols
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.pushes import push_names
+
+
+@dataclass(frozen=True)
+class PushForce:
+    """Generalized force (n_q,) of an external force on one body, and its power, W."""
+
+    generalized: ca.SX
+    power: ca.SX
+
+
+def push_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> list[PushForce]:
+    """The external forces on the bodies that can be pushed, in the order of `pushable`."""
+    return [_force(frames, symbols, body) for body in mechanism.pushable]
+
+
+def _force(frames: Frames, symbols: Symbols, body: str) -> PushForce:
+    places = [symbols.parameter_names.index(name) for name in push_names(body)]
+    F_W, p_BP = symbols.p[places[:3]], symbols.p[places[3:]]
+    frame = frames[body]
+    p_WP = frame.p + frame.R @ p_BP
+    v_WP = ca.jtimes(p_WP, symbols.q, symbols.v)
+    return PushForce(ca.jacobian(v_WP, symbols.v).T @ F_W, ca.dot(F_W, v_WP))
