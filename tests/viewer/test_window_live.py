@@ -19,6 +19,7 @@ from nodes.client import Client, read_recording
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtWidgets
 
+from tests.viewer.window_driving import KEYS, drag
 from viewer import app
 from viewer.window.main import MainWindow
 
@@ -32,7 +33,14 @@ def launch(tmp_path: Path, monkeypatch: Any) -> Iterator[subprocess.Popen[bytes]
     runtime = tempfile.mkdtemp(prefix="as")  # short: ipc paths have a limit
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(ROOT / "launch/rotary_pendulum.toml")]
-    command += ["--duration", "100", "--set", "recorder.file=" + str(tmp_path / "run.mcap")]
+    command += [
+        "--duration",
+        "100",
+        "--set",
+        "sim.parameters.pushable=pendulum",
+        "--set",
+        "recorder.file=" + str(tmp_path / "run.mcap"),
+    ]
     with (tmp_path / "launch.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=os.environ)
         yield process
@@ -51,6 +59,15 @@ def window(launch: subprocess.Popen[bytes], qtbot: Any, qapp: Any, tmp_path: Pat
     assert found.signals.states > 0, (tmp_path / "launch.log").read_text()
     yield found
     found.close()
+
+
+def _push(window: MainWindow, body: int) -> None:
+    """Drag a body with Ctrl and the left button."""
+    line = next(outline for outline in window.scene._scene._bodies if outline.body == body)
+    view = window.scene.box
+    viewport = window.scene.widget.viewport()
+    start = window.scene.widget.mapFromScene(view.mapViewToScene(QtCore.QPointF(*line.corners.mean(axis=0))))
+    drag(viewport, start, start + QtCore.QPoint(60, 0), modifiers=KEYS.ControlModifier)
 
 
 def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
@@ -100,6 +117,17 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         qtbot.waitUntil(lambda: any(mark.kind == "estop" for mark in window.sources[0].events), timeout=PATIENCE_MS)
         steering.release.click()
         qtbot.waitUntil(lambda: steering.said.text().startswith("stop released: sim"), timeout=PATIENCE_MS)
+        # a push with the mouse, on the body under the pointer, and one on a body that cannot be pushed
+        assert window.signals.description is not None
+        assert window.signals.description.pushable == ["pendulum"]
+        bodies = [body.name for body in window.signals.description.bodies]
+        _push(window, bodies.index("pendulum"))
+        qtbot.waitUntil(lambda: steering.said.text().startswith("pushed pendulum with"), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: len(window.signals.pushes) == 1, timeout=PATIENCE_MS)
+        (push,) = window.signals.pushes
+        assert (push.body, round(push.end - push.start, 9)) == ("pendulum", 0.1)
+        _push(window, bodies.index("arm"))
+        assert 'needs [sim] parameters = { pushable = "arm" }' in steering.said.text()
         # resume, reset
         qtbot.waitUntil(lambda: steering.pause.text() == "Resume", timeout=PATIENCE_MS)
         steering.pause.click()

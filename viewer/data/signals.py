@@ -21,6 +21,7 @@ from nodes.messages import (
     RobotState,
 )
 from nodes.recording.reader import Recording
+from viewer.data.pushes import PUSHED, Push, logged_push
 from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")
@@ -44,6 +45,7 @@ class Signals:
     lines          polylines that belong to the robot, such as its beams
     overlay        polylines that other nodes draw over the picture
     changes        (time in s, kind) of each change of constraint mode, such as grip and release
+    pushes         external forces on bodies, in the order of their start
     description    None until received
     violated       whether any state so far had a constraint violation other than exactly zero
     holes          (start, end) in s of the gaps in a recording
@@ -59,6 +61,7 @@ class Signals:
         self.measured: Series | None = None
         self.lines, self.overlay = Track(), Track()
         self.changes: list[tuple[float, str]] = []
+        self.pushes: list[Push] = []
         self.holes: list[tuple[float, float]] = []
         self.time = 0.0
         self.states = 0
@@ -98,6 +101,8 @@ class Signals:
         elif isinstance(message, Event):
             if message.kind == DIVERGED:
                 self.diverge(message.timestamp)
+            elif message.kind == PUSHED:
+                self._add_push(message.timestamp, message.part, message.new)
             elif message.source != message.target:
                 self.changes.append((message.timestamp, message.kind))
         elif isinstance(message, JointReference):
@@ -127,6 +132,7 @@ class Signals:
             self.lines.clear()
             self.overlay.clear()
             self.changes.clear()
+            self.pushes.clear()
             self.diverged_at, self.sane_until = None, math.inf
         self.time = state.timestamp
         self.states += 1
@@ -138,6 +144,10 @@ class Signals:
             self._append(field, (field,), state.timestamp, (getattr(state, field),))
         if state.outputs:
             self._append("outputs", tuple(state.outputs), state.timestamp, tuple(state.outputs.values()))
+
+    def _add_push(self, time: float, body: str, new: str) -> None:
+        if (push := logged_push(time, body, new)) is not None:
+            self.pushes.append(push)
 
     def _append(self, field: str, labels: Sequence[str], time: float, row: Sequence[float]) -> None:
         ring = self.series.get(field)
@@ -204,6 +214,9 @@ def from_recording(recording: Recording) -> Signals:
         signals.diverge(float(events["timestamp"][found[-1]]))
     if events is not None:
         rows = zip(*(events[field] for field in ("timestamp", "kind", "source", "target")), strict=True)
+        for time, kind, part, new in zip(*(events[f] for f in ("timestamp", "kind", "part", "new")), strict=True):
+            if kind == PUSHED:
+                signals._add_push(float(time), str(part), str(new))
         signals.changes = [(float(time), str(kind)) for time, kind, source, target in rows if source != target]
     _add_reference(signals, recording)
     signals.poses = _recorded_poses(recording, f"{signals.robot}/body_poses")

@@ -12,12 +12,14 @@ import numpy as np
 
 from nodes.messages import Description
 from viewer import palette
+from viewer.data.pushes import Push
 from viewer.data.series import Drawn, Floats, Series, row_at
 from viewer.data.signals import Signals
 from viewer.scene.bodies import Outline, Skeleton, evenly_along
 from viewer.scene.grippers import Holds, marks
 from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
 from viewer.scene.projection import Seen, View, choose_view
+from viewer.scene.pushes import acting, force_of, outline_at
 
 GHOSTS = 9
 LINE_GHOSTS = 4  # earlier poses that show the polylines too
@@ -89,6 +91,7 @@ class Scene:
     view   view chosen by `survey`; None before
     trace_pieces  pieces of a tip's path, each with its own opacity
     shows_measured  whether the measured robot is drawn over the model
+    preview        push that is being drawn with the mouse, and its arrow's scale, m/N; None for none
     latest_only   whether `survey` only examines a few poses since the last survey, and keeps the earlier results
     camera view to use instead of the chosen one; None for the chosen one
     wide   whether the motion has been much wider than high, so that the picture should span the whole width
@@ -106,6 +109,9 @@ class Scene:
         self.trace_pieces = TRACE_PIECES
         self.latest_only = False
         self.shows_measured = True
+        self.preview: tuple[Push, float] | None = None
+        self._bodies: list[Outline] = []
+        self._placed = np.zeros((0, 3)), np.zeros((0, 3, 3))
         self._surveyed_to = -math.inf
         self._extremes: deque[Floats] = deque(maxlen=KEPT_SURVEYS)
         self._plane = plane
@@ -192,21 +198,54 @@ class Scene:
         behind.append((lines(signals.lines.at(time, first=True), view), 1.0))
         planned = signals.overlay.at(time)
         behind.append((lines(planned, view, overlay=True), 1.0))
-        p_WB, R_WB = skeleton.place(rows[-1])
-        bodies = list(skeleton.outlines(rows[-1], view))
+        p_WB, R_WB = self._placed = skeleton.place(rows[-1])
+        bodies = self._bodies = list(skeleton.outlines(rows[-1], view))
         over = ends(planned, view, self.size)
         labels: list[Label] = []
         if len(p_WB):
-            bodies += self._stage.springs(p_WB, R_WB, view, self.size)
+            bodies = bodies + self._stage.springs(p_WB, R_WB, view, self.size)
             bodies.sort(key=lambda outline: round(outline.depth, 6))  # a stable sort: equal depths keep their order
             outputs = signals.outputs_at(time)
             over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
             arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
             over += arrows
+            pushes, numbers = self._pushes(signals, time, p_WB, R_WB, view)
+            over, labels = [*over, *pushes], [*labels, *numbers]
         layers.append((bodies, 1.0))
         measured = self._measured(signals, time, view)
         in_front: list[Layer] = [(measured, MEASURED_OPACITY)] if measured else []
         return Frame(behind, self._fading(paths), layers, [*in_front, (over, 1.0)], labels)
+
+    def _pushes(
+        self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, view: View
+    ) -> tuple[list[Outline], list[Label]]:
+        """Arrows of the pushes that act, and of the one that is being drawn, with their labels."""
+        largest = max((float(np.linalg.norm(push.newton)) for push in signals.pushes), default=0.0)
+        scale = LONGEST_ARROW * self.size / largest if largest > 0.0 else 0.0
+        shown = [(push, scale) for push in acting(signals.pushes, time)]
+        shown += [self.preview] if self.preview is not None else []
+        names = [] if signals.description is None else [body.name for body in signals.description.bodies]
+        found: list[Outline] = []
+        labels = []
+        for push, each in shown:
+            force = force_of(push, names, p_WB, R_WB)
+            if force is not None and (parts := arrow(force, view, each, self.size)):
+                found += parts
+                text = f"{float(np.linalg.norm(force.newton)):.3g} N"
+                labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
+        return found, labels
+
+    def grab(self, x: float, y: float, near: float) -> tuple[int, Floats] | None:
+        """Index of the foremost body at a point (x, y) of the drawing plane, m, and that point in the body's frame.
+
+        near  m, distance at which a line counts as hit
+        """
+        outline = outline_at(self._bodies, x, y, near)
+        if outline is None or self.view is None or outline.body >= len(self._placed[0]):
+            return None
+        p_WP = np.array([x, y, outline.depth]) @ self.view.axes
+        p_WB, R_WB = self._placed
+        return outline.body, (p_WP - p_WB[outline.body]) @ R_WB[outline.body]
 
     def _measured(self, signals: Signals, time: float, view: View) -> list[Outline]:
         """Outlines of the measured robot in one colour; none where it was not measured at that time."""

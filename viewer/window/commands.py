@@ -92,6 +92,7 @@ GESTURES = (
     Gesture("pan", "drag: move the camera", "scene", int(_BUTTONS.MiddleButton)),
     Gesture("pan", "drag: move the camera", "scene", int(_BUTTONS.LeftButton), int(_KEYS.ShiftModifier)),
     Gesture("zoom", "drag: zoom", "scene", int(_BUTTONS.RightButton)),
+    Gesture("push", "drag on a body: push it (live)", "scene", int(_BUTTONS.LeftButton), int(_KEYS.ControlModifier)),
     Gesture("select", "drag: select an interval of time", "plot", int(_BUTTONS.LeftButton)),
     Gesture("pan", "drag: move both axes", "plot", int(_BUTTONS.MiddleButton)),
     Gesture("pan", "drag: move both axes", "plot", int(_BUTTONS.LeftButton), int(_KEYS.ShiftModifier)),
@@ -113,7 +114,8 @@ OTHER_GESTURES = (
 
 def gesture(area: str, button: object, modifiers: object) -> str:
     """Name of the gesture that a mouse drag means in an area of the window; "" where the table has none."""
-    pressed = int(modifiers) & int(_KEYS.ShiftModifier)  # type: ignore[call-overload]
+    both = int(_KEYS.ShiftModifier) | int(_KEYS.ControlModifier)
+    pressed = int(modifiers) & both  # type: ignore[call-overload]
     for row in GESTURES:
         if (row.area, row.button, row.modifier) == (area, int(button), pressed):  # type: ignore[call-overload]
             return row.name
@@ -127,4 +129,5 @@ def gesture_keys(row: Gesture) -> str:
         int(_BUTTONS.MiddleButton): "middle",
         int(_BUTTONS.RightButton): "right",
     }
-    return ("Shift + " if row.modifier else "") + buttons[row.button]
+    modifiers = {int(_KEYS.NoModifier): "", int(_KEYS.ShiftModifier): "Shift + ", int(_KEYS.ControlModifier): "Ctrl + "}
+    return modifiers[row.modifier] + buttons[row.button]

@@ -13,6 +13,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from nodes.messages import Message, RobotState, Status
 from viewer import palette
 from viewer.data.live import LiveFeed
+from viewer.data.series import Floats
 from viewer.data.signals import Signals, diverged_text
 from viewer.data.topics import LiveStore
 from viewer.panels import choose_fields
@@ -37,7 +38,9 @@ LIVE_STRIDE = 0.05  # the live time axis moves in strides of this fraction of it
 TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
 OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
+GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
 SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
+PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
 WANTED_SIZE = (1600, 1000)
 
 
@@ -84,6 +87,9 @@ class MainWindow(QtWidgets.QMainWindow):
         self.files = FileMenu(self)
         self.docks = Docks(self, self.plots, None if feed is None else feed.domain)
         self.docks.events.chosen.connect(self.jump_to)
+        if self.docks.steering is not None:
+            self.scene.pushed, self.scene.redraw = self._push, self.refresh
+            self.docks.steering.push_strength.valueChanged.connect(self._on_strength)
         self.menus = Menus(self, live=feed is not None)
         self.docks.add_menu(self.menus.insert("Panels", before="Help"))
         if feed is None:
@@ -178,6 +184,9 @@ class MainWindow(QtWidgets.QMainWindow):
             self.page.lay_out(self.scene.wide, self.scene.share)
         self.page.show_legend(self.scene.keys(signals))
         self._caption()
+        if self.docks.steering is not None and signals.description is not None:
+            weight = GRAVITY * sum(body.mass for body in signals.description.bodies)
+            self.docks.steering.suggest_strength(float(f"{0.5 * weight:.1g}") or 1.0)
 
     def _give_way(self) -> None:
         """Give most of the room to the plots where there is nothing to draw in the scene."""
@@ -226,6 +235,22 @@ class MainWindow(QtWidgets.QMainWindow):
     def _on_camera(self, camera: Camera | None, text: str) -> None:
         self.history.change(msgspec.structs.replace(self.history.layout, camera=camera), text)
 
+    def _on_strength(self, newton: float) -> None:
+        self.scene.strength = newton
+
+    def _push(self, body: str, newton: Floats, point: Floats) -> None:
+        """Push a body of the live robot."""
+        description, steering = self.signals.description, self.docks.steering
+        if description is None or steering is None:
+            return
+        if body not in description.pushable:
+            steering.tell_failure(
+                f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}'
+            )
+            return
+        namespace = self.signals.robot.rpartition("/")[0]
+        steering.push(f"{namespace}/{body}" if namespace else body, newton.tolist(), point.tolist())
+
     # -- frames
 
     def _on_frame(self) -> None:
@@ -271,7 +296,8 @@ class MainWindow(QtWidgets.QMainWindow):
     def _show_live(self) -> None:
         """Update the line about the state of the live launch."""
         if self.feed is not None and self.signals.states == 0:
-            self.page.empty.setText(self.feed.waiting)
+            paused = self._sim == "paused" and self.is_heard
+            self.page.empty.setText(PAUSED if paused else self.feed.waiting)
         if self._heard_at is None:
             return
         silence = time.monotonic() - self._heard_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls
 from viewer.window.processes import ArmswingProcess
 
+PUSH_S = 0.1  # s
 SPEEDS = ("0.05", "0.1", "0.25", "0.5", "1", "2", "5", "10")
 
 
@@ -21,6 +23,7 @@ class SteeringPanel(QtWidgets.QWidget):
         super().__init__()
         self._calls = calls
         self._state = ""
+        self._strength_suggested = False
         self.pause = self._button("Pause", self.pause_or_resume)
         self.reset_button = self._button("Reset", self.reset)
         self.step_button = self._button("Step", self.step)
@@ -55,7 +58,17 @@ class SteeringPanel(QtWidgets.QWidget):
         grid.addWidget(self.record_button, 3, 0, 1, 2)
         grid.addWidget(self.stop, 4, 0)
         grid.addWidget(self.release, 4, 1)
-        grid.addWidget(self.said, 5, 0, 1, 2)
+        grid.addWidget(self.said, 7, 0, 1, 2)
+        self.push_strength = _spin(1.0, 1e-3, 1e6, " N", "force of a drag across a quarter of the scene's height")
+        self.push_duration = _spin(PUSH_S, 1e-3, 3600.0, " s", "simulated time for which a push acts")
+        self.push_duration.setSingleStep(0.05)
+        self.push_label = QtWidgets.QLabel("push")
+        self.push_label.setToolTip("Ctrl + left drag on a body in the scene")
+        row = QtWidgets.QHBoxLayout()
+        for widget in (self.push_label, self.push_strength, QtWidgets.QLabel("for"), self.push_duration):
+            row.addWidget(widget)
+        row.addStretch(1)
+        grid.addLayout(row, 6, 0, 1, 2)
         calls.failed.connect(self.tell_failure)
         self.show_state("", live=False)
 
@@ -94,6 +107,30 @@ class SteeringPanel(QtWidgets.QWidget):
             self.tell_failure(f"speed {text!r} is not a number")
             return
         self._call("speed", x=factor)
+
+    def suggest_strength(self, newton: float) -> None:
+        """Show a force for pushes that suits the robot, until the user chooses another."""
+        if not self._strength_suggested:
+            self._strength_suggested = True
+            self.push_strength.setValue(newton)
+
+    def push(self, body: str, force: list[float], point: list[float]) -> None:
+        """Push a body with a force (3,), N, at a point (3,), m, in its frame, for the chosen time."""
+        duration = self.push_duration.value()
+        newton = math.hypot(*force)
+        self._calls.call(
+            "sim",
+            "push",
+            lambda _: self._say(f"pushed {body} with {newton:.3g} N for {duration:g} s"),
+            body=body,
+            force=force,
+            point=point,
+            duration_s=duration,
+        )
+
+    def _say(self, text: str) -> None:
+        self.said.setStyleSheet("")
+        self.said.setText(text)
 
     def emergency_stop(self) -> None:
         """Stop the actuators of all robots of the launch at once, without waiting for earlier calls."""
@@ -181,3 +218,14 @@ class SteeringPanel(QtWidgets.QWidget):
         button.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
         button.clicked.connect(lambda _: pressed())
         return button
+
+
+def _spin(value: float, low: float, high: float, suffix: str, tip: str) -> Any:
+    """A field for a number with its unit."""
+    found = QtWidgets.QDoubleSpinBox()
+    found.setDecimals(3)
+    found.setRange(low, high)
+    found.setValue(value)
+    found.setSuffix(suffix)
+    found.setToolTip(tip)
+    return found

@@ -10,6 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
+from viewer.data.pushes import Push
 from viewer.data.series import Floats, row_at
 from viewer.data.signals import Signals
 from viewer.qt.picture import EDGE, FAST_EDGE, BodyPicture
@@ -20,6 +21,8 @@ from viewer.window.layout import Camera
 from viewer.window.scene.camera import camera_of, moved, orbited, turned, view_of, zoomed
 
 TRACE_PIECES = 6
+GRAB_PIXELS = 10.0  # distance at which a line, or a small ball, counts as hit
+QUARTER = 0.25  # share of the picture's height across which a drag has the force `strength`
 WHEEL_STEP, DRAG_STEP = 1.0015, 1.01  # zoom per unit of wheel angle, and per pixel
 
 
@@ -27,24 +30,33 @@ class SceneBox(pg.ViewBox):
     """ViewBox that reports drags, wheel and double clicks by Qt signals instead of changing its range.
 
     dragged   name of the gesture, and the pixels moved to the right and down
+    pushed    start and end of a drag that pushes, in the drawing plane, m, and whether the button was released
     wheeled   angle of the wheel, and the pointer's position in the drawing plane, m
     released  at the end of a drag
     doubled   at a double click
     """
 
     dragged = QtCore.pyqtSignal(str, float, float)
+    pushed = QtCore.pyqtSignal(object, object, bool)
     wheeled = QtCore.pyqtSignal(float, float, float)
     released = QtCore.pyqtSignal()
     doubled = QtCore.pyqtSignal()
 
     def __init__(self) -> None:
         super().__init__(enableMenu=False)
+        self._pushing = False
 
     def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
         """pyqtgraph override: report the drag."""
         ev.accept()
         step = ev.pos() - ev.lastPos()
-        if name := gesture("scene", ev.button(), ev.modifiers()):
+        name = gesture("scene", ev.button(), ev.modifiers())
+        if name == "push" or self._pushing:
+            # decided at the press: letting go of the key before the button still ends the push
+            self._pushing = not ev.isFinish()
+            self.pushed.emit(self.mapToView(ev.buttonDownPos()), self.mapToView(ev.pos()), ev.isFinish())
+            return
+        if name:
             self.dragged.emit(name, step.x(), step.y())
         if ev.isFinish():
             self.released.emit()
@@ -67,11 +79,18 @@ class SceneView(BodyPicture):
 
     moved_camera  called with the camera that the user selects, None for the automatic one, and the name of the change
     ended         called at the end of a drag
+    pushed        called with the push that a drag on a body asks for; None where bodies cannot be pushed
+    redraw        called when the arrow of a push changed
+    strength      N, force of a drag across a quarter of the picture's height
     """
 
     def __init__(
         self, plane: str, moved_camera: Callable[[Camera | None, str], None], ended: Callable[[], None]
     ) -> None:
+        self.pushed: Callable[[str, Floats, Floats], None] | None = None
+        self.redraw: Callable[[], None] = _nothing
+        self.strength = 1.0
+        self._grabbed: tuple[str, Floats] | None = None
         self.box = SceneBox()
         super().__init__(plane, self.box)
         self.camera: Camera | None = None
@@ -81,8 +100,10 @@ class SceneView(BodyPicture):
         self._cloud: Floats | None = None
         self._target = np.zeros(3)
         self._origins: dict[str, Floats] = {}
+        self._names: list[str] = []
         self.box.dragged.connect(self._on_drag)
         self.box.wheeled.connect(self._on_wheel)
+        self.box.pushed.connect(self._on_push)
         self.box.released.connect(ended)
         self.box.doubled.connect(lambda: moved_camera(None, "fit of the scene"))
         self.box.sigResized.connect(lambda _: self._place())
@@ -203,6 +224,28 @@ class SceneView(BodyPicture):
         elif name == "zoom":
             self._moved_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
 
+    def _on_push(self, start: Any, end: Any, is_finished: bool) -> None:
+        """Draw the push from the grabbed point to the pointer; at the end of the drag ask for it."""
+        if self.pushed is None or not self._names:
+            return
+        height = float(self.box.viewRect().height())
+        if self._grabbed is None:
+            found = self._scene.grab(start.x(), start.y(), GRAB_PIXELS * self.box.viewPixelSize()[1])
+            if found is None:
+                return
+            self._grabbed = self._names[found[0]], found[1]
+        body, p_BP = self._grabbed
+        drag = (end.x() - start.x()) * self._view.axes[0] + (end.y() - start.y()) * self._view.axes[1]
+        newton = self.strength * drag / (QUARTER * height)
+        if not is_finished:
+            self._scene.preview = Push(0.0, 0.0, body, newton, p_BP), QUARTER * height / self.strength
+            self.redraw()
+            return
+        self._grabbed = self._scene.preview = None
+        self.redraw()
+        if newton.any():
+            self.pushed(body, newton, p_BP)
+
     def _on_wheel(self, angle: float, x: float, y: float) -> None:
         middle = self.box.viewRect().center()
         factor = WHEEL_STEP**-angle
@@ -222,6 +265,7 @@ class SceneView(BodyPicture):
             return
         p = poses.values[place][: 3 * len(description.bodies)].reshape(-1, 3)
         named = zip(description.bodies, p, strict=False)
+        self._names = [body.name for body in description.bodies]
         self._origins = {body.name: origin for body, origin in named if body.shapes}
 
     def _aim(self) -> Floats:
@@ -239,3 +283,7 @@ class SceneView(BodyPicture):
         width = camera.height * self.box.width() / max(self.box.height(), 1.0)
         rect = QtCore.QRectF(x - 0.5 * width, y - 0.5 * camera.height, width, camera.height)
         self.plot.setRange(rect, padding=0.0)
+
+
+def _nothing() -> None:
+    """Placeholder for `redraw` before the view has a window."""

@@ -1,0 +1,42 @@
+"""External forces that push bodies, as the events of a run log them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from viewer.data.series import Floats
+
+PUSHED = "push"  # kind of the event that logs a push
+
+
+class Push(NamedTuple):
+    """A force on a body, and the time for which it acts.
+
+    start, end  s
+    newton      (3,), N, world axes
+    point       (3,) at which the force acts, m, in the body's frame
+    """
+
+    start: float
+    end: float
+    body: str
+    newton: Floats
+    point: Floats
+
+
+class _Logged(msgspec.Struct):
+    force: tuple[float, float, float]
+    point: tuple[float, float, float]
+    duration_s: float
+
+
+def logged_push(time: float, body: str, new: str) -> Push | None:
+    """The push that an event of kind "push" logs, by its time (s), `part` and `new`; None for one without numbers."""
+    try:
+        found = msgspec.json.decode(new, type=_Logged)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return Push(time, time + found.duration_s, body, np.array(found.force), np.array(found.point))
