@@ -267,7 +267,8 @@ class Event(Message, kw_only=True):
             the clock of `node` jumped; "step_too_large": for the fastest mode; "energy_departure": the energy differs
             from the balance of work and events, by 1 % of the run's energies, and at each doubling; "estop" and
             "estop_released": an emergency stop of all actuators begins and ends; "push": an external force on the body
-            `part`, with `new` as JSON: force (3,), N, world axes, point (3,), m, in the body's frame, duration_s
+            `part`, with `new` as JSON: force (3,), N, world axes, point (3,), m, in the body's frame, duration_s;
+            "hand" and "hand_back": a user commands actuators by hand, and gives them back
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change, J

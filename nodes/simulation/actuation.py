@@ -18,6 +18,7 @@ from sim_core.servos.kernels import add_loads
 from sim_core.servos.loops import Known, Servos
 from sim_core.simulation import Simulation
 
+HAND = "hand"  # commander of the actuators that a user commands by service calls
 Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 
 
@@ -32,6 +33,7 @@ class Actuation:
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
     heard_at    lower bound of the times of the latest commands under a watchdog, s; infinite without watchdogs
+    by_hand     actuators that a user commands; their nodes' commands to them have no effect
     joints      ranges of the joints' motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
     """
@@ -47,6 +49,8 @@ class Actuation:
         self.commands = 0
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
+        self.by_hand: set[str] = set()
+        self._displaced: dict[str, str] = {}  # owners of actuators before a user took them
         self._granted: dict[str, tuple[str, list[str], Known]] = {}  # latest accepted command of each node
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
@@ -74,6 +78,8 @@ class Actuation:
         now        time on the watchdogs' clock, s
         objection  reason of the caller to refuse the command, "" for none
         """
+        if self.by_hand and source != HAND and not objection:
+            command = self._left_by_hand(command)
         granted = self._granted.get(source)
         if granted is not None and not objection and granted[0] == command.mode and granted[1] == command.name:
             self.servos.again(command.mode, granted[2], command.value)
@@ -88,13 +94,55 @@ class Actuation:
         self.changed = True
         self.commands += 1
         self._taken[source] = self._taken.get(source, 0) + 1
-        if self._watchdog_s is not None:
+        if self._watchdog_s is not None and source != HAND:
             watchdog = self._watchdogs.get(source)
             if watchdog is None:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
                 self.heard_at = min(self.heard_at, now)
             watchdog.heard_at = now
         return ""
+
+    def take_by_hand(self, command: JointCommand, joints: Joints, now: float) -> list[str]:
+        """Command actuators by hand; returns those whose nodes lost them by this command.
+
+        Raises ValueError, one line, for a command that cannot be followed.
+        """
+        if reason := self.servos.objection(command.mode, command.name):
+            raise ValueError(reason)
+        taken = [name for name in command.name if name not in self.by_hand]
+        for name in taken:
+            if (owner := self._owners.get(name)) is not None:
+                self._displaced[name] = owner
+            self._owners[name] = HAND
+        if taken:
+            self._granted.clear()
+        self.by_hand.update(taken)
+        if reason := self.take(HAND, command, joints, now):
+            raise ValueError(reason)
+        return taken
+
+    def give_back(self, joints: Joints) -> list[str]:
+        """End all commands by hand: the nodes have their actuators again, and others go to their safe mode."""
+        names = sorted(self.by_hand)
+        if not names:
+            return []
+        self.by_hand.clear()
+        self.servos.rest(names, joints()[0] if self._hold else None)
+        for name in names:
+            if (owner := self._displaced.pop(name, None)) is not None:
+                self._owners[name] = owner
+            else:
+                del self._owners[name]
+        self._granted.clear()
+        self.changed = True
+        return names
+
+    def _left_by_hand(self, command: JointCommand) -> JointCommand:
+        """The command without the actuators that a user commands."""
+        left = [(n, v) for n, v in zip(command.name, command.value, strict=True) if n not in self.by_hand]
+        if len(left) == len(command.name):
+            return command
+        return JointCommand(mode=command.mode, name=[n for n, _ in left], value=[v for _, v in left])
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
         """Record a node's first command of a position beyond a joint's limits in `cut`."""
@@ -180,6 +228,11 @@ class Actuation:
         self.heard_at = math.inf
         self.safe.clear()
         self._granted.clear()
+        for name in self.by_hand:
+            self._owners.pop(name, None)
+        self._owners.update(self._displaced)
+        self.by_hand.clear()
+        self._displaced.clear()
         self._loads.clear(effort)
         self.joints.clear()
 
@@ -188,6 +241,8 @@ class Actuation:
         return {
             "servos": self.servos.to_plain(),
             "owners": dict(self._owners),
+            "by_hand": sorted(self.by_hand),
+            "displaced": dict(self._displaced),
             "gone": sorted(self._gone),
             "safe": sorted(self.safe),
             "watchdogs": {source: watchdog.heard_at for source, watchdog in self._watchdogs.items()},
@@ -205,6 +260,7 @@ class Actuation:
             limit = self._watchdog_s
             self._watchdogs = {source: Watchdog(limit, heard) for source, heard in plain["watchdogs"].items()}
         self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
+        self.by_hand, self._displaced = set(plain.get("by_hand", ())), dict(plain.get("displaced", {}))
         self.trips, self.commands, self._taken = plain["trips"], plain["commands"], dict(plain["taken"])
         self._refused = {source: (int(count), str(why)) for source, (count, why) in plain["refused"].items()}
         self._told_cut = set(plain["told_cut"])
@@ -214,6 +270,7 @@ class Actuation:
         return {
             "watchdog_trips": self.trips,
             "commanded_by": self.commanded_by,
+            "by_hand": sorted(self.by_hand),
             "commands_taken": dict(self._taken),
             "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
             "loads": self._loads.to_plain(),

@@ -41,6 +41,7 @@ from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
 DRAWN = 6  # decimals of the points of lines, m
+HAND_S = 3.0  # s without a renewal after which a command by hand ends
 MOST_WAITING = 1024  # most commands between two steps
 
 
@@ -93,6 +94,7 @@ class SimServer:
 
         self.state = "paused"
         self._pause_asked = False
+        self._hand_until = 0.0  # by time.monotonic(): commands by hand end here, unless they are renewed
         self._emergency = ""  # reason of an emergency stop, which refuses commands
         self.steps_left = 0
         self.speed = sim.speed
@@ -107,6 +109,8 @@ class SimServer:
             "step": self._take_steps,
             "speed": self._set_speed,
             "push": self._push,
+            "hand_command": self._hand_command,
+            "give_back": self._give_back,
             "reset": self._reset,
             "estop": self._emergency_stop,
             "release": self._release,
@@ -307,6 +311,8 @@ class SimServer:
                 self.publish_events(events.refused(source, reason, self.time))
             else:
                 events.accepted(source)
+        if actuation.by_hand and time.monotonic() > self._hand_until:
+            self._give_back()
         if events.gone or events.cut:
             self.publish_events(events.departures(self.time))
         # no watchdog can trip earlier; most steps skip this
@@ -344,6 +350,7 @@ class SimServer:
             "speed": ["x"],
             "restore": ["state"],
             "estop": ["reason"],
+            "hand_command": ["mode", "name", "value"],
             "push": ["body", "force", "point", "duration_s"],
         }.get(name, [])
         known_names(args, takes, name)
@@ -392,10 +399,38 @@ class SimServer:
         """Apply an external force to a body for a duration, and log it as an event."""
         self.publish_events([self._pushes.push(**args)])
 
+    def _hand_command(self, mode: Any = "effort", name: Any = None, value: Any = None) -> list[str]:
+        """Command actuators by hand, from the next step on; returns the actuators that are commanded by hand.
+
+        The nodes' commands to them have no effect until `give_back`, or until HAND_S pass without such a call.
+        """
+        if not self._realtime:
+            raise ValueError(
+                f"hand_command: mode {self.plan.sim.mode!r}; only in realtime can actuators be commanded by hand"
+            )
+        if self._emergency:
+            raise ValueError(f"hand_command: {self._emergency}; release the emergency stop first")
+        try:
+            command = msgspec.convert({"mode": mode, "name": name or [], "value": value or []}, JointCommand)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"hand_command: {error}; expected mode, name = [actuators], value = [numbers]") from None
+        if len(command.name) != len(command.value) or not all(map(math.isfinite, command.value)):
+            raise ValueError(f"hand_command: {len(command.name)} names, values {command.value}: one finite value each")
+        self._hand_until = time.monotonic() + HAND_S
+        if command.name and (taken := self.actuation.take_by_hand(command, self._joints, self._clock)):
+            self.publish_events([Event(kind="hand", detail=f"{', '.join(taken)} commanded by hand")])
+        return sorted(self.actuation.by_hand)
+
+    def _give_back(self) -> None:
+        """End all commands by hand."""
+        if names := self.actuation.give_back(self._joints):
+            self.publish_events([Event(kind="hand_back", detail=f"{', '.join(names)} no longer commanded by hand")])
+
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until `release`."""
         if not self._emergency:
             self._emergency = str(reason)[:200] or "emergency stop"
+            self._give_back()
             self.actuation.make_safe(self._joints)
             self._command_events.safe_since = self.time
             if self.state == "running":

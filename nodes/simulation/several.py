@@ -45,6 +45,7 @@ class SeveralServers:
             "restore": self._restore,
             "get_parameters": lambda args: self._parameters(),
             "push": self._push,
+            "hand_command": self._hand_command,
             "set": self._set,
             "set_parameters": self._set,
         }
@@ -209,6 +210,20 @@ class SeveralServers:
                 f"push: body is {args.get('body')!r}; it must begin with a namespace, one of {', '.join(self._parts)}"
             )
         self._parts[namespace].request("push", {**args, "body": body})
+
+    def _hand_command(self, args: dict[str, Any]) -> list[str]:
+        """Command actuators by hand that are named with their namespace; without any, renew those of all robots."""
+        names, values = args.get("name") or [], args.get("value") or []
+        found = []
+        for namespace, part in self._parts.items():
+            places = [place for place, name in enumerate(names) if str(name).rpartition("/")[0] == namespace]
+            own = {
+                "name": [names[k].rpartition("/")[2] for k in places],
+                "value": [values[k] for k in places[: len(values)]],
+            }
+            if places or not names:
+                found += [joined(namespace, name) for name in part.request("hand_command", {**args, **own})]
+        return found
 
     def _parameters(self) -> dict[str, float]:
         return _with_namespaces(self._each("get_parameters", {}))

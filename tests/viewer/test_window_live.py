@@ -128,6 +128,22 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         assert (push.body, round(push.end - push.start, 9)) == ("pendulum", 0.1)
         _push(window, bodies.index("arm"))
         assert 'needs [sim] parameters = { pushable = "arm" }' in steering.said.text()
+        # a joint by hand: its slider takes it from the node, and the button gives it back
+        joints = window.docks.joints
+        assert joints is not None
+        qtbot.waitUntil(lambda: joints.commander.text().startswith("swing_up commands"), timeout=PATIENCE_MS)
+        row = joints.rows["arm"]
+        assert (row.mode, row.unit, row.low, row.high) == ("effort", "N m", -0.05, 0.05)
+        row.slider.setValue(row.slider.maximum())
+        qtbot.waitUntil(lambda: client.sim_status()["by_hand"] == ["arm"], timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: joints.commander.text() == "you command arm", timeout=PATIENCE_MS)
+        tick = client.sim_status()["tick"]
+        steering.step_button.click()
+        qtbot.waitUntil(lambda: client.sim_status()["tick"] > tick, timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: window.signals.series["effort"].values[-1][0] == 0.05, timeout=PATIENCE_MS)
+        joints.back.click()
+        qtbot.waitUntil(lambda: client.sim_status()["by_hand"] == [], timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: not joints.back.isEnabled(), timeout=PATIENCE_MS)
         # resume, reset
         qtbot.waitUntil(lambda: steering.pause.text() == "Resume", timeout=PATIENCE_MS)
         steering.pause.click()

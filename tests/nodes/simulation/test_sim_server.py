@@ -46,6 +46,70 @@ def test_every_robot_is_served(robot: str, started: Started) -> None:
     assert (state.timestamp, state.seq, state.sent_ns) == (pytest.approx(0.02), 21, 0)
 
 
+def test_a_command_by_hand_displaces_the_node_until_it_is_given_back(make_plan: MakePlan, started: Started) -> None:
+    server, ear = started(make_plan(mode="realtime"))
+    server.command("damp", effort(0.01))
+    server.step()
+    assert server.request("hand_command", {"mode": "effort", "name": ["arm"], "value": [0.03]}) == ["arm"]
+    for _ in range(3):
+        server.command("damp", effort(0.01))
+        server.step()
+    assert ear.state().effort[0] == 0.03
+    assert (server.status()["commanded_by"], server.status()["by_hand"]) == ("hand", ["arm"])
+    assert server.status()["commands_refused"] == {}  # the node is not at fault
+    server.request("hand_command", {"mode": "effort", "name": ["arm"], "value": [-0.02]})
+    server.step()
+    assert ear.state().effort[0] == -0.02
+    server.request("give_back", {})
+    server.step()
+    assert ear.state().effort[0] == 0.0  # the safe mode, until the node commands
+    server.command("damp", effort(0.01))
+    server.step()
+    assert ear.state().effort[0] == 0.01
+    assert (server.status()["commanded_by"], server.status()["by_hand"]) == ("damp", [])
+    assert [event.kind for event in ear.all(Event)] == ["hand", "hand_back"]
+
+
+def test_a_command_by_hand_ends_with_a_reset_an_emergency_stop_and_without_renewal(
+    make_plan: MakePlan, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ear = started(make_plan(mode="realtime"))
+    command = {"mode": "effort", "name": ["arm"], "value": [0.03]}
+    for ended_by in ("reset", "estop"):
+        server.request("hand_command", command)
+        server.request(ended_by, {})
+        assert server.status()["by_hand"] == []
+    with pytest.raises(ValueError, match="release the emergency stop first"):
+        server.request("hand_command", command)
+    server.request("release", {})
+    monkeypatch.setattr("nodes.simulation.server.HAND_S", 0.0)
+    server.request("hand_command", command)
+    server.step()
+    assert server.status()["by_hand"] == []
+    assert ear.state().effort[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ({"name": ["elbow"], "value": [1.0]}, "no actuator 'elbow'; its actuators are arm"),
+        ({"name": ["arm"], "value": []}, "1 names, values .*: one finite value each"),
+        ({"name": ["arm"], "value": [1.0], "mode": "position"}, "mode 'position'"),
+        ({"name": ["arm"], "value": ["much"]}, "hand_command: .*expected mode, name"),
+    ],
+)
+def test_a_wrong_command_by_hand_is_refused(
+    args: dict[str, Any], reason: str, make_plan: MakePlan, started: Started
+) -> None:
+    server, _ = started(make_plan(mode="realtime"))
+    with pytest.raises(ValueError, match=reason):
+        server.request("hand_command", args)
+    assert server.status()["by_hand"] == []
+    server, _ = started(make_plan(mode="lockstep"))
+    with pytest.raises(ValueError, match="only in realtime"):
+        server.request("hand_command", args)
+
+
 def test_rates_are_kept_in_simulation_time(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep", rate_hz=100.0, poses_hz=50.0))
     for _ in range(100):

@@ -10,6 +10,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from nodes.messages import Status
 from viewer.data.topics import LiveStore
 from viewer.window.docks.calls import ServiceCalls
+from viewer.window.docks.joints import JointPanel
 from viewer.window.docks.parameters import ParameterPanel
 from viewer.window.docks.steering import SteeringPanel
 from viewer.window.docks.tables import EventTable, StatisticsTable
@@ -39,14 +40,18 @@ class Docks:
         self.steering: SteeringPanel | None = None
         self.parameters: ParameterPanel | None = None
         self.timing: TimingPanel | None = None
+        self.joints: JointPanel | None = None
         if self.calls is not None:
             self.steering = SteeringPanel(self.calls)
             self.parameters = ParameterPanel(self.calls)
             self.timing = TimingPanel()
+            self.joints = JointPanel(self.calls)
             self._add("Simulation", self.steering, _AREAS.RightDockWidgetArea)
             self._add("Parameters", self.parameters, _AREAS.RightDockWidgetArea)
+            self._add("Joints", self.joints, _AREAS.RightDockWidgetArea)
             self._add("Timing", self.timing, _AREAS.RightDockWidgetArea)
-            window.tabifyDockWidget(self.docks["Parameters"], self.docks["Timing"])
+            window.tabifyDockWidget(self.docks["Parameters"], self.docks["Joints"])
+            window.tabifyDockWidget(self.docks["Joints"], self.docks["Timing"])
             self.docks["Parameters"].raise_()
         self._add("Events", self.events, _AREAS.BottomDockWidgetArea, shown=False)
         self._add("Selection", self.statistics, _AREAS.BottomDockWidgetArea, shown=False)
@@ -96,6 +101,9 @@ class Docks:
         if live:
             self.calls.call("sim", "status", self._show_timing, quiet=True)
             self.parameters.read()
+            if self.joints is not None:
+                self.joints.show_signals(source.signals)
+                self.joints.renew()
 
     def restyle(self) -> None:
         """Use the colours of the present theme."""
@@ -111,6 +119,8 @@ class Docks:
 
     def _show_timing(self, status: dict[str, Any]) -> None:
         store = self._plots.sources[0].store
+        if self.joints is not None:
+            self.joints.show_status(status)
         if self.timing is not None and isinstance(store, LiveStore):
             self.timing.show_status(status, self._window.frames, store.lost)
 

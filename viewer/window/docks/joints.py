@@ -1,0 +1,212 @@
+"""Sliders that command the actuated joints of the live robot by hand, and the line that says who commands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtWidgets
+
+from nodes.messages import ActuatorDescription, Description, JointDescription
+from viewer.data.signals import Signals
+from viewer.qt import theme
+from viewer.window.docks.calls import ServiceCalls
+
+STEPS = 2000  # positions of a slider
+NUMBER_WIDTH = 105  # pixels
+SEND_MS = 50  # between two commands while a slider moves
+TURN, STROKE, EFFORT = math.pi, 1.0, 10.0  # range of a slider without limits: rad, m, N m or N
+NOBODY = "no node commands"
+ALONE = "move a slider to command its joint"
+
+
+class JointRow:
+    """Slider and number of one actuated joint.
+
+    mode       "position" where its actuator has a servo, else "effort"
+    unit       unit of the values
+    low, high  range of the slider: the limits, where there are any
+    """
+
+    def __init__(self, actuator: ActuatorDescription, joint: JointDescription) -> None:
+        self.actuator, self.joint = actuator.name, joint.name
+        self.mode = "position" if "position" in actuator.modes else "effort"
+        if self.mode == "position":
+            reach = TURN if joint.unit == "rad" else STROKE
+            self.unit, low, high = joint.unit, joint.lower, joint.upper
+        else:
+            reach = EFFORT
+            limit = actuator.effort_limit
+            self.unit, low, high = actuator.unit, None if limit is None else -limit, limit
+        self.low, self.high = -reach if low is None else low, reach if high is None else high
+        is_limited = low is not None and high is not None
+        limits = f"{self.low:g} .. {self.high:g} {self.unit}" + ("" if is_limited else " (no limit declared)")
+        self.name = QtWidgets.QLabel(self.actuator)
+        self.name.setToolTip(f"{self.mode} of {self.joint}: {limits}")
+        self.slider = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal)
+        self.slider.setRange(0, STEPS)
+        self.slider.setMinimumWidth(60)
+        self.slider.setToolTip(f"{limits}")
+        self.value = QtWidgets.QDoubleSpinBox()
+        self.value.setDecimals(3 if self.high - self.low > 0.1 else 5)
+        self.value.setMaximumWidth(NUMBER_WIDTH)
+        self.value.setRange(self.low, self.high)
+        self.value.setSingleStep((self.high - self.low) / 100.0)
+        self.value.setSuffix(f" {self.unit}")
+        self.value.setKeyboardTracking(False)
+        self.value.setToolTip(limits)
+        self.show(0.0)
+
+    def show(self, value: float) -> None:
+        """Show a value that was not chosen here."""
+        for widget in (self.slider, self.value):
+            widget.blockSignals(True)
+        self.slider.setValue(round(STEPS * (value - self.low) / max(self.high - self.low, 1e-12)))
+        self.value.setValue(value)
+        for widget in (self.slider, self.value):
+            widget.blockSignals(False)
+
+    @property
+    def chosen(self) -> float:
+        """Value of the slider."""
+        return float(self.low + (self.high - self.low) * self.slider.value() / STEPS)
+
+
+class JointPanel(QtWidgets.QWidget):
+    """One row for each actuated joint. A slider that moves takes its joint from the node that commands it."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        super().__init__()
+        self._calls = calls
+        self._description: Description | None = None
+        self._namespace = ""
+        self._pending: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} not sent yet
+        self.by_hand: set[str] = set()
+        self.rows: dict[str, JointRow] = {}
+        self.commander = QtWidgets.QLabel("the joints appear when a launch is live")
+        self.commander.setObjectName("caption")
+        self.commander.setWordWrap(True)
+        self.back = QtWidgets.QPushButton("Give back")
+        self.back.setToolTip("end the commands by hand: the nodes have their actuators again")
+        self.back.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
+        self.back.setEnabled(False)
+        self.back.clicked.connect(lambda _: self.give_back())
+        head = QtWidgets.QHBoxLayout()
+        head.addWidget(self.commander, 1)
+        head.addWidget(self.back, 0, QtCore.Qt.AlignmentFlag.AlignTop)
+        self._table = QtWidgets.QWidget()
+        self._grid = QtWidgets.QGridLayout(self._table)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setColumnStretch(1, 1)
+        area = QtWidgets.QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QtWidgets.QFrame.Shape.NoFrame)
+        area.setWidget(self._table)
+        column = QtWidgets.QVBoxLayout(self)
+        column.setContentsMargins(4, 4, 4, 4)
+        column.addLayout(head)
+        column.addWidget(area, 1)
+        self._timer = QtCore.QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SEND_MS)
+        self._timer.timeout.connect(self._send)
+
+    def show_signals(self, signals: Signals) -> None:
+        """Show the joints of the robot; those that are not commanded by hand at their present values."""
+        if signals.description is not None and signals.description is not self._description:
+            self._show_robot(signals.description)
+        self._namespace = signals.robot.rpartition("/")[0]
+        for name, row in self.rows.items():
+            series = signals.series.get(row.mode)
+            if name in self.by_hand or name in self._pending or row.value.hasFocus() or series is None:
+                continue
+            if row.joint in series.labels and len(series.times):
+                row.show(float(series.values[-1][series.labels.index(row.joint)]))
+
+    def _show_robot(self, description: Description) -> None:
+        self._description = description
+        while self._grid.count():
+            self._grid.takeAt(0).widget().deleteLater()
+        self.rows.clear()
+        joints = {joint.name: joint for joint in description.joints}
+        for actuator in description.actuators:
+            if actuator.joint not in joints:
+                continue
+            row = self.rows[actuator.name] = JointRow(actuator, joints[actuator.joint])
+            line = len(self.rows)
+            for place, widget in enumerate((row.name, row.slider, row.value)):
+                self._grid.addWidget(widget, line, place)
+            row.slider.valueChanged.connect(lambda _, row=row: self._on_slider(row))
+            row.value.valueChanged.connect(lambda value, row=row: self._on_value(row, value))
+        self._grid.setRowStretch(len(self.rows) + 1, 1)
+        if not self.rows:
+            self.commander.setText("this robot has no actuated joint")
+
+    def _on_slider(self, row: JointRow) -> None:
+        self._command(row, row.chosen)
+
+    def _on_value(self, row: JointRow, value: float) -> None:
+        self._command(row, value)
+
+    def _command(self, row: JointRow, value: float) -> None:
+        row.show(value)
+        self._pending[row.actuator] = row.mode, value
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _send(self) -> None:
+        """Send the values chosen since the last call, one call for each mode."""
+        pending, self._pending = self._pending, {}
+        for mode in ("position", "effort"):
+            chosen = {name: value for name, (each, value) in pending.items() if each == mode}
+            if chosen:
+                names = [self._full(name) for name in chosen]
+                values = list(chosen.values())
+                self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
+
+    def renew(self) -> None:
+        """Keep the command of the joints that are commanded by hand; without it, it ends after some seconds."""
+        if self.by_hand:
+            self._calls.call("sim", "hand_command", quiet=True)
+
+    def give_back(self) -> None:
+        """End the commands by hand."""
+        self._pending.clear()
+        self._calls.call("sim", "give_back", lambda _: self._taken(()))
+
+    def _taken(self, names: Sequence[str]) -> None:
+        self._show_hand({name.removeprefix(f"{self._namespace}/") for name in names})
+
+    def show_status(self, status: dict[str, Any]) -> None:
+        """Show who commands, by the status of the simulation."""
+        simulations = status.get("simulations", {})
+        own = simulations.get(self._namespace, status)
+        self._show_hand(set(own.get("by_hand", ())))
+        if not self.rows:
+            return
+        others = str(own.get("commanded_by") or "").split(", ")
+        nodes = [name for name in others if name and name != "hand"]
+        if status.get("mode") != "realtime":
+            text = f"mode {status.get('mode')}: only in realtime can joints be commanded by hand"
+        elif self.by_hand:
+            rest = f"; {_commanding(nodes)} the others" if nodes else ""
+            text = f"you command {', '.join(sorted(self.by_hand))}{rest}"
+        else:
+            text = f"{_commanding(nodes) if nodes else NOBODY}; {ALONE}"
+        self.commander.setText(text)
+        self._table.setEnabled(status.get("mode") == "realtime")
+
+    def _show_hand(self, names: set[str]) -> None:
+        self.by_hand = names
+        self.back.setEnabled(bool(names))
+        for name, row in self.rows.items():
+            row.name.setStyleSheet(f"color: {theme.ACCENT}; font-weight: bold" if name in names else "")
+
+    def _full(self, name: str) -> str:
+        return f"{self._namespace}/{name}" if self._namespace else name
+
+
+def _commanding(nodes: Sequence[str]) -> str:
+    """Subject and verb, such as "base, body command"."""
+    return f"{', '.join(nodes)} {'commands' if len(nodes) == 1 else 'command'}"
