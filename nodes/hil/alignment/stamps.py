@@ -27,7 +27,7 @@ RECENT = 32  # stamps from which the usual spacing is computed
 FEWEST_RECENT = 5  # least number of stamps for it
 PATIENCE = 4  # round trips after which an unresolved jump is given up
 KNOWN_S = 3e-3  # largest standard deviation of a step's size with which messages are placed
-LONGEST_WAIT = 12  # round trips after which messages are placed with a size less certain than that, and said to be unsure
+LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the step is counted as unsure
 SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
 Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
