@@ -184,9 +184,9 @@ def _serve(connection: Connection, parents: Connection, job: Job[Any, Any], pare
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     parents.close()
     silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for descriptor, stream in enumerate((sys.stdout, sys.stderr), start=1):  # in a notebook, streams are no files
         stream.flush()
-        os.dup2(silence, stream.fileno())
+        os.dup2(silence, descriptor)
     while True:
         try:
             task = connection.recv_bytes()

@@ -167,7 +167,7 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 1"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
-        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], and file = 'points.csv' gives them too"),
+        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], and file = 'points.csv' gives them, too"),
         (
             {"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]},
             "waypoint 1 is [0.0, 1.0, 2.0]; every one has 2 numbers: t and one value",

@@ -65,7 +65,7 @@ def test_a_joint_that_nobody_drives_gets_no_effort() -> None:
 
 
 def test_a_mechanism_in_other_coordinates_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'rotary_pendulum' is not in joint coordinates"):
+    with pytest.raises(ValueError, match=r"'rotary_pendulum' does not have joint coordinates"):
         DrivenDynamics(assemble(build("rotary_pendulum")))
 
 

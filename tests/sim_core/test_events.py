@@ -182,7 +182,7 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     sim = Simulation(pair)
     plain = sim.snapshot().to_plain()
     for changes, says in (
-        ({"constraint_mode": 1}, "constraint mode 1; there are 1"),
+        ({"constraint_mode": 1}, "constraint mode 1; the mechanism has 1"),
         ({"constraint_mode": -2}, "constraint mode -2; there are 1"),
         (
             {"p": [0.0, 1.0]},

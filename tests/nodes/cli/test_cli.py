@@ -99,7 +99,7 @@ def test_the_commands_are_those_of_the_design() -> None:
         *("param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("keys new", "keys list", "keys allow", "keys revoke"),
-        *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
+        *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed", "sim push"),
         *("sim snapshot", "sim restore", "estop"),
     }
 

@@ -53,7 +53,7 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--start", "pivot=1"], "'pivot' is an axis of the map"),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "map.jpg"], "its name ends in .png"),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "no/map.png"], "there is no folder 'no'"),
-        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--lanes", "3"], "there are 2, 4, 8, 16, 32"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--lanes", "3"], "a batch has one of 2, 4, 8, 16, 32"),
         (["--over", "pivot=-2:2:90000,pivot.velocity=-2:2:90000"], "a map takes 25000000 at most"),
     ],
 )

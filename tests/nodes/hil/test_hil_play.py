@@ -100,4 +100,4 @@ def test_a_light_link_that_is_heavier_is_named_with_what_this_motion_does_not_te
     mass = next(finding for finding in verdict.findings if finding.kind == "mass")
     assert (mass.of, mass.failed) == ("link_8", True)
     assert mass.value == pytest.approx(0.05, abs=1e-2)
-    assert "does not tell it from mass of link_9" in mass.text
+    assert "does not distinguish it from mass of link_9" in mass.text
