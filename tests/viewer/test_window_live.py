@@ -17,6 +17,7 @@ import pytest
 from nodes.client import Client, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
+import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from tests.viewer.window_driving import KEYS, drag
@@ -52,6 +53,7 @@ def launch(tmp_path: Path, monkeypatch: Any) -> Iterator[subprocess.Popen[bytes]
 
 @pytest.fixture
 def window(launch: subprocess.Popen[bytes], qtbot: Any, qapp: Any, tmp_path: Path) -> Iterator[MainWindow]:
+    pg.setConfigOptions(mouseRateLimit=0)  # a test moves the mouse faster than a hand
     found: Any = app._main_window(None, None, (), "auto", None)
     qtbot.addWidget(found)
     found.show()
@@ -59,6 +61,7 @@ def window(launch: subprocess.Popen[bytes], qtbot: Any, qapp: Any, tmp_path: Pat
     assert found.signals.states > 0, (tmp_path / "launch.log").read_text()
     yield found
     found.close()
+    pg.setConfigOptions(mouseRateLimit=100)
 
 
 def _push(window: MainWindow, body: int) -> None:
