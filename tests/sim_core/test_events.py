@@ -183,7 +183,7 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     plain = sim.snapshot().to_plain()
     for changes, says in (
         ({"constraint_mode": 1}, "constraint mode 1; the mechanism has 1"),
-        ({"constraint_mode": -2}, "constraint mode -2; there are 1"),
+        ({"constraint_mode": -2}, "constraint mode -2; the mechanism has 1"),
         (
             {"p": [0.0, 1.0]},
             "constraint mode 'falling', and the parameter that switches constraint 'floor_1' is 1; it must be 0",
