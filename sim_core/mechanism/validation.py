@@ -15,13 +15,13 @@ from sim_core.mechanism.checks.contacts import check_contacts
 from sim_core.mechanism.checks.directions import check_directions
 from sim_core.mechanism.checks.forces import check_forces
 from sim_core.mechanism.checks.inertias import check_inertia
-from sim_core.mechanism.checks.joint_constraints import check_joint_constraints
-from sim_core.mechanism.checks.joint_parts import check_joint_parts
+from sim_core.mechanism.checks.joints.constraints import check_joint_constraints
+from sim_core.mechanism.checks.joints.orientations import check_orientations
+from sim_core.mechanism.checks.joints.parts import check_joint_parts
+from sim_core.mechanism.checks.joints.trees import check_one_axis, check_tree
 from sim_core.mechanism.checks.names import check_unique
-from sim_core.mechanism.checks.orientations import check_orientations
 from sim_core.mechanism.checks.planes import check_planes
 from sim_core.mechanism.checks.sensors import check_sensors
-from sim_core.mechanism.checks.trees import check_one_axis, check_tree
 from sim_core.mechanism.checks.types import check_fields
 from sim_core.mechanism.description import (
     COORDINATES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.checks.joint_parts import EXPONENTS, require_above, require_least
+from sim_core.mechanism.checks.joints.parts import EXPONENTS, require_above, require_least
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.joints import ORIGIN, Quaternion
 
