@@ -21,6 +21,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from sim_core.kernels.installed import copy_installed_loops
+from sim_core.kernels.interrupts import signals_after_callbacks
 from sim_core.kernels.native import cache_folder, source_hash
 
 
@@ -83,7 +84,7 @@ class NativeFunction:
 
     @cached_property
     def _compiled(self) -> Any:
-        with _own_cache():
+        with _own_cache(), signals_after_callbacks():
             return numba.cfunc(self.signature, cache=True, error_model="numpy")(self.function)
 
     @property

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sim_core.kernels.interrupts import signals_after_callbacks
+
 log = logging.getLogger("armswing.compile")
 
 
@@ -140,11 +142,13 @@ def linked(ir: str, symbols: list[str]) -> Library:
 def compiling(what: str) -> Iterator[None]:
     """Context that logs to "armswing.compile" that `what` is being compiled, and afterwards how long it took.
 
-    Compilation takes seconds; a program without logging handlers gets the lines on stderr.
+    Compilation takes seconds; a program without logging handlers gets the lines on stderr. A signal that arrives in
+    LLVM, as Ctrl-C does, is handled when the context is left.
     """
     _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()
-    yield
+    with signals_after_callbacks():
+        yield
     _report(f"compiled {what} in {time.perf_counter() - began:.1f} s")
 
 

@@ -1,0 +1,84 @@
+"""A signal that arrives while LLVM compiles neither is lost nor costs the machine code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim_core.kernels.interrupts import signals_after_callbacks
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import contextlib
+import signal
+
+import llvmlite.binding
+
+finalize = llvmlite.binding.ExecutionEngine.finalize_object
+armed = []
+
+
+def finalize_under_alarm(engine):  # LLVM compiles here for some 50 ms
+    if armed:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+    return finalize(engine)
+
+
+llvmlite.binding.ExecutionEngine.finalize_object = finalize_under_alarm  # before numba takes it over
+
+import numba
+import numpy as np
+
+from sim_core.kernels.interrupts import signals_after_callbacks
+
+
+class Alarm(Exception):
+    pass
+
+
+def alarm(number, frame):
+    raise Alarm
+
+
+@numba.njit(cache=True)
+def function(x):
+    return np.sort(x).sum()
+
+
+signal.signal(signal.SIGALRM, alarm)
+try:
+    with CONTEXT:
+        armed.append(True)
+        function.compile((numba.float64[::1],))
+except BaseException as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("context", "ends"), [("signals_after_callbacks()", "Alarm"), ("contextlib.nullcontext()", "RuntimeError")]
+)
+def test_an_exception_of_a_signal_handler_leaves_the_compilation(tmp_path: Path, context: str, ends: str) -> None:
+    """Without the context, numba loses the machine code; with a numba that does not, the context is needed no more."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("CONTEXT", context))
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "NUMBA_CACHE_DIR": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.stdout.split()[:1] == [ends], done.stderr
+
+
+def test_outside_llvm_signals_are_handled_at_once_and_handlers_are_restored() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with signals_after_callbacks(), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
