@@ -249,6 +249,11 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
     except (ValueError, TypeError) as error:
         key = _named(str(error), plan.sim)
         raise PlanError(f"{where.at(*key.split('.', 1))}: key {key!r}: {error}") from None
+    if plan.sim.reactions:
+        try:
+            plan.sim.make_mechanism()
+        except ValueError as error:
+            raise PlanError(f"{where.at('reactions')}: key 'reactions': {error}") from None
     for tunable in mechanism.tunables:
         if tunable.name in plan.sim.parameters:
             try:

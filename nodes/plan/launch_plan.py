@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from nodes.plan.key_checks import PlanError
 from robots.files import robot_name
 from sim_core.tables import Range
+
+if TYPE_CHECKING:
+    from sim_core.mechanism import Mechanism
 
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # range of simulated seconds per wall second
@@ -60,6 +63,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu                core that the server's loop runs on; without it, any
     realtime_priority  SCHED_FIFO for the server's loop; where that is not permitted, a warning
     assemble_start     start at the state nearest to the robot's own that satisfies its constraints
+    reactions          joints whose reaction force and torque become outputs, as reaction_JOINT_fx; true: all joints
     namespace          set by an include: first part of the robot's topics, as in "left/charmie/state"
     """
 
@@ -81,6 +85,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     assemble_start: bool = False
+    reactions: bool | list[str] = False
     namespace: str = ""
 
     @property
@@ -90,6 +95,19 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         The name of a robot that a Python function builds is the function's name.
         """
         return joined(self.namespace, robot_name(self.robot))
+
+    def make_mechanism(self, **differences: float | str) -> Mechanism:
+        """The robot with its parameters, and with the outputs that `reactions` asks for.
+
+        differences  parameters that differ from `parameters`
+        """
+        from robots.registry import build
+        from sim_core.mechanism import with_reactions
+
+        mechanism = build(self.robot, **{**self.parameters, **differences})
+        if not self.reactions:
+            return mechanism
+        return with_reactions(mechanism, None if self.reactions is True else self.reactions)
 
     @property
     def step_s(self) -> float:

@@ -30,7 +30,6 @@ from nodes.simulation.pushes import Pushes
 from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
-from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines
 from sim_core.integrators.ahead import loop_compiled_ahead
@@ -64,7 +63,7 @@ class SimServer:
         self._within = f"{sim.namespace}/" if sim.namespace else ""  # of the nodes' names, which are local in messages
         self.out: Out = _nobody
         with loop_compiled_ahead(sim.stepper):
-            system = assemble(build(sim.robot, **sim.parameters))
+            system = assemble(sim.make_mechanism())
             self.simulation = Simulation(
                 system,
                 step_s=sim.step_s,

@@ -14,10 +14,9 @@ from typing import Any
 from nodes.plan.key_checks import PlanError
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.design import Sweep, plan_with
-from robots.registry import build
 from sim_core.mechanism import Mechanism
 
-METHODS = ("robot", "stepper", "stabilizer")  # keys of [sim] that change what is compiled
+METHODS = ("robot", "stepper", "stabilizer", "reactions")  # keys of [sim] that change what is compiled
 LOOKED_AT = 4  # values of an axis that are compared
 MOST_OF_NODES = 200  # values of a node's parameter beyond which they are not grouped
 
@@ -84,7 +83,7 @@ def _hash(sweep: Sweep, override: str) -> str | None:
     with contextlib.suppress(PlanError, ValueError, TypeError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = plan_with(sweep, [override])
-        return " ".join(_identity(build(view.sim.robot, **view.sim.parameters)) for view in plan.views)
+        return " ".join(_identity(view.sim.make_mechanism()) for view in plan.views)
     return None
 
 

@@ -53,6 +53,7 @@ from sim_core.mechanism.outputs import Output as Output
 from sim_core.mechanism.outputs import ReactionOutput as ReactionOutput
 from sim_core.mechanism.outputs import SurfaceForceOutput as SurfaceForceOutput
 from sim_core.mechanism.quantities import CapturedParameter as CapturedParameter
+from sim_core.mechanism.reactions import with_reactions as with_reactions
 from sim_core.mechanism.sensors import AccelerometerOutput as AccelerometerOutput
 from sim_core.mechanism.sensors import ForceTorqueOutput as ForceTorqueOutput
 from sim_core.mechanism.sensors import GyroscopeOutput as GyroscopeOutput

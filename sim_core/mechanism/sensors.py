@@ -46,7 +46,8 @@ class ForceTorqueOutput(Frozen):
     spring, friction and stop is part of the torque; a rotor (`armature`) is without weight and without gyroscopic
     torque. The stabilization U does not contribute.
 
-    joint       any joint, fixed ones included, which all forces from the ground to the child's side of the tree pass
+    joint       any joint, fixed ones included. If other joints connect the child's side of the tree to the rest, they
+                must be passive; over-constrained loops share their forces by least squares
     point       position of the sensor in the child's frame, m; the joint's own point on the child if None
     quaternion  orientation w x y z of the sensor in the child's frame
     """

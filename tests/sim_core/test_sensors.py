@@ -223,7 +223,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "loop": (
         {
             "coordinates": "absolute",
-            "joints": (*arm().joints, Joint(name="tip", child="lower", axis=X)),
+            "joints": (*arm().joints, Joint(name="tip", child="lower", axis=X, damping=0.1)),
             "initial_q": (0.0,) * 14,
             "initial_v": (0.0,) * 14,
         },

@@ -11,7 +11,7 @@ from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
 from nodes.sweeps.design import Sweep, plan_with
-from robots.registry import build, parameters
+from robots.registry import parameters
 from sim_core.tables import ranges_of
 
 OF_STATUS = {"time": "s", "energy": "J", "largest_departure": "J"}
@@ -43,7 +43,7 @@ def _of_robots(plan: Plan) -> Iterator[tuple[str, str]]:
         within = f"{view.sim.namespace}/" if several else ""
         for parameter in parameters(view.sim.robot):
             yield f"{within}sim.parameters.{parameter.name}", parameter.unit
-        mechanism = build(view.sim.robot, **view.sim.parameters)
+        mechanism = view.sim.make_mechanism()
         for joint in mechanism.moving_joints:
             yield f"position.{within}{joint.name}", joint.unit
             yield f"velocity.{within}{joint.name}", f"{joint.unit}/s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.description import Mechanism, SpinRelation
+from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput
 
 
@@ -37,10 +37,12 @@ def carried_by(mechanism: Mechanism, body: str) -> tuple[str, ...]:
 def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -> None:
     carried = carried_by(mechanism, mechanism.joint(output.joint).child)
     for joint in mechanism.joints:
-        if joint.name != output.joint and (joint.parent in carried) != (joint.child in carried):
+        crosses = (joint.parent in carried) != (joint.child in carried)
+        if crosses and joint.name != output.joint and _may_transmit_efforts(mechanism, joint):
             raise InvalidMechanism(
                 f"{where} measures joint {output.joint!r}, but joint {joint.name!r} connects the same bodies to the "
-                "rest too; a force-torque output needs a joint that carries its bodies alone"
+                "rest too and may transmit efforts (actuator, spring, damping, load, friction, stops, armature, custom "
+                f"force); measure another joint, or make {joint.name!r} passive"
             )
     for constraint in mechanism.constraints:
         bodies = [term[0] for term in constraint.terms] if isinstance(constraint, SpinRelation) else []
@@ -50,3 +52,10 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
                 f"{where}: constraint {constraint.name!r}, a {type(constraint).__name__}, acts on what joint "
                 f"{output.joint!r} carries; force-torque outputs do not know its forces"
             )
+
+
+def _may_transmit_efforts(mechanism: Mechanism, joint: Joint) -> bool:
+    """Whether a joint may transmit efforts other than the forces of its constraint rows; always with custom forces."""
+    driven = any(actuator.joint == joint.name for actuator in mechanism.actuators) or bool(mechanism.forces)
+    parts = any(part is not None for part in (joint.spring, joint.friction, joint.stops))
+    return driven or parts or any(number != 0.0 for number in (joint.damping, joint.load, joint.armature))
