@@ -14,7 +14,7 @@ from nodes.sweeps.design import Sweep, plan_with
 from robots.registry import parameters
 from sim_core.tables import ranges_of
 
-OF_STATUS = {"time": "s", "energy": "J", "largest_departure": "J"}
+OF_STATUS = {"time": "s", "energy": "J"}
 LAST = re.compile(r"_(s|ms|mm|m|deg|hz|ns)$")
 
 
