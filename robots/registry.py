@@ -35,6 +35,7 @@ from robots.parameters import ParameterInfo
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.validation import validate
+from sim_core.mobility import with_contact_stiffness
 
 Builder = Callable[..., Mechanism]
 OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
@@ -180,4 +181,4 @@ def build(name: str, **parameters: Any) -> Mechanism:
         chosen = bodies if pushable == "*" else [name.strip() for name in str(pushable).split(",") if name.strip()]
         mechanism = dataclasses.replace(mechanism, pushable=tuple(chosen))
     validate(mechanism)
-    return mechanism
+    return with_contact_stiffness(mechanism)

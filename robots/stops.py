@@ -6,8 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from sim_core.joint_loads import efforts, joint_loads, motions, postures
-from sim_core.mechanism import JointStops, Mechanism, dissipation_for
+from sim_core.mechanism import JointStops, Mechanism, dissipation_for, stiffness_for
+from sim_core.mechanism.joints import ORIENTED
+from sim_core.mobility import inverse_of, mass_matrix_at, moving_bodies, rounded
 
 RATE = 300.0  # rad/s: circular frequency of an impact at 1 rad/s or 1 m/s; RK4 resolves it at 1 ms
 RESTITUTION, SPEED = 0.3, 5.0  # coefficient of restitution of an impact at this speed, rad/s or m/s
@@ -19,32 +20,34 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 
     The stiffness of a stop is such that an impact at 1 rad/s or 1 m/s has the circular frequency RATE, with the least
     inertia of the joint over several postures. It is thus chosen for the simulation's step and does not represent the
-    real machine: under load, light joints go well beyond their limits.
+    real machine: under load, light joints go well beyond their limits. A joint that moves no mass gets no stops.
     """
-    # omega^2 = 3/2 k x^(1/2) / I at the depth x of m v^2 / 2 = k x^(5/2) / (5/2), solved for k / I at v = 1
-    stiffness_per_inertia = (RATE**2 / (1.5 * 1.25**0.2)) ** 1.25
-    least = least_inertias(mechanism)
+    limited = [joint for joint in mechanism.moving_joints if joint.lower is not None or joint.upper is not None]
+    least = least_inertias(mechanism) if limited else {}
     dissipation = dissipation_for(RESTITUTION, SPEED)
     joints = []
     for joint in mechanism.joints:
-        if joint.kind != "fixed" and (joint.lower is not None or joint.upper is not None):
-            stops = JointStops(stiffness=stiffness_per_inertia * least[joint.name], dissipation=dissipation)
-            joint = dataclasses.replace(joint, stops=stops)
+        if joint in limited and np.isfinite(least[joint.name]):
+            stiffness = rounded(stiffness_for(least[joint.name], rate=RATE))
+            joint = dataclasses.replace(joint, stops=JointStops(stiffness=stiffness, dissipation=dissipation))
         joints.append(joint)
     return dataclasses.replace(mechanism, joints=tuple(joints))
 
 
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
-    """{joint: least inertia, kg m2 or kg} over the start and random postures, if all other joints move freely."""
-    weightless = dataclasses.replace(mechanism, gravity=(0.0, 0.0, 0.0))
-    start, draw = np.array(mechanism.initial_q), np.random.default_rng(1)
-    n = len(start)
-    names = [joint.name for joint in mechanism.joints for _ in joint.coordinates]
-    least = np.full(n, np.inf)
+    """{joint: least inertia, kg m2 or kg} over the start and random postures, if all other joints move freely.
+
+    Spherical and free joints keep their orientation; inf for a joint that moves no mass.
+    """
+    moving = [joint for joint in mechanism.joints if joint.coordinates]
+    names = [joint.name for joint in moving for _ in joint.coordinates]
+    n, draw = len(names), np.random.default_rng(1)
+    start = np.array(mechanism.initial_q[:n])
+    turning = np.array([joint.kind in ORIENTED for joint in moving for _ in joint.coordinates])
+    most = np.zeros(n)
     for sample in range(SAMPLES + 1):
-        q = start if sample == 0 else start + draw.uniform(-1.0, 1.0, n)
-        at, rest = postures(weightless, q), np.zeros(n)
-        moving = [motions(weightless, at, rest, e) for e in np.eye(n)]
-        M = np.array([np.ravel(efforts(each, joint_loads(weightless, each))) for each in moving])
-        least = np.minimum(least, 1.0 / np.diag(np.linalg.inv(0.5 * (M + M.T))))
+        q = start if sample == 0 else start + np.where(turning, 0.0, draw.uniform(-1.0, 1.0, n))
+        mobility = inverse_of(mass_matrix_at(mechanism, moving_bodies(mechanism, q)))
+        most = np.maximum(most, np.diag(mobility))
+    least = np.divide(1.0, most, out=np.full(n, np.inf), where=most > 0.0)
     return dict(zip(names, least.tolist(), strict=True))

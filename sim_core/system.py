@@ -22,6 +22,7 @@ from sim_core.mechanism.changes import check_captured_rows
 from sim_core.mechanism.checks.doubts import doubts
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate
+from sim_core.mobility import with_contact_stiffness
 from sim_core.solve import least_pivots
 
 if TYPE_CHECKING:
@@ -322,6 +323,7 @@ def assemble(mechanism: Mechanism) -> System:
     DescriptionWarning for a valid but implausible one.
     """
     validate(mechanism)
+    mechanism = with_contact_stiffness(mechanism)
     place = mechanism.reference_q or (*mechanism.initial_q, *mechanism.orientations)
     bounds = [tunable.decades for tunable in mechanism.tunables]
     identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}|{bounds}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from nodes.plan.key_checks import suggestion
 from nodes.plan.launch_plan import Plan
 from robots.registry import build, with_joint_coordinates
 from sim_core.inverse import DrivenDynamics
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism import Mechanism, SurfaceForceOutput
 from sim_core.system import assemble
 
 
@@ -61,7 +62,7 @@ class ModelOfRobot:
         name = params.robot or robot
         given = {key: value for key, value in given.items() if key != "coordinates" and not params.robot}
         chosen = with_joint_coordinates(name, {**given, **params.parameters})
-        self.mechanism: Mechanism = build(name, **chosen)
+        self.mechanism = without_touch(build(name, **chosen))
         name, moving = self.mechanism.name, self.mechanism.moving_joints
         if self.mechanism.coordinates != "joint" or not self.mechanism.has_single_coordinates:
             raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")
@@ -80,6 +81,16 @@ class ModelOfRobot:
         if params.effort_limit:
             asked = for_each(params.effort_limit, len(self.joints), "effort_limit", "N m or N")
             self.effort_limit = np.minimum(self.effort_limit, asked)
+
+
+def without_touch(mechanism: Mechanism) -> Mechanism:
+    """The mechanism without stops, contacts and the outputs of contacts.
+
+    A controller's inverse dynamics would otherwise add the effort with which a stop pushes a joint back.
+    """
+    joints = tuple(dataclasses.replace(joint, stops=None) for joint in mechanism.joints)
+    outputs = tuple(output for output in mechanism.outputs if not isinstance(output, SurfaceForceOutput))
+    return dataclasses.replace(mechanism, joints=joints, contacts=(), outputs=outputs)
 
 
 class ModelController(Node, ABC):

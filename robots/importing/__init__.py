@@ -10,6 +10,7 @@ from robots.parameters import ParameterInfo, require_choice
 from sim_core.mechanism import Mechanism
 
 FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, or left out")
+LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
 
 
 def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
@@ -28,6 +29,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         base: Annotated[
             Literal["fixed", "free"], ParameterInfo("the root link: fixed to the ground, or free to move")
         ] = "fixed",
+        limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
     ) -> Mechanism:
         """A robot read from a URDF file."""
         from robots.importing.urdf import read_urdf
@@ -35,7 +37,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
         require_choice(str(path), "mimic", mimic, ("coupled", "free"))
         require_choice(str(path), "base", base, ("fixed", "free"))
-        return read_urdf(path, owner, friction, mimic, base)
+        require_choice(str(path), "limits", limits, ("compliant", "none"))
+        return read_urdf(path, owner, friction, mimic, base, limits)
 
     def robot_of_mjcf(
         friction: Annotated[Literal["regularized", "ignore"], FRICTION] = "regularized",
@@ -43,12 +46,18 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
             str, ParameterInfo("what is left out where it would be refused: tendon, equality, fluid", none="nothing")
         ] = "",
         keyframe: Annotated[str, ParameterInfo("keyframe that gives the start", none="the file's positions")] = "",
+        contacts: Annotated[
+            Literal["compliant", "ignore"], ParameterInfo("contacts of geoms: compliant ones, or left out")
+        ] = "compliant",
+        limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
     ) -> Mechanism:
         """A robot read from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
 
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
-        return read_mjcf(path, owner, friction, ignore, keyframe)
+        require_choice(str(path), "contacts", contacts, ("compliant", "ignore"))
+        require_choice(str(path), "limits", limits, ("compliant", "none"))
+        return read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits)
 
     root = read_xml(path, owner)
     if root.tag == "mujoco":

@@ -23,6 +23,7 @@ from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
 from robots.importing.visuals import Visuals
 from robots.importing.xml_reader import Element, read_xml
+from robots.stops import with_stops
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
 from sim_core.mechanism.joints import JointKind
 from sim_core.mechanism.quantities import value_of
@@ -31,6 +32,7 @@ from sim_core.support.suggestion import did_you_mean
 Friction = Literal["regularized", "ignore"]
 Mimicking = Literal["coupled", "free"]
 Base = Literal["fixed", "free"]
+Limits = Literal["compliant", "none"]
 
 NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
 UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
@@ -45,7 +47,12 @@ KINDS: dict[str, JointKind] = {
 
 
 def read_urdf(
-    path: Path, owner: str, friction: Friction = "regularized", mimic: Mimicking = "coupled", base: Base = "fixed"
+    path: Path,
+    owner: str,
+    friction: Friction = "regularized",
+    mimic: Mimicking = "coupled",
+    base: Base = "fixed",
+    limits: Limits = "compliant",
 ) -> Mechanism:
     """The mechanism of a URDF file, in joint coordinates, at rest at joint positions 0 or at the nearest limits.
 
@@ -55,9 +62,11 @@ def read_urdf(
     mimic     "coupled": joints that mimic another follow it, by a JointRelation; "free": they move freely, with a
               warning
     base      "fixed": the root link is fixed to the ground; "free": it moves by a free joint `ground_to_ROOT`
+    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
     """
-    return Reader(read_xml(path, owner), friction, mimic, base).mechanism(path.stem)
+    mechanism = Reader(read_xml(path, owner), friction, mimic, base).mechanism(path.stem)
+    return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
 class Reader:

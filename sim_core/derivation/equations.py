@@ -25,6 +25,7 @@ from sim_core.derivation.symbols import Frame, JointMeasure, Motion, Symbols
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism, PrescribedMotion
 from sim_core.mechanism.validation import validate
+from sim_core.mobility import with_contact_stiffness
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive, "absolute_angle": angles.derive}
 
@@ -54,6 +55,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     u, `forward_dynamics` the generalized forces tau. `_kernels_of` lists the inputs of the kernels that solve for a.
     """
     validate(mechanism)
+    mechanism = with_contact_stiffness(mechanism)
     symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
     still = check_movable(mechanism, symbols, motion, rates)
     check_measured(mechanism, wraps)

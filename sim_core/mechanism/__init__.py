@@ -49,6 +49,7 @@ from sim_core.mechanism.joints import JointFriction as JointFriction
 from sim_core.mechanism.joints import JointSpring as JointSpring
 from sim_core.mechanism.joints import JointStops as JointStops
 from sim_core.mechanism.joints import dissipation_for as dissipation_for
+from sim_core.mechanism.joints import stiffness_for as stiffness_for
 from sim_core.mechanism.outputs import Output as Output
 from sim_core.mechanism.outputs import ReactionOutput as ReactionOutput
 from sim_core.mechanism.outputs import SurfaceForceOutput as SurfaceForceOutput

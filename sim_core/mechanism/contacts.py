@@ -38,7 +38,8 @@ class SphereContact(Frozen):
                           zero for a sphere
     other_half_sizes      half the edge lengths of the other box, m; None without a box
     other_quaternion      orientation w x y z of the other box in the frame of `other`
-    stiffness             k, N/m^n
+    stiffness             k, N/m^n; None for the stiffness that `stiffness_for` gives for the contact's effective mass,
+                          the least in any direction at the start, with three digits
     dissipation           c, s/m
     exponent              n: 1, 1.5 (Hertz: an elastic sphere) or 2
     friction              friction coefficient mu
@@ -56,7 +57,7 @@ class SphereContact(Frozen):
     other_half_axis: Vector3 = ORIGIN
     other_half_sizes: Vector3 | None = None
     other_quaternion: Quaternion = IDENTITY_QUATERNION
-    stiffness: Number
+    stiffness: Number | None = None
     dissipation: Number = 0.0
     exponent: float = 1.5
     friction: Number = 0.0

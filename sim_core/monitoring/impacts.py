@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from sim_core.integrators.steppers import Stepper
-from sim_core.mechanism.description import GROUND
 from sim_core.mechanism.quantities import value_of
+from sim_core.mobility import effective_masses
 from sim_core.monitoring.modes import departure
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
@@ -59,10 +59,8 @@ def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
         inertia = 1.0 / mobility[(index := system.joint_names.index(joint.name)), index]
         rate = impact_rate(value_of(joint.stops.stiffness), joint.stops.exponent, inertia)
         yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", rate
+    masses = effective_masses(mechanism, q) if mechanism.contacts else {}
     for contact in mechanism.contacts:
-        bodies = [mechanism.body(name) for name in (contact.body, contact.other) if name != GROUND]
-        masses = [value_of(body.mass) for body in bodies]
-        if min(masses) > 0.0:
-            mass = 1.0 / sum(1.0 / mass for mass in masses)
+        if np.isfinite(mass := masses[contact.name]) and contact.stiffness is not None:
             rate = impact_rate(value_of(contact.stiffness), contact.exponent, mass)
             yield f"contact {contact.name!r}", "m/s", rate

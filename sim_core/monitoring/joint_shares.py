@@ -51,6 +51,7 @@ def contact_shares(
     rate   |lambda|, 1/s
     value  function that returns the value of a number of the description
     """
+    assert contact.stiffness is not None  # `assemble` has filled it in
     k, n = value(contact.stiffness), contact.exponent
     depths = [contact.depth(at) for at in apart]
     stored = [k * max(depth, 0.0) ** (n + 1.0) / (n + 1.0) for depth in depths]

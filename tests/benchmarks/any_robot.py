@@ -53,7 +53,7 @@ def from_file(name: str) -> tuple[System, Contest]:
         raise NotMeasuredError(f"{FILES[name]} is not in {PACKAGE}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mechanism = build(str(Path(str(file.locate())).resolve()), friction="ignore", mimic="free")
+        mechanism = build(str(Path(str(file.locate())).resolve()), friction="ignore", mimic="free", limits="none")
     system = assemble(mechanism)
     rows = random_states(system)
     peer = NativePinocchio(Pinocchio(system), rows)

@@ -1,4 +1,4 @@
-"""Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, inertia of geoms, motors, keyframes.
+"""Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, geoms, contacts, motors, keyframes.
 
 A body with several joints becomes a chain: a massless body `BODY.JOINT` for every joint except the last. Joint
 positions are those of MuJoCo: at the position `ref` of its joint, a body has the pose given in the file. Velocities are
@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from robots.importing.mjcf.actuators import actuators_of
+from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import Angles, Defaults, read_document
 from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
 from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
@@ -24,11 +25,14 @@ from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
+from robots.stops import with_stops
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, JointSpring, Mechanism, Shape, Z
 from sim_core.mechanism.joints import JointKind, Quaternion
 from sim_core.spatial import quaternions_from_rotations, rotation_about
 
 Friction = Literal["regularized", "ignore"]
+Contact = Literal["compliant", "ignore"]
+Limits = Literal["compliant", "none"]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 SINGLE = ("armature", "stiffness", "frictionloss")  # attributes read for joints of one coordinate
@@ -36,7 +40,13 @@ GROUPS = (0.0, 5.0)  # groups of geoms that have inertia
 
 
 def read_mjcf(
-    path: Path, owner: str, friction: Friction = "regularized", ignore: str = "", keyframe: str = ""
+    path: Path,
+    owner: str,
+    friction: Friction = "regularized",
+    ignore: str = "",
+    keyframe: str = "",
+    contacts: Contact = "compliant",
+    limits: Limits = "compliant",
 ) -> Mechanism:
     """The mechanism of an MJCF file, in joint coordinates, at the file's start or a keyframe.
 
@@ -44,16 +54,20 @@ def read_mjcf(
     friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start
+    contacts  "compliant": geoms touch as described in `contacts`; "ignore": they do not touch, with a warning
+    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
     """
-    return Reader(read_document(path, owner), friction, frozenset(ignore.split())).mechanism(path.stem, keyframe)
+    reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts)
+    mechanism = reader.mechanism(path.stem, keyframe)
+    return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
 class Reader:
     """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order."""
 
-    def __init__(self, root: Element, friction: Friction, ignored: frozenset[str]) -> None:
-        self._root, self._friction = root, friction
+    def __init__(self, root: Element, friction: Friction, ignored: frozenset[str], contacts: Contact) -> None:
+        self._root, self._friction, self._contacts = root, friction, contacts
         self.notes = Notes(root.owner)
         for name in sorted(ignored - {*IGNORABLE}):
             root.fail(f"ignore is {name!r}; it takes {', '.join(IGNORABLE)}")
@@ -76,6 +90,9 @@ class Reader:
         self._poses: dict[str, Pose] = dict(WORLD)  # of the file's bodies, with all joints at `ref`
         self._in_mechanism: dict[str, str] = dict(WORLD_NAMES)  # {body in the file: body}
         self._reads_equalities = "equality" not in ignored
+        self._surfaces: list[Surface] = []
+        # {body: the body whose joints move it}, and {such a body: the one that carries its joints}
+        self._weld, self._weld_parent = {GROUND: GROUND}, {GROUND: GROUND}
 
     def mechanism(self, name: str, keyframe: str) -> Mechanism:
         """Return the mechanism; warns of elements that were not read.
@@ -86,7 +103,9 @@ class Reader:
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
             check_body(world, self.notes)
-            ground += [shape for geom in self._geoms(world, "") for shape in geom.shapes(self._color(geom))]
+            geoms = self._geoms(world, "")
+            self._add_surfaces(GROUND, geoms)
+            ground += [shape for geom in geoms for shape in geom.shapes(self._color(geom))]
             for element in world.all("body"):
                 self._read_body(element, GROUND, "", WORLD[""])
         self._scale()
@@ -96,8 +115,7 @@ class Reader:
         q, v = self._start(keyframe)
         constraints = self._equalities().constraints(self.notes) if self._reads_equalities else ()
         actuators = actuators_of(self._root, self._defaults, self._compiler, self._joints, self.notes)
-        self.notes.warn()
-        return Mechanism(
+        mechanism = Mechanism(
             name=self._root.attributes.get("model") or name,
             coordinates="joint",
             bodies=tuple(self._bodies),
@@ -109,6 +127,22 @@ class Reader:
             initial_v=v,
             ground=tuple(ground),
         )
+        if self._contacts == "compliant":
+            names = self._in_mechanism
+            mechanism = Contacts(self._root, self._defaults, self._surfaces, names, self.notes).added_to(mechanism)
+        elif self._surfaces:
+            self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
+        self.notes.warn()
+        return mechanism
+
+    def _add_surfaces(self, body: str, geoms: list[Geom]) -> None:
+        """Collect the geoms of a body that may touch others."""
+        for number, geom in enumerate(geoms, start=1):
+            name = geom.element.attributes.get("name") or f"{body}.geom{number}"
+            if name in [surface.name for surface in self._surfaces]:
+                geom.element.fail(f"two geoms are named {name!r}; names must be unique")
+            weld = self._weld[body]
+            self._surfaces.append(Surface(name, geom, body, weld, self._weld_parent[weld]))
 
     def _equalities(self) -> Equalities:
         moving = [joint for joint in self._joints if joint.coordinates]
@@ -156,6 +190,10 @@ class Reader:
         )
         shapes = tuple(shape for geom in geoms for shape in geom.shapes(self._color(geom)))
         self._lines[name] = element
+        self._weld[name] = name if joints else self._weld[parent]
+        if joints:
+            self._weld_parent[name] = self._weld[parent]
+        self._add_surfaces(name, geoms)
         self._bodies.append(
             Body(
                 name=name,
@@ -301,7 +339,6 @@ class Reader:
         lower, upper = (bound * unit for bound in joint.numbers("range", 2))
         if not lower < upper:
             joint.fail(f"range is {joint.attributes['range']!r}; its first number must be below the second")
-        self.notes.add(joint, "the limits of the joint are read, and stop nothing")
         return lower, upper
 
     def _geoms(self, element: Element, inherited: str) -> list[Geom]:

@@ -12,10 +12,9 @@ IGNORABLE = {
     "fluid": "the forces of a fluid (density, viscosity and wind)",
 }
 ROOT = {"compiler", "option", "size", "visual", "statistic", "default", "asset", "worldbody", "actuator", "keyframe"}
-ROOT |= {"custom", "tendon", "equality"}
+ROOT |= {"contact", "custom", "tendon", "equality"}
 NOTED = {
     "sensor": "<sensor> is not read: the robot has no such sensor",
-    "contact": "<contact> is not read: bodies do not touch one another or the ground",
 }
 BODY = {"inertial", "joint", "freejoint", "geom", "body"}
 SEEN = {
@@ -99,8 +98,6 @@ def check_body(body: Element, notes: Notes) -> None:
             notes.add(child, SEEN[child.tag])
         elif child.tag not in BODY:
             child.fail(f"<{child.tag}> in a body is not supported")
-        if child.tag == "geom":
-            notes.add(child, "geoms have inertia and are drawn; they do not touch one another")
     if body.number("gravcomp", 0.0) != 0.0:
         body.fail("gravcomp is not supported")
     if body.attributes.get("mocap") == "true":

@@ -58,6 +58,7 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
     tangential = sliding - rising * normal
     pressed = ca.fmax(depth, 0.0)
     powers = {1.0: pressed, 1.5: pressed * ca.sqrt(pressed), 2.0: pressed * pressed}
+    assert contact.stiffness is not None  # `derive` has filled it in
     k, c = symbols.number(contact.stiffness), symbols.number(contact.dissipation)
     elastic = k * powers[contact.exponent]
     pushing = elastic if contact.dissipation == 0.0 else elastic * ca.fmax(1.0 - 1.5 * c * rising, 0.0)

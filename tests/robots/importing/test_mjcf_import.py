@@ -46,7 +46,7 @@ def write_mjcf(tmp_path: Path) -> Write:
 
 def worst_miss(path: str, states: int, **parameters: str) -> float:
     """Largest relative difference from MuJoCo, in random states: mass matrix, bias less passive forces, positions."""
-    mechanism = build(path, **parameters)
+    mechanism = build(path, contacts="ignore", limits="none", **parameters)
     system, model = assemble(mechanism), mujoco.MjModel.from_xml_path(path)
     model.opt.density = model.opt.viscosity = 0.0
     data = mujoco.MjData(model)
@@ -202,7 +202,9 @@ def test_geoms_orientations_classes_and_references_are_those_of_mujoco(write_mjc
 
 
 def test_a_file_that_is_read_written_and_read_again_moves_the_same(write_mjcf: Write, tmp_path: Path) -> None:
-    first = build(write_mjcf(EVERYTHING.format(**DEGREES).replace('<geom type="mesh" mesh="none"/>', "")))
+    first = build(
+        write_mjcf(EVERYTHING.format(**DEGREES).replace('<geom type="mesh" mesh="none"/>', "")), contacts="ignore"
+    )
     file = tmp_path / "again.xml"
     file.write_text(export(first, "mjcf").text)
     again = build(str(file))
@@ -376,15 +378,14 @@ def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
     file = write_mjcf(made(joint='<joint name="hinge" frictionloss="0.1" range="-10 10"/>', after=after))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        mechanism = build(file, ignore="equality", friction="ignore")
+        mechanism = build(file, ignore="equality", friction="ignore", contacts="ignore")
     said = "\n".join(str(each.message) for each in caught)
     assert mechanism.joint("hinge").friction is None
     for line in (
         r"line 2: equality constraints are left out, as ignore=equality asks",
         r"line 2 \(joint 'hinge'\): frictionloss is left out, as friction=ignore asks",
-        r"line 2 \(joint 'hinge'\): the limits of the joint are read, and stop nothing",
         r"line 2 \(actuator 'g'\): <general> is not read: the robot lacks this actuator",
-        r"geoms have inertia and are drawn; they do not touch one another",
+        r"line 1: contacts are left out, as contacts=ignore asks: geoms do not touch one another",
     ):
         assert re.search(line, said), line
     with pytest.raises(InvalidRequest, match=r"ignore is 'gravity'; it takes tendon, equality, fluid"):

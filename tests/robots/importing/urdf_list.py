@@ -28,8 +28,8 @@ HEAD = """# URDF files that are read
 The {count} URDF files of [example-robot-data](https://pypi.org/project/example-robot-data/) {version}: {read} are
 read, {refused} are refused; {singular} of those read cannot be simulated, because a link without inertia makes the
 mass matrix singular. `make soak` compares mass matrix, inverse and forward dynamics of each one with pinocchio,
-in 100 random states, to 1e-9 relative, with the root link fixed and free (with `friction = "ignore"` and
-`mimic = "free"`, as pinocchio reads a file), and reads, exports and reads each again.
+in 100 random states, to 1e-9 relative, with the root link fixed and free (with `friction = "ignore"`,
+`mimic = "free"` and `limits = "none"`, as pinocchio reads a file), and reads, exports and reads each again.
 `tests/robots/importing/urdf_list.py` writes this page.
 
 | file | moving joints | result |

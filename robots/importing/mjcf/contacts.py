@@ -1,0 +1,280 @@
+"""Contacts between the geoms of an MJCF file, as sphere contacts of the mechanism.
+
+A pair of geoms touches under MuJoCo's rules: contype and conaffinity, no pair within a body or between a body and its
+parent, <exclude> and <pair>. Spheres, capsules and boxes touch planes, a capsule by its ends and a box by its corners,
+and spheres touch spheres, capsules and boxes. Other pairs are noted with their lines.
+
+MuJoCo's contact is a constraint, softened by solref and solimp; ours is a force. It has the linear stiffness with which
+its effective mass at rest sinks in as deep as MuJoCo's contact under the same acceleration of gravity, and the
+dissipation with which an impact at 1 m/s has the restitution of MuJoCo's damping ratio, at least LEAST. Friction is
+regularized below SLIP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from robots.importing.mjcf.document import Defaults
+from robots.importing.mjcf.geoms import Geom
+from robots.importing.mjcf.unread import is_disabled
+from robots.importing.notes import Notes
+from robots.importing.rotations import vector
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import GROUND, Mechanism, SphereContact, box_contacts, capsule_contacts, dissipation_for
+from sim_core.mechanism.joints import Quaternion
+from sim_core.mobility import masses_for_stiffness, rounded
+from sim_core.spatial import quaternions_from_rotations
+from sim_core.support.suggestion import did_you_mean
+
+SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's defaults
+FRICTION = (1.0, 0.005, 0.0001)
+BOUNDS = (1e-4, 0.9999)  # of MuJoCo's impedance
+LEAST = 0.1  # coefficient of restitution of a contact with a damping ratio of 1
+SLIP = 0.05  # m/s: the friction of a ball on its own weight has a rate of some 700 1/s, which RK4 bears at 1 ms
+EARTH = 9.81  # m/s2: in place of no gravity
+DEEPEST = 1.0  # m
+STEP = 0.002  # s: MuJoCo's default
+ROUND = ("sphere", "capsule", "box")
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A geom of a body that may touch others: its name, its body, and the bodies that are fixed to one another.
+
+    weld, weld_parent  the body whose joints move this geom, and the one that carries these joints
+    """
+
+    name: str
+    geom: Geom
+    body: str
+    weld: str
+    weld_parent: str
+
+    def number(self, key: str, default: float) -> float:
+        return self.geom.element.number(key, default)
+
+
+@dataclass(frozen=True)
+class Softness:
+    """How a pair of geoms touches: friction coefficient, and MuJoCo's solref and solimp."""
+
+    friction: float
+    solref: tuple[float, ...]
+    solimp: tuple[float, ...]
+
+    @property
+    def damping_ratio(self) -> float:
+        first, second = self.solref
+        return second if first > 0.0 else -second / (2.0 * math.sqrt(-first)) if first < 0.0 else 1.0
+
+    @property
+    def dissipation(self) -> float:
+        """Dissipation c, s/m, for the restitution exp(-pi z / sqrt(1 - z^2)) of a damping ratio z at 1 m/s."""
+        z = self.damping_ratio
+        restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
+        return dissipation_for(max(restitution, LEAST), 1.0)
+
+    def depth(self, gravity: float, step: float) -> float:
+        """Penetration, m, of a single contact of MuJoCo at rest under an acceleration, m/s2: d^2 k x = (1 - d) g."""
+        first, second = self.solref
+        most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
+        constant = max(first, 2.0 * step)  # MuJoCo's option flag refsafe
+        k = 1.0 / (most * constant * second) ** 2 if first > 0.0 else -first / most**2
+        low, high = 0.0, DEEPEST
+        for _ in range(100):
+            x = 0.5 * (low + high)
+            d = self._impedance(x)
+            low, high = (x, high) if d * d * k * x < (1.0 - d) * gravity else (low, x)
+        return 0.5 * (low + high)
+
+    def _impedance(self, x: float) -> float:
+        least, most = (min(max(bound, BOUNDS[0]), BOUNDS[1]) for bound in self.solimp[:2])
+        width, middle, power = self.solimp[2:]
+        share = min(x / width, 1.0) if width > 0.0 else 1.0
+        if power == 1.0 or share in (0.0, 1.0):
+            y = share
+        elif share <= middle:
+            y = share**power / middle ** (power - 1.0)
+        else:
+            y = 1.0 - (1.0 - share) ** power / (1.0 - middle) ** (power - 1.0)
+        return least + y * (most - least)
+
+
+class Contacts:
+    """Reads the contacts of a file.
+
+    surfaces  the geoms of all bodies, in the order of the file
+    names     name of every body in the mechanism, by its name in the file
+    """
+
+    def __init__(
+        self, root: Element, defaults: Defaults, surfaces: Sequence[Surface], names: Mapping[str, str], notes: Notes
+    ) -> None:
+        self._root, self._defaults, self._notes = root, defaults, notes
+        self._surfaces = surfaces
+        self._by_name = {surface.name: surface for surface in surfaces}
+        self._names = names
+        self._soft: dict[str, Softness] = {}
+
+    def added_to(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism with the contacts of the file."""
+        if is_disabled(self._root, "contact"):
+            return mechanism
+        found: list[SphereContact] = []
+        pairs: list[tuple[Surface, Surface, Element | None]] = list(self._pairs())
+        paired = {frozenset((a.name, b.name)) for a, b, _ in pairs}
+        pairs += [(a, b, None) for a, b in self._touching() if frozenset((a.name, b.name)) not in paired]
+        for a, b, element in pairs:
+            found += self._contacts(a, b, element)
+        if not found:
+            return mechanism
+        whole = replace(mechanism, contacts=tuple(found))
+        masses = masses_for_stiffness(whole)
+        gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
+        step = next((each.number("timestep", STEP) for each in reversed(self._root.all("option"))), STEP)
+        contacts = []
+        for contact in found:
+            depth = self._soft[contact.name].depth(gravity, step)
+            contacts.append(replace(contact, stiffness=rounded(masses[contact.name] * gravity / depth)))
+        return replace(whole, contacts=tuple(contacts))
+
+    def _pairs(self) -> Iterator[tuple[Surface, Surface, Element]]:
+        """Pairs of geoms that <pair> elements name, which touch whatever the other rules say."""
+        for holder in self._root.all("contact"):
+            for child in holder.all("pair"):
+                element = self._defaults.applied(child)
+                element.label = f"pair {element.attributes.get('name', '')!r}"
+                sides = []
+                for key in ("geom1", "geom2"):
+                    name = element.text(key)
+                    if name not in self._by_name:
+                        element.fail(f"{key} is {name!r}, and no geom has this name{did_you_mean(name, self._by_name)}")
+                    sides.append(self._by_name[name])
+                yield sides[0], sides[1], element
+
+    def _touching(self) -> Iterator[tuple[Surface, Surface]]:
+        """Pairs of geoms that touch by contype and conaffinity, and are not excluded."""
+        excluded = set(self._excluded())
+        for index, b in enumerate(self._surfaces):
+            for a in self._surfaces[:index]:
+                if a.weld == b.weld or not _matches(a, b) or frozenset((a.body, b.body)) in excluded:
+                    continue
+                apart = GROUND in (a.weld, b.weld) or is_disabled(self._root, "filterparent")
+                if apart or (a.weld != b.weld_parent and b.weld != a.weld_parent):
+                    yield a, b
+
+    def _excluded(self) -> Iterator[frozenset[str]]:
+        for holder in self._root.all("contact"):
+            for child in holder.children:
+                if child.tag == "exclude":
+                    pair = [child.text(key) for key in ("body1", "body2")]
+                    for name in pair:
+                        if name not in self._names:
+                            child.fail(f"no body is named {name!r}{did_you_mean(name, self._names)}")
+                    yield frozenset(self._names[name] for name in pair)
+                elif child.tag != "pair":
+                    child.fail("it is not supported in <contact>, which takes pair and exclude")
+
+    def _contacts(self, a: Surface, b: Surface, element: Element | None) -> list[SphereContact]:
+        """The contacts of a pair; an empty list with a note for a pair of kinds that do not touch here."""
+        if "plane" in (b.geom.kind, a.geom.kind):
+            first, other = (b, a) if a.geom.kind == "plane" else (a, b)
+        else:
+            first, other = (a, b) if a.geom.kind == "sphere" else (b, a)
+        kinds = first.geom.kind, other.geom.kind
+        if kinds[0] not in ROUND or (kinds[1] != "plane" and kinds[0] != "sphere") or kinds[1] not in ("plane", *ROUND):
+            where = b.geom.element if element is None else element
+            self._notes.add(where, f"contacts of a {kinds[0]} with a {kinds[1]} are not read: the two do not touch")
+            return []
+        softness = self._softness(a, b, element)
+        name = f"{first.name}.{other.name}"
+        common: dict[str, Any] = {
+            "body": first.body,
+            "other": other.body,
+            "other_point": vector(other.geom.p),
+            "stiffness": 1.0,  # replaced when the effective masses are known
+            "dissipation": softness.dissipation,
+            "exponent": 1.0,
+            "friction": softness.friction,
+            "slip_velocity": SLIP,
+            **_other_side(other.geom),
+        }
+        made = _made(name, first.geom, common)
+        self._soft |= {contact.name: softness for contact in made}
+        return made
+
+    def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
+        """Friction, solref and solimp of a pair, mixed as MuJoCo mixes them; a <pair> may have its own."""
+        rank = a.number("priority", 0.0) - b.number("priority", 0.0)
+        ruling = [a, b] if rank == 0.0 else [a if rank > 0.0 else b]
+        elements = [surface.geom.element for surface in ruling]
+        dimension = max(each.number("condim", 3.0) for each in elements)
+        friction = max(_numbers(each, "friction", FRICTION)[0] for each in elements)
+        weights = [each.number("solmix", 1.0) for each in elements]
+        weights = weights if sum(weights) > 0.0 else [1.0] * len(elements)
+        references = [_numbers(each, "solref", SOLREF) for each in elements]
+        if all(reference[0] > 0.0 for reference in references):
+            solref = tuple(np.average(references, axis=0, weights=weights).tolist())
+        else:
+            solref = tuple(np.min(references, axis=0).tolist())
+        solimp = tuple(
+            np.average([_numbers(each, "solimp", SOLIMP) for each in elements], axis=0, weights=weights).tolist()
+        )
+        for each in elements if element is None else (element,):
+            for key in ("margin", "gap"):
+                if each.number(key, 0.0) != 0.0:
+                    self._notes.add(each, f"{key} is not read: geoms touch where their surfaces meet")
+        if element is not None:
+            dimension = element.number("condim", dimension)
+            friction = (
+                float(element.attributes["friction"].split()[0]) if "friction" in element.attributes else friction
+            )
+            solref, solimp = _numbers(element, "solref", solref), _numbers(element, "solimp", solimp)
+        if dimension > 3.0:
+            where = b.geom.element if element is None else element
+            self._notes.add(where, "condim is above 3: torsional and rolling friction are not read")
+        return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
+
+
+def _matches(a: Surface, b: Surface) -> bool:
+    kinds = [(int(each.number("contype", 1.0)), int(each.number("conaffinity", 1.0))) for each in (a, b)]
+    return bool(kinds[0][0] & kinds[1][1] or kinds[1][0] & kinds[0][1])
+
+
+def _numbers(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of an attribute; those that it leaves out are the default's last ones, as in MuJoCo."""
+    given = len(element.attributes[name].split()) if name in element.attributes else 0
+    if given > len(default):
+        element.fail(f"{name} has {given} numbers; it takes {len(default)}")
+    return (*(element.numbers(name, given) if given else ()), *default[given:])
+
+
+def _other_side(geom: Geom) -> dict[str, Any]:
+    """Fields of a SphereContact for a plane, sphere, capsule or box on the other side."""
+    if geom.kind == "plane":
+        return {"normal": vector(geom.R[:, 2])}
+    if geom.kind == "box":
+        return {"other_half_sizes": tuple(map(float, geom.size)), "other_quaternion": _quaternion(geom)}
+    half = geom.size[1] * geom.R[:, 2] if geom.kind == "capsule" else np.zeros(3)
+    return {"other_radius": float(geom.size[0]), "other_half_axis": vector(half)}
+
+
+def _made(name: str, geom: Geom, common: Mapping[str, Any]) -> list[SphereContact]:
+    center = vector(geom.p)
+    if geom.kind == "sphere":
+        return [SphereContact(name=name, center=center, radius=float(geom.size[0]), **common)]
+    if geom.kind == "capsule":
+        half = vector(geom.size[1] * geom.R[:, 2])
+        return [*capsule_contacts(name, half_axis=half, radius=float(geom.size[0]), center=center, **common)]
+    sizes = vector(np.array(geom.size))
+    return [*box_contacts(name, half_sizes=sizes, center=center, quaternion=_quaternion(geom), **common)]
+
+
+def _quaternion(geom: Geom) -> Quaternion:
+    w, x, y, z = (quaternions_from_rotations(geom.R[None])[0] + 0.0).tolist()
+    return w, x, y, z

@@ -1,0 +1,229 @@
+"""Mass matrix of a description at one pose, effective masses at contacts, and the stiffness of contacts that have none.
+
+The numbers come from the description alone, before its equations are derived. Constraints and beams are left out: they
+only make an effective mass larger.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism.contacts import SphereContact
+from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
+from sim_core.mechanism.joints import ORIENTED, stiffness_for
+from sim_core.mechanism.quantities import value_of
+from sim_core.spatial import perpendicular_axes, rotation_about, rotation_from_quaternion
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+DIGITS = 3  # of a computed stiffness, so that it is the same number on every processor
+
+
+@dataclass(frozen=True)
+class MovingBody:
+    """Pose of a body and its Jacobians: position p_WB (3,), rotation R_WB (3, 3), velocity and angular velocity of the
+    body's frame per coordinate velocity, (3, n) each, in world axes.
+    """
+
+    p: Array
+    R: Array
+    Jv: Array
+    Jw: Array
+
+    def velocity(self, point: Any) -> Array:
+        """Velocity (3, n) of a body-fixed point per coordinate velocity."""
+        return np.asarray(self.Jv - _cross(self.R @ np.asarray(point)) @ self.Jw)
+
+
+def moving_bodies(mechanism: Mechanism, q: Array) -> dict[str, MovingBody]:
+    """{body: MovingBody} of a tree of joints at joint positions q; the ground is included.
+
+    Spherical and free joints have their orientation at the start.
+    """
+    n = sum(len(joint.coordinates) for joint in mechanism.joints)
+    found = {GROUND: MovingBody(np.zeros(3), np.eye(3), np.zeros((3, n)), np.zeros((3, n)))}
+    at = 0
+    for joint in mechanism.joints:
+        size = len(joint.coordinates)
+        found[joint.child] = _moved(joint, found[joint.parent], q[at : at + size], at)
+        at += size
+    return found
+
+
+def _moved(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
+    """The child of a joint whose positions are q and whose first coordinate has the index `at`."""
+    slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": tuple(np.eye(3))}
+    directions = [parent.R @ np.array(axis) for axis in slides.get(joint.kind, ())]
+    arm = parent.R @ np.array(joint.parent_point)
+    for direction, distance in zip(directions, q, strict=False):
+        arm = arm + distance * direction
+    Jv, Jw, R = parent.Jv - _cross(arm) @ parent.Jw, parent.Jw.copy(), parent.R
+    for number, direction in enumerate(directions):
+        Jv[:, at + number] = direction
+    first = at + len(directions)
+    if joint.kind in ("revolute", "planar"):
+        Jw[:, first] = R @ np.array(joint.axis)
+        R = R @ np.asarray(rotation_about(joint.axis, float(q[-1])))
+    R = R @ np.array(joint.rotation)
+    if joint.kind in ORIENTED:
+        e = np.array(joint.quaternion, dtype=float)
+        R = R @ np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
+        Jw[:, first : first + 3] = R
+    back = -(R @ np.array(joint.child_point))
+    return MovingBody(parent.p + arm + back, R, Jv - _cross(back) @ Jw, Jw)
+
+
+def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array:
+    """Mass matrix (n, n) of a tree of joints, with the joints' armatures; `bodies` are those of `moving_bodies`."""
+    n = bodies[GROUND].Jv.shape[1]
+    M = np.zeros((n, n))
+    for body in mechanism.bodies:
+        moving = bodies[body.name]
+        velocity, turning = moving.velocity(body.center_of_mass), moving.R.T @ moving.Jw
+        M += value_of(body.mass) * velocity.T @ velocity + turning.T @ _inertia(body) @ turning
+    at = 0
+    for joint in mechanism.joints:
+        at += len(joint.coordinates)
+        if joint.coordinates and joint.kind not in ORIENTED:
+            M[at - 1, at - 1] += value_of(joint.armature)
+    return M
+
+
+def inverse_of(M: Array) -> Array:
+    """Inverse of a mass matrix; zero along directions that move no mass."""
+    scale = np.sqrt(np.diag(M))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    return np.asarray(np.linalg.pinv(M / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale))
+
+
+def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, float]:
+    """{contact: effective mass, kg} of all sphere contacts at q, by default at the start.
+
+    The effective mass is that of the two bodies against each other at the contact, with everything that moves with
+    them, in the direction in which it is least. It is inf if neither body can move there.
+    """
+    start = np.array(mechanism.initial_q if q is None else q, dtype=float)
+    if mechanism.coordinates == "absolute":
+        mobilities = {body.name: _free_mobility(body) for body in mechanism.bodies}
+        return {
+            contact.name: _effective(
+                _largest(mobilities[name](point) for point in points)
+                for name, points in _points(contact)
+                if name != GROUND
+            )
+            for contact in mechanism.contacts
+        }
+    if mechanism.coordinates == "absolute_angle":
+        start = _relative_angles(mechanism, start)
+    bodies = moving_bodies(mechanism, start)
+    mobility = inverse_of(mass_matrix_at(mechanism, bodies))
+    found = {}
+    for contact in mechanism.contacts:
+        sides = []
+        for name, points in _points(contact):
+            velocities = [bodies[name].velocity(point) for point in points]
+            sides.append(_largest(velocity @ mobility @ velocity.T for velocity in velocities))
+        found[contact.name] = _effective(sides)
+    return found
+
+
+def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
+    """(body, points in its frame at which the contact may act) of both sides; normals pass through these points."""
+    center, other = np.array(contact.center), np.array(contact.other_point)
+    if contact.other_half_sizes is not None:
+        R = np.asarray(rotation_from_quaternion(np.array(contact.other_quaternion, dtype=float)))
+        signs = itertools.product((-1.0, 1.0), repeat=3)
+        others = [other + R @ (np.array(sign) * contact.other_half_sizes) for sign in signs]
+    else:
+        others = [other + sign * np.array(contact.other_half_axis) for sign in (-1.0, 1.0)]
+    return [(contact.body, [center]), (contact.other, others)]
+
+
+def _largest(mobilities: Iterable[Array]) -> float:
+    """Largest mobility, 1/kg, in any direction and at any of the points."""
+    return max(float(np.linalg.eigvalsh(each)[-1]) for each in mobilities)
+
+
+def _effective(mobilities: Iterable[float]) -> float:
+    total = sum(mobilities)
+    return 1.0 / total if total > 0.0 else float("inf")
+
+
+def _free_mobility(body: Body) -> Any:
+    """Function (point in the body's frame) that returns the mobility (3, 3) of a body without joints, 1/kg."""
+    mass, inertia = value_of(body.mass), _inertia(body)
+    planar = body.orientation == "planar"
+    turning = np.diag([0.0, 0.0, 1.0]) if planar else np.eye(3)
+    moving = np.diag([1.0, 1.0, 0.0]) if planar else np.eye(3)
+    inverse = np.linalg.pinv(turning @ inertia @ turning, hermitian=True)
+    translation = moving / mass if mass > 0.0 else np.zeros((3, 3))
+
+    def mobility(point: Array) -> Array:
+        K = _cross(np.asarray(point) - np.array(body.center_of_mass))
+        return np.asarray(translation + K @ inverse @ K.T)
+
+    return mobility
+
+
+def masses_for_stiffness(mechanism: Mechanism) -> dict[str, float]:
+    """{contact: effective mass at the start, kg}, at most the mass of all bodies.
+
+    A contact on the axis of a hinge, which cannot move there, has the mass of all bodies.
+    """
+    total = sum(value_of(body.mass) for body in mechanism.bodies)
+    return {name: min(mass, total) for name, mass in effective_masses(mechanism).items()}
+
+
+def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
+    """The mechanism with the stiffness that follows from the effective mass in place of each stiffness None.
+
+    Raises InvalidMechanism for such a contact of bodies without mass.
+    """
+    if all(contact.stiffness is not None for contact in mechanism.contacts):
+        return mechanism
+    masses = masses_for_stiffness(mechanism)
+    contacts = []
+    for contact in mechanism.contacts:
+        if contact.stiffness is None:
+            if not masses[contact.name] > 0.0:
+                raise InvalidMechanism(
+                    f"mechanism {mechanism.name!r}: contact {contact.name!r}: its effective mass is 0, so that no "
+                    "stiffness follows from it; give stiffness"
+                )
+            stiffness = rounded(stiffness_for(masses[contact.name], contact.exponent))
+            contact = dataclasses.replace(contact, stiffness=stiffness)
+        contacts.append(contact)
+    return dataclasses.replace(mechanism, contacts=tuple(contacts))
+
+
+def rounded(value: float) -> float:
+    """The value with three digits, as a computed stiffness has."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _relative_angles(mechanism: Mechanism, q: Array) -> Array:
+    """Joint positions from absolute angles: each angle minus that of the parent."""
+    angle, found, index = {GROUND: 0.0}, [], 0
+    for joint in mechanism.joints:
+        angle[joint.child] = angle[joint.parent]
+        if joint.kind != "fixed":
+            angle[joint.child] = float(q[index])
+            found.append(angle[joint.child] - angle[joint.parent])
+            index += 1
+    return np.array(found)
+
+
+def _inertia(body: Body) -> Array:
+    xx, yy, zz, xy, xz, yz = (value_of(value) for value in body.inertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _cross(a: Array) -> Array:
+    """Cross-product matrix (3, 3), with _cross(a) @ b = a x b."""
+    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

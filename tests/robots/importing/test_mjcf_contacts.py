@@ -1,0 +1,168 @@
+"""Contacts of an MJCF file: the pairs of geoms are MuJoCo's, and bodies rest as deep as in MuJoCo."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from robots import build
+from sim_core.errors import InvalidRequest, StepTooLargeWarning
+from sim_core.mechanism import dissipation_for
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")
+
+# all geoms overlap, so that MuJoCo has a contact for every pair that may touch
+PAIRS = """<mujoco>
+<default><geom type="sphere" size="0.1"/></default>
+<worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/><geom name="post"/>
+  <body name="a"><freejoint/><geom name="a1"/><geom name="a2" contype="2" conaffinity="4"/>
+    <body name="b"><geom name="b1"/>
+      <body name="c"><joint axis="1 0 0"/><geom name="c1"/>
+        <body name="d"><joint axis="0 1 0"/><geom name="d1"/></body></body></body>
+    <body name="e"><joint axis="0 0 1"/><geom name="e1"/></body></body>
+  <body name="f"><freejoint/><geom name="f1" contype="4" conaffinity="0"/><geom name="f2"/></body>
+  <body name="g"><joint axis="0 1 0"/><geom name="g1" contype="0" conaffinity="0"/><geom name="g2"/></body>
+</worldbody>
+<contact><exclude body1="f" body2="d"/><exclude body1="world" body2="e"/>
+  <pair name="forced" geom1="g1" geom2="a1"/></contact></mujoco>"""
+
+
+def written(tmp_path: Path, text: str) -> str:
+    (tmp_path / "robot.xml").write_text(text)
+    return str(tmp_path / "robot.xml")
+
+
+def test_the_pairs_of_geoms_that_touch_are_those_of_mujoco(tmp_path: Path) -> None:
+    file = written(tmp_path, PAIRS)
+    model = mujoco.MjModel.from_xml_path(file)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    theirs = {frozenset(model.geom(int(geom)).name for geom in contact.geom) for contact in data.contact}
+    ours = {frozenset(contact.name.split(".")) for contact in build(file).contacts}
+    assert len(theirs) > 20
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "softness",
+    ["", 'solref="0.01 1"', 'solref="0.03 0.7" solimp="0.8 0.99 0.002 0.3 3"', 'solref="-30000 -150"'],
+)
+def test_a_ball_sinks_in_as_deep_as_in_mujoco(tmp_path: Path, softness: str) -> None:
+    file = written(
+        tmp_path,
+        f"""<mujoco><option timestep="0.001"/><default><geom {softness}/></default><worldbody>
+        <geom type="plane" size="1 1 1"/>
+        <body pos="0 0 0.0999"><freejoint/><geom size="0.1" density="500"/></body></worldbody></mujoco>""",
+    )
+    model = mujoco.MjModel.from_xml_path(file)
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, 3000)
+    sim = Simulation(assemble(build(file)), step_s=1e-3)
+    sim.advance(3.0)
+    assert 0.1 - sim.state.q[2] == pytest.approx(0.1 - data.qpos[2], rel=0.02)
+
+
+# spheres, a capsule and a box on the floor, and a ball on the box
+HEAP = """<mujoco><option timestep="0.001"/><worldbody><geom type="plane" size="1 1 1"/>
+<body name="ball" pos="-0.5 0 0.05"><freejoint/><geom size="0.05"/></body>
+<body name="rod" pos="0 0.5 0.03"><freejoint/><geom type="capsule" size="0.03 0.1" euler="0 90 0"/></body>
+<body name="crate" pos="0.5 0 0.06"><freejoint/><geom type="box" size="0.1 0.08 0.06"/></body>
+<body name="load" pos="0.5 0 0.16"><freejoint/><geom size="0.04" mass="0.2"/></body>
+</worldbody></mujoco>"""
+
+
+def test_bodies_come_to_rest_where_they_do_in_mujoco(tmp_path: Path) -> None:
+    file = written(tmp_path, HEAP)
+    model = mujoco.MjModel.from_xml_path(file)
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, 1000)
+    mechanism = build(file)
+    assert len(mechanism.contacts) == 1 + 2 + 8 + 1 + 5  # on the floor, and pairs with a sphere
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+    sim.advance(1.0)
+    heights = np.array([sim.frames()[joint.name][0][2] for joint in mechanism.joints])
+    theirs = np.array([data.body(name).xpos[2] for name in ("ball", "rod", "crate", "load")])
+    np.testing.assert_allclose(heights, theirs, atol=1e-3)
+    assert np.abs(sim.state.v).max() < 0.02
+
+
+def test_friction_and_damping_are_those_of_the_file(tmp_path: Path) -> None:
+    geoms = {
+        "plain": "",
+        "rough": 'friction="1.5"',
+        "slick": 'condim="1" priority="1"',
+        "ruled": 'friction="0.3" priority="2" solref="0.02 0.5"',
+    }
+    bodies = "".join(
+        f'<body pos="{k} 0 0.1"><freejoint/><geom name="{name}" size="0.1" {given}/></body>'
+        for k, (name, given) in enumerate(geoms.items())
+    )
+    file = written(
+        tmp_path,
+        f'<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1" friction="0.6"/>{bodies}</worldbody>'
+        '<contact><pair geom1="plain" geom2="rough" friction="0.2 0.2"/></contact></mujoco>',
+    )
+    contacts = {contact.name: contact for contact in build(file).contacts}
+    found = {name: contacts[f"{name}.floor"].friction for name in geoms}
+    assert found == {"plain": 1.0, "rough": 1.5, "slick": 0.0, "ruled": 0.3}
+    assert contacts["plain.rough"].friction == 0.2
+    assert contacts["plain.floor"].dissipation == dissipation_for(0.1, 1.0)
+    half = np.exp(-np.pi * 0.5 / np.sqrt(0.75))
+    assert contacts["ruled.floor"].dissipation == pytest.approx(dissipation_for(half, 1.0), rel=1e-12)
+
+
+def test_pairs_and_properties_that_are_not_read_are_named_with_their_line(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+        <body pos="0 0 1"><freejoint/><geom name="drum" type="cylinder" size="0.1 0.1"/></body>
+        <body pos="0 1 1"><freejoint/><geom name="rod" type="capsule" size="0.1 0.1" condim="6" margin="0.01"/></body>
+        </worldbody></mujoco>""",
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        contacts = build(file).contacts
+    said = "\n".join(str(each.message) for each in caught)
+    assert [contact.name for contact in contacts] == ["rod.floor_0", "rod.floor_1"]
+    for line in (
+        r"line 2 \(geom 'drum'\): contacts of a cylinder with a plane are not read: the two do not touch",
+        r"line 3 \(geom 'rod'\): contacts of a capsule with a cylinder are not read",
+        r"line 3 \(geom 'rod'\): condim is above 3: torsional and rolling friction are not read",
+        r"line 3 \(geom 'rod'\): margin is not read",
+    ):
+        assert re.search(line, said), said
+
+
+@pytest.mark.parametrize(
+    ("contact", "line"),
+    [
+        ('<exclude body1="a" body2="trunk"/>', r"<exclude>: no body is named 'a'"),
+        ('<pair geom1="ball" geom2="floo"/>', r"geom2 is 'floo', and no geom has this name; did you mean 'floor'"),
+        ('<flex geom1="ball"/>', r"<flex>: it is not supported in <contact>, which takes pair and exclude"),
+    ],
+)
+def test_a_wrong_contact_is_refused_with_line_and_name(tmp_path: Path, contact: str, line: str) -> None:
+    file = written(
+        tmp_path,
+        f"""<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+        <body name="trunk"><freejoint/><geom name="ball" size="0.1"/></body></worldbody>
+        <contact>{contact}</contact></mujoco>""",
+    )
+    with pytest.raises(InvalidRequest, match=rf"line 3: .*{line}"):
+        build(file)
+
+
+def test_a_disabled_contact_flag_means_none_and_ignore_leaves_them_out(tmp_path: Path) -> None:
+    text = HEAP.replace("<worldbody>", '<option><flag contact="disable"/></option><worldbody>', 1)
+    assert build(written(tmp_path, text)).contacts == ()
+    assert build(written(tmp_path, HEAP), contacts="ignore").contacts == ()

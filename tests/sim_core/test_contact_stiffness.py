@@ -1,0 +1,149 @@
+"""Effective masses at contacts, and the stiffness that follows from them: closed forms, RK4 at 1 ms, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_core.errors import InvalidMechanism, StepTooLargeWarning
+from sim_core.inverse import mass_matrix
+from sim_core.mechanism import (
+    Body,
+    Joint,
+    Mechanism,
+    SphereContact,
+    X,
+    Y,
+    box_contacts,
+    stiffness_for,
+)
+from sim_core.mobility import effective_masses, mass_matrix_at, moving_bodies, with_contact_stiffness
+from sim_core.monitoring.impacts import impact_rate
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+MASS, HALF = 2.0, 0.1
+CUBE = MASS * (2.0 * HALF) ** 2 / 6.0
+
+
+def body(name: str, **more: Any) -> Body:
+    return Body(name=name, mass=MASS, inertia=(CUBE, CUBE, CUBE, 0, 0, 0), **more)
+
+
+def made(*contacts: SphereContact, bodies: tuple[Body, ...], joints: tuple[Joint, ...], **more: Any) -> Mechanism:
+    n = sum(len(joint.coordinates) for joint in joints)
+    given: dict[str, Any] = {"initial_q": (0.0,) * n, "initial_v": (0.0,) * n, "coordinates": "joint"} | more
+    return Mechanism(name="made", bodies=bodies, joints=joints, contacts=contacts, **given)
+
+
+def free(name: str) -> Joint:
+    return Joint(name=name, kind="free", child=name)
+
+
+def test_the_corner_of_a_cube_has_its_effective_mass_in_joint_and_in_absolute_coordinates() -> None:
+    corners = box_contacts("corner", body="cube", half_sizes=(HALF,) * 3)
+    in_joints = made(*corners, bodies=(body("cube"),), joints=(free("cube"),))
+    absolute = Mechanism(
+        name="made",
+        coordinates="absolute",
+        bodies=(body("cube", orientation="euler_parameters"),),
+        contacts=corners,
+        initial_q=(0, 0, 0, 1, 0, 0, 0),
+        initial_v=(0,) * 7,
+    )
+    # across the diagonal: 1 / m + (sqrt(3) HALF)^2 / I
+    expected = 1.0 / (1.0 / MASS + 3.0 * HALF**2 / CUBE)
+    for mechanism in (in_joints, absolute):
+        masses = effective_masses(mechanism)
+        assert len(masses) == 8
+        assert [*masses.values()] == pytest.approx([expected] * 8, rel=1e-12)
+
+
+def test_two_free_balls_have_half_the_mass_of_one_and_a_hinged_rod_that_of_its_inertia() -> None:
+    meeting = SphereContact(name="meet", body="a", radius=0.1, other="b", other_radius=0.1)
+    balls = made(meeting, bodies=(body("a"), body("b")), joints=(free("a"), free("b")))
+    assert effective_masses(balls)["meet"] == pytest.approx(MASS / 2.0, rel=1e-12)
+    tip = SphereContact(name="tip", body="rod", center=(0.5, 0, 0))
+    hinge = Joint(name="hinge", child="rod", axis=Y, armature=0.3)
+    rod = made(tip, bodies=(body("rod", center_of_mass=(0.25, 0, 0)),), joints=(hinge,))
+    expected = (CUBE + MASS * 0.25**2 + 0.3) / 0.5**2
+    assert effective_masses(rod)["tip"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0])
+def test_the_default_stiffness_swings_at_the_square_root_of_a_fiftieth_of_eight_million(exponent: float) -> None:
+    assert impact_rate(stiffness_for(0.7, exponent), exponent, 0.7) == pytest.approx((8e6 / 50.0) ** 0.5, rel=1e-12)
+    assert impact_rate(stiffness_for(0.7, exponent, 90.0, 3.0), exponent, 0.7, 3.0) == pytest.approx(90.0, rel=1e-12)
+
+
+def falling(stiffness: float | None, exponent: float = 1.5) -> Mechanism:
+    floor = SphereContact(name="floor", body="ball", radius=0.1, stiffness=stiffness, exponent=exponent)
+    start = {"initial_q": (0, 0, 0.11, 0, 0, 0), "initial_v": (0, 0, -1.0, 0, 0, 0), "gravity": (0.0, 0.0, 0.0)}
+    return made(floor, bodies=(body("ball"),), joints=(free("ball"),), **start)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5])
+def test_rk4_at_1_ms_returns_the_speed_of_an_elastic_impact_on_the_default_stiffness(exponent: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        sim = Simulation(assemble(falling(None, exponent)), step_s=1e-3)
+    sim.advance(0.05)
+    assert sim.state.v[2] == pytest.approx(1.0, rel=2e-3)
+
+
+def test_rk4_at_1_ms_is_warned_of_a_stiffness_of_eight_million_times_the_effective_mass() -> None:
+    with pytest.warns(StepTooLargeWarning, match=r"1 m/s on contact 'floor' .* use a step of at most .* ms"):
+        Simulation(assemble(falling(8.1e6 * MASS, 1.0)), step_s=1e-3)
+    # the whole cube bears it, its corners do not
+    corners = box_contacts("corner", body="cube", half_sizes=(HALF,) * 3, stiffness=2e6 * MASS, exponent=1.0)
+    cube = made(*corners, bodies=(body("cube"),), joints=(free("cube"),), initial_q=(0, 0, 1.0, 0, 0, 0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Simulation(assemble(cube), step_s=1e-3)
+    assert [f"contact 'corner_{k}'" in str(each.message) for k, each in enumerate(caught)] == [True] * 8
+
+
+def test_a_stiffness_that_is_given_stays_and_one_that_follows_has_three_digits() -> None:
+    given = SphereContact(name="given", body="ball", stiffness=123456.0)
+    mechanism = falling(None)
+    mechanism = dataclasses.replace(mechanism, contacts=(*mechanism.contacts, given))
+    floor, kept = with_contact_stiffness(mechanism).contacts
+    assert kept == given
+    assert floor.stiffness == float(f"{stiffness_for(MASS):.3g}")
+    assert assemble(mechanism).mechanism.contacts == (floor, kept)
+
+
+def test_a_contact_on_the_axis_of_a_hinge_has_the_mass_of_all_bodies_and_one_without_mass_is_refused() -> None:
+    on_axis = SphereContact(name="hub", body="wheel", radius=0.1)
+    hinge = Joint(name="hinge", child="wheel", armature=0.1)
+    wheel = made(on_axis, bodies=(body("wheel"),), joints=(hinge,))
+    assert effective_masses(wheel)["hub"] == float("inf")
+    assert with_contact_stiffness(wheel).contacts[0].stiffness == float(f"{stiffness_for(MASS):.3g}")
+    light = Body(name="wheel", mass=0.0, inertia=(0.0,) * 6)
+    with pytest.raises(InvalidMechanism, match=r"contact 'hub': its effective mass is 0, .*; give stiffness"):
+        assemble(made(on_axis, bodies=(light,), joints=(hinge,)))
+
+
+def test_the_mass_matrix_of_every_kind_of_joint_is_that_of_the_kernels() -> None:
+    kinds = ("free", "revolute", "planar", "prismatic", "spherical", "fixed", "revolute")
+    bodies, joints, parent = [], [], "ground"
+    for k, kind in enumerate(kinds):
+        name = f"b{k}"
+        bodies.append(body(name, center_of_mass=(0.1, 0.02 * k, -0.05)))
+        more: dict[str, Any] = {"quaternion": (0.6, 0.0, 0.8, 0.0)} if kind in ("free", "spherical") else {}
+        more |= {"armature": 0.2} if kind == "revolute" else {}
+        points = {"parent_point": (0.1, 0.2, 0.3)} | ({} if kind == "free" else {"child_point": (0.02, 0.0, 0.1)})
+        turned = ((0.0, -1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+        rotation = {} if kind == "free" else {"rotation": turned}
+        joints.append(Joint(name=name, kind=kind, parent=parent, child=name, axis=X, **points, **rotation, **more))  # type: ignore[arg-type]
+        parent = name
+    mechanism = made(bodies=tuple(bodies), joints=tuple(joints))
+    q = np.random.default_rng(3).normal(size=len(mechanism.initial_q))
+    names = [name for joint in joints for name in joint.coordinates]
+    q[[name.endswith((".rx", ".ry", ".rz")) for name in names]] = 0.0
+    M = mass_matrix_at(mechanism, moving_bodies(mechanism, q))
+    np.testing.assert_allclose(M, mass_matrix(assemble(mechanism), q), rtol=1e-10, atol=1e-10)
