@@ -328,7 +328,7 @@ class Launch:
         if recorded and reports:
             summary.look = reports[0].replace("{recording}", shlex.quote(recorded[0]))
         if self._failure is not None:
-            summary.exit_code = self._failure.exit_code
+            summary.exit_code, summary.failed_node = self._failure.exit_code, self._failure.name
             summary.ended = f"node {self._failure.name!r} {self._failure.reason}{why(self._failure)}"
         elif self._signal:
             summary.exit_code = 128 + self._signal

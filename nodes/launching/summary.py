@@ -116,6 +116,7 @@ class Summary(msgspec.Struct, kw_only=True):
     largest_departure  largest departure of the energy balance, as a fraction
     step_too_large     problem found with the step, "" without one
     look               command that reports on the recording in detail
+    failed_node        node whose failure ended the run, "" for none
     """
 
     plan: str
@@ -169,6 +170,7 @@ class Summary(msgspec.Struct, kw_only=True):
     step_too_large: str = ""
     energy_departure: str = ""
     largest_departure: float | None = None
+    failed_node: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Copy the figures of the simulation server's status; a percentile of 0 s means that nothing was measured."""

@@ -25,6 +25,7 @@ from sim_core.support.suggestion import did_you_mean
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
 LEAST_FREE_GB = 0.2
+SIGNALLED = 128  # exit code of a launch that a signal ended, less the signal's number
 LIBRARIES = ("matplotlib", "jinja2")
 
 app = typer.Typer(
@@ -209,11 +210,15 @@ def check(
             plan = plan_of_check(plan, params, len(joints))
         except ValueError as error:
             raise InputError(f"{file}: {error}") from None
-        with contextlib.redirect_stdout(io.StringIO()) as shown:
+        with contextlib.redirect_stdout(io.StringIO()):
             summary = launch_plan(plan)
-        if not findings.is_file():
-            raise UnavailableError(f"the check did not run to its end:\n{shown.getvalue()}")
+        if summary.failed_node or summary.exit_code > SIGNALLED or not findings.is_file():
+            # the findings are those of a run that was cut short: they would blame the robot
+            raise UnavailableError(f"the check did not run to its end: {summary.ended or 'it wrote no findings'}")
         rows = msgspec.json.decode(findings.read_bytes(), type=list[CheckFinding])
+    rows += [CheckFinding(f"node {name}", "no go", reason) for name, reason in summary.holes.items()]
+    if summary.refused_commands:
+        rows.append(CheckFinding("commands", "no go", summary.ended))
     rows.append(_of_disk(Path.cwd()))
     is_go = summary.exit_code == 0 and all(row.result != "no go" for row in rows)
     if as_json:
