@@ -84,7 +84,10 @@ def launched(words: list[str], later: str, folder: Path) -> Iterator[str]:
     plan = load_plan(file, sets, arguments=arguments)
     files = [str(node.params["file"]) for node in plan.nodes if str(node.params.get("file", "")).endswith(".mcap")]
     if any(file in later for file in files):
-        seconds = min(plan.duration_s or DURATION_S, DURATION_S) if plan.sim.mode == "realtime" else plan.duration_s
+        asked = plan.duration_s or next(
+            (float(words[k + 1]) for k, each in enumerate(words) if each == "--duration"), 1.0
+        )
+        seconds = min(asked, DURATION_S) if plan.sim.mode == "realtime" else asked
         kept = [word for k, word in enumerate(words) if "--duration" not in (word, words[k - 1])]
         chosen = any(each.startswith(("sim.mode", "mode=")) for each in [*sets, *arguments])
         mode = [] if chosen else ["--set", "sim.mode=lockstep"]
@@ -107,6 +110,10 @@ def test_commands_and_python_of_a_page_run_in_its_order(
         later = "\n".join(each.text for each in blocks[number:])
         if block.language == "include" and block.file.endswith(".py"):
             namespace |= runpy.run_path(str((page.parent / block.file).resolve()))
+        elif block.language == "include" and block.file.endswith(".c"):  # it is the program that a command has written
+            shown = (page.parent / block.file).resolve()
+            (written,) = project.folder.rglob(shown.name)
+            assert written.read_text() == shown.read_text()
         elif block.language == "toml":
             tomllib.loads(block.text)
             if block.file:
