@@ -75,6 +75,11 @@ def launch_plan(
     from the main thread.
     """
     began = time.monotonic() if began is None else began
+    if plan.timing_from:
+        from nodes.simulation.recorded_links import with_recorded_links  # numpy, which most launches do not need
+
+        plan, measured = with_recorded_links(plan)
+        notes = [*notes, *measured]
     check_own_address(plan, plan.sim.host)
     with (
         Registry(plan.domain, host_config=host_config_of(plan, plan.sim.host)) as registry,

@@ -10,7 +10,7 @@ import msgspec
 
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import NOT_READY, Observer
-from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
+from nodes.plan.launch_plan import LOCAL, LinkPlan, NodePlan, Plan
 from nodes.transport.host_config import HostConfig, remote_registry
 from nodes.transport.security import keys
 
@@ -37,12 +37,12 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """{part: digest} of the parts of a plan that must be equal on all hosts: all except folders, addresses and
-    duration."""
+    """{part: digest} of the parts of a plan that must be equal on all hosts: all except folders, addresses, duration,
+    and links, which act at the server."""
     sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
     parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
     for node in plan.nodes:
-        parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=_without_folder(node.run))
+        parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=_without_folder(node.run), link=LinkPlan())
     encode = msgspec.json.Encoder(order="deterministic").encode
     return {part: hashlib.sha256(encode(value)).hexdigest()[:16] for part, value in parts.items()}
 

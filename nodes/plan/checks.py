@@ -39,6 +39,7 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
     only = host if host is not None and not can_simulate() else None
     _check_one_clock(plan, tables)
     _check_hosts(plan, tables)
+    _find_timing(plan, tables, host)
     actuators: dict[str, list[str]] = {}
     for view in plan.views:
         part = tables.part(view.sim.namespace)
@@ -79,6 +80,30 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
     check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
     if only is None:
         check_misspelt(classes, plan, {entry.name: entry.source for entry in tables.nodes})
+
+
+def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
+    """Make the path in `timing_from` absolute. PlanError where no file is found, or where the plan has no links.
+
+    A further host has no links, which act at the server.
+    """
+    for part in tables.parts.values():
+        if "timing_from" in part.plain:
+            where = part.plain["timing_from"].source.at("timing_from")
+            raise PlanError(f"{where}: key 'timing_from': it is a key of the launched file, not of an included one")
+    if not plan.timing_from or host is not None:
+        plan.timing_from = ""
+        return
+    entry = tables.plain["timing_from"]
+    where = f"{entry.source.at('timing_from')}: key 'timing_from'"
+    if plan.sim.mode != "lockstep":
+        raise PlanError(
+            f'{where}: messages take simulation time in mode "lockstep" only, and [sim] has mode "{plan.sim.mode}"'
+        )
+    found = next((path for path in (folder / plan.timing_from for folder in entry.folders) if is_file(path)), None)
+    if found is None:
+        raise PlanError(f"{where}: no such file {shortened(plan.timing_from)!r}; give a recording of a run in realtime")
+    plan.timing_from = str(found.resolve())
 
 
 def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:

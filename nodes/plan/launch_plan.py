@@ -23,7 +23,7 @@ Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # range of simulated seconds per wall second
 WATCHDOG_S = 0.1  # default in realtime
 PLAN_FILE = "plan.json"  # plan of a live launch, in its domain's folder
-PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # keys of a launch file outside its tables
+PLAIN_KEYS = ("seed", "domain", "duration_s", "name", "timing_from")  # keys of a launch file outside its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 NAME_LENGTH = 64  # longest name, because paths of sockets and logs contain the names of nodes
 DEPTH = 16  # deepest nesting of tables and lists
@@ -237,6 +237,8 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     domain      number of the launch, where several run on this computer, 0 .. 232; --domain overrides it
     hosts       a table of computers, name = "address"; each needs the keys of the others
     duration_s  simulated s until the run ends; without it, Ctrl-C ends it; --duration overrides it
+    timing_from  recording of a run in realtime, whose links the nodes without a `link` get in lockstep; --timing-from
+                 overrides it
     folder      folder from which relative paths of `run` are resolved first
     simulations plans of included simulations, by namespace
     """
@@ -248,6 +250,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     domain: Annotated[int, Range(0, 232)] = 0
     duration_s: Duration | None = None
+    timing_from: str = ""
     folder: str = "."
     hosts: dict[str, str] = {}
     simulations: dict[str, Plan] = {}

@@ -48,7 +48,12 @@ class Composition:
         named = {node_plan.name for node_plan in plan.nodes}
         added = [NodePlan(name=name, run=f"{cls.__module__}:{cls.__name__}") for name, cls in classes.items()]
         added = [node_plan for node_plan in added if node_plan.name not in named]
-        self.plan = plan = msgspec.structs.replace(plan, nodes=[*plan.nodes, *added])
+        plan = msgspec.structs.replace(plan, nodes=[*plan.nodes, *added])
+        if plan.timing_from:
+            from nodes.simulation.recorded_links import with_recorded_links
+
+            plan, _ = with_recorded_links(plan, classes)
+        self.plan = plan
         self.server = make_server(plan, wall_clock=False)
         if begin is not None:
             require_robot(begin, self.server.code_hash)

@@ -95,6 +95,15 @@ def launch(
         float | None,
         typer.Option("--at", help="Simulation time at which the recorded run is continued, s.", show_default=False),
     ] = None,
+    timing_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--timing-from",
+            help="Give the nodes the links of this recording (.mcap) of a run in realtime: delay, jitter and loss, in "
+            "lockstep.",
+            show_default=False,
+        ),
+    ] = None,
     view: Annotated[bool, typer.Option("--view", help="Open the viewer, too.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Load a node's file anew when it is saved, while the launch runs.")
@@ -124,11 +133,14 @@ def launch(
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
+    import msgspec
+
     from nodes.launching.launch import launch_plan, process_began
     from nodes.plan.checks import check_duration
     from nodes.plan.files.file import load_plan
 
-    plan = load_plan(file, set_ or [], host, arguments or [])
+    timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
+    plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [])
     if domain is not None:
         plan.domain = domain
     if duration is not None:
@@ -137,8 +149,13 @@ def launch(
     if host is not None:
         _launch_host(plan, host, view, json_file)
     begin, notes = b"", list[str]()
+    if plan.timing_from:
+        from nodes.simulation.recorded_links import with_recorded_links
+
+        plan, notes = with_recorded_links(plan)
     if from_ is not None or at is not None:
-        begin, notes = _begin(plan, from_, at)
+        begin, more = _begin(plan, from_, at)
+        notes += more
     summary = launch_plan(plan, view=view, watch=watch, began=process_began(), begin=begin, notes=notes)
     if json_file is not None:
         json_file.write_bytes(summary.to_json() + b"\n")

@@ -1,0 +1,255 @@
+"""Delay, jitter and loss of a plan's links, measured from the recording of a run in real time.
+
+A link is measured by the round trips to its node's clock (topic `clock`), whose four stamps give the time of each way,
+and by the gaps in the sequence numbers of the messages to and from the node.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.hil.clocks.recorded import CLOCK_TOPIC
+from nodes.hosting.hosted import topic_of
+from nodes.messages import PeerClock, Status
+from nodes.messages.topics import lookup
+from nodes.node import Node
+from nodes.plan.key_checks import PlanError
+from nodes.plan.launch_plan import LOCAL, LinkPlan, NodePlan, Plan
+from nodes.plan.loading import load_class
+from nodes.recording.reader import RecordingError, RecordingFile
+from nodes.recording.schema import schema_name
+
+Floats = NDArray[np.float64]
+
+SERVER = "sim"
+FEWEST = 20  # round trips from which a link is measured
+FEWEST_OF_A_CLOCK = 5  # the same between two steps of the clock
+OUTLIER = 6.0  # distance from a line, as a multiple of the median distance, from which a point is left out
+LOW, HIGH = 0.05, 0.95  # quantiles that determine delay and jitter
+GRID = 501  # points of a distribution function
+WIDEST = 100.0  # largest jitter as a multiple of the spread of the measured times
+
+
+class Recorded:
+    """The parts of a recording that its links are measured from.
+
+    server        host of the simulation server
+    hosts         {node: its host}
+    round_trips   {(asker, peer): stamps and steps of the round trips, see `ways_of`}
+    gaps          {topic: [messages recorded, messages missing between them]}
+    counters      {node: its counters in its latest status}
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file = RecordingFile(path)
+        rows: defaultdict[tuple[str, str], list[PeerClock]] = defaultdict(list)
+        self.gaps: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self.counters: dict[str, dict[str, int]] = {}
+        latest: dict[str, int] = {}
+        for each in file:
+            if each.topic == CLOCK_TOPIC and isinstance(reading := each.message(), PeerClock):
+                rows[reading.asker, reading.peer].append(reading)
+            elif each.schema == schema_name(Status) and isinstance(status := each.message(), Status):
+                self.counters[status.node] = status.counters
+            elif (row := lookup(each.topic)) is None or not row.latched:
+                seq, last = each.seq, latest.get(each.topic)
+                if last is None or seq != last:
+                    found = self.gaps[each.topic]
+                    found[0] += 1
+                    found[1] += max(seq - last - 1, 0) if last is not None else 0
+                    latest[each.topic] = seq
+        file.require_no_hole("measured")
+        plan = _plan_in(file)
+        sim = plan.get("sim", {})
+        if sim.get("mode") != "realtime":
+            raise PlanError(
+                f"{path} was recorded in mode {sim.get('mode')!r}, in which messages take no time of their own; give "
+                "the recording of a run in mode 'realtime'"
+            )
+        self.server = str(sim.get("host", LOCAL))
+        self.hosts = {str(node.get("name")): str(node.get("host", LOCAL)) for node in plan.get("nodes", [])}
+        self.round_trips = {
+            pair: (
+                np.array([(r.asked_ns, r.received_ns, r.answered_ns, r.heard_ns) for r in readings], dtype=np.int64),
+                np.array([r.steps for r in readings], dtype=np.int64),
+            )
+            for pair, readings in rows.items()
+        }
+
+    def is_remote(self, node: str) -> bool:
+        """Whether the node ran on another computer than the server."""
+        return self.hosts.get(node, self.server) != self.server
+
+    def times(self, node: str) -> Floats:
+        """Times of the messages between a node and the computer of the server, both ways, s."""
+        found = [
+            ways_of(*readings)
+            for (asker, peer), readings in self.round_trips.items()
+            if (peer == node and not self.is_remote(asker)) or (asker == node and peer == SERVER)
+        ]
+        return np.concatenate(found) if found else np.empty(0)
+
+
+def ways_of(stamps: NDArray[np.int64], steps: NDArray[np.int64]) -> Floats:
+    """Times of the requests and of the replies of round trips to one clock, s.
+
+    The clock's offset and drift are those with which both ways take equally long, on average over the round trips
+    between two steps of the clock.
+
+    stamps  (n, 4): asked, received, answered, heard, ns
+    steps   (n,) number of steps of the clock before each round trip
+    """
+    asked, received, answered, heard = (1e-9 * (stamps - stamps[0, 0])).T
+    there, back = received - asked, heard - answered
+    found = []
+    for number in np.unique(steps):
+        here = steps == number
+        if here.sum() >= FEWEST_OF_A_CLOCK:
+            offset = line_through(asked[here], 0.5 * (there[here] - back[here]))
+            found += [there[here] - offset, back[here] + offset]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def line_through(x: Floats, y: Floats) -> Floats:
+    """Values at x of the least-squares line through (x, y), without points that are much farther from it than most."""
+    kept = np.ones(len(x), dtype=bool)
+    for _ in range(4):
+        slope, value = np.polyfit(x[kept] - x[0], y[kept], 1)
+        line = value + slope * (x - x[0])
+        away = np.abs(y - line)
+        kept = away <= OUTLIER * np.median(away) + 1e-9
+    return np.asarray(line)
+
+
+def ordered_quantiles(period: float) -> tuple[float, float]:
+    """Quantiles LOW and HIGH of the times of messages that stay in order, where each draws its time from 0 .. 1.
+
+    A message that is sent `period` after the one before it does not arrive before it. With distribution function F of
+    the draws, that of the times is the product of F(x + i period) over i = 0, 1, ...
+    """
+    x = np.linspace(0.0, 1.0, GRID)
+    product = x.copy()
+    for i in range(1, int(np.ceil(1.0 / period)) + 1):
+        product *= np.minimum(x + i * period, 1.0)
+    low, high = np.interp([LOW, HIGH], product, x)
+    return float(low), float(high)
+
+
+def fitted(times: Floats, period_s: float) -> tuple[float, float]:
+    """(delay, jitter), s, of the link whose messages take the measured times.
+
+    times     measured times of messages, s
+    period_s  time between two messages on the link, which stay in order, s
+    """
+    low, high = np.quantile(times, [LOW, HIGH])
+    spread = float(high - low)
+    if spread <= 0.0:
+        return max(float(low), 0.0), 0.0
+    narrow, wide = spread, WIDEST * spread
+    for _ in range(40):
+        jitter = 0.5 * (narrow + wide)
+        first, last = ordered_quantiles(period_s / jitter)
+        narrow, wide = (jitter, wide) if jitter * (last - first) < spread else (narrow, jitter)
+    first, _ = ordered_quantiles(period_s / wide)
+    return max(float(low) - wide * first, 0.0), wide
+
+
+def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = None) -> tuple[Plan, list[str]]:
+    """The plan with the links that the recording `timing_from` shows, and a line about each node.
+
+    A node with a link of its own keeps it. Links that are faster than a step are left out: a message that arrives
+    within a step is there at its end. PlanError, one line, where the recording does not show a link.
+
+    classes  {name: class} of node classes that are in no file
+    """
+    if not plan.timing_from:
+        return plan, []
+    loaded = {each.name: (classes or {}).get(each.name) or load_class(each.run, plan.folder) for each in plan.nodes}
+    wanted = [each for each in plan.nodes if each.link == LinkPlan() and not loaded[each.name].lossless]
+    if not wanted:
+        raise PlanError("timing_from: every node has a link of its own; remove timing_from, or a node's key 'link'")
+    path = Path(plan.timing_from)
+    try:
+        recorded = Recorded(path)
+    except RecordingError as error:
+        raise PlanError(f"timing_from: {error}") from None
+    times = {each.name: recorded.times(each.name) for each in wanted}
+    if not any(len(found) for found in times.values()):
+        raise PlanError(
+            f"timing_from: {path} has no round trips to a node of this plan (topic 'clock'); record them with a "
+            "node of nodes/clock_watch.py:ClockWatch on the server's computer"
+        )
+    links, lines = {}, []
+    for node in wanted:
+        found = times[node.name]
+        if len(found) < 2 * FEWEST:
+            if recorded.is_remote(node.name):
+                raise PlanError(
+                    f"timing_from: {path} has {len(found) // 2} round trips to node {node.name!r} on host "
+                    f"{recorded.hosts[node.name]!r}; its link needs at least {FEWEST}, from a node of "
+                    "nodes/clock_watch.py:ClockWatch on the server's computer"
+                )
+            there = "on the server's computer" if node.name in recorded.hosts else "not in the recording"
+            lines.append(f"{node.name}: no link, as it was {there} and has {len(found) // 2} round trips")
+            continue
+        links[node.name], line = _link(node, plan, recorded, found, _topics(plan, node, loaded))
+        lines.append(line)
+    nodes = [msgspec.structs.replace(each, link=links.get(each.name, each.link)) for each in plan.nodes]
+    views = {
+        namespace: msgspec.structs.replace(
+            view,
+            nodes=[
+                msgspec.structs.replace(each, link=links.get(f"{namespace}/{each.name}", each.link))
+                for each in view.nodes
+            ],
+        )
+        for namespace, view in plan.simulations.items()
+    }
+    return msgspec.structs.replace(plan, nodes=nodes, simulations=views, timing_from=""), lines
+
+
+def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics: list[str]) -> tuple[LinkPlan, str]:
+    """The link of a node, and a line about it."""
+    sim = plan.view(node.namespace).sim
+    every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
+    delay_s, jitter_s = fitted(times, every * sim.step_s)
+    counters = recorded.counters.get(node.name, {})
+    lost = counters.get("lost", 0) + sum(recorded.gaps[topic][1] for topic in topics)
+    arrived = counters.get("received", 0) + sum(recorded.gaps[topic][0] for topic in topics)
+    loss = lost / (lost + arrived) if lost else 0.0
+    middle, slow = 1e3 * np.quantile(times, [0.5, 0.99])
+    measured = f"median {middle:.3g} ms, p99 {slow:.3g} ms one way, {len(times) // 2} round trips"
+    if delay_s + jitter_s < sim.step_s:
+        delay_s = jitter_s = 0.0
+        if not lost:
+            return LinkPlan(), f"{node.name}: no link, as its messages take less than a step ({measured})"
+    link = LinkPlan(delay_ms=round(1e3 * delay_s, 3), jitter_ms=round(1e3 * jitter_s, 3), loss=round(loss, 6))
+    text = f"delay {link.delay_ms:g} ms, jitter {link.jitter_ms:g} ms, loss {100.0 * link.loss:.3g} %"
+    return link, f"{node.name}: {text} ({measured}, {lost} of {lost + arrived} messages lost)"
+
+
+def _topics(plan: Plan, node: NodePlan, classes: Mapping[str, type[Node]]) -> list[str]:
+    """Topics that the node alone publishes, whose gaps are therefore its own losses."""
+    publishers: defaultdict[str, set[str]] = defaultdict(set)
+    for each in plan.nodes:
+        robot = plan.robot_of(each.namespace)
+        for name in classes[each.name].publishes:
+            publishers[topic_of(name, each.remap, robot)].add(each.name)
+    return [topic for topic, names in publishers.items() if names == {node.name} and not topic.endswith("/event")]
+
+
+def _plan_in(file: RecordingFile) -> dict[str, Any]:
+    """The plan with which a recording was made. PlanError for a recording without one."""
+    try:
+        plan = msgspec.json.decode(file.metadata["plan"], type=dict[str, Any])
+    except (KeyError, msgspec.DecodeError):
+        raise PlanError(f"timing_from: {file.path} holds no plan; give a recording that a launch made") from None
+    return plan
