@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Protocol
@@ -263,7 +264,7 @@ class Scheduler:
         """Continue from a snapshot: yields each tick up to the first step that is published, and takes that step.
 
         Until then only participants that publish have turns. Participants that start anew, without their recorded
-        state, do not run; their recorded messages are used instead.
+        state, do not run; their recorded messages are used instead. The users' recorded actions are repeated.
 
         latched  messages that the participants received before and that are not sent again
         live     whether the run had begun: sequence numbers continue, and the first message is an event "restore"
@@ -290,6 +291,7 @@ class Scheduler:
         for name in (name for name in begin.played if name not in there):  # nodes that the plan lacks
             self._listening.append(ScheduledParticipant(Played(name, 1, begin.step_s, begin.played[name]), 1))
         carry, self._carry = self._carry, None
+        actions = deque(begin.actions)
         self._snapshot_tick = -1
         try:
             while True:
@@ -297,6 +299,8 @@ class Scheduler:
                 if server.tick >= begin.tick - 1:
                     break
                 server.step()
+                while actions and actions[0][0] <= server.tick:
+                    server.repeat(actions.popleft()[1])
                 self._take_turns(QUIET)
         finally:
             for participant in fresh:

@@ -76,6 +76,9 @@ class Stepped(Protocol):
         ahead   number of steps before the first published one
         """
 
+    def repeat(self, action: Event) -> None:
+        """Repeat an action of a user that a recording has as an event, one of ACTIONS of `restart.snapshots`."""
+
     def publish_events(self, events: Iterable[Event]) -> None:
         """Publish events with the present simulation time."""
 

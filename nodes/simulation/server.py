@@ -276,6 +276,21 @@ class SimServer:
         if self.state == "running" and self.actuation.safe:
             self.state = "safe"
 
+    def repeat(self, action: Event) -> None:
+        """Repeat an action of a user in the recorded run, from the event that logged it, one of ACTIONS.
+
+        The server's state of pausing is not that of the recorded run, so that a pause is only logged.
+        """
+        if action.kind == "push":
+            given = msgspec.json.decode(action.new)
+            if not any(given["force"]):
+                del given["duration_s"]  # 0: the event logs the end of a push
+            self._push(body=action.part, **given)
+        elif action.kind == "set":
+            self._set({action.key: msgspec.json.decode(action.new)})
+        else:
+            self.publish_events([Event(kind=action.kind)])
+
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:

@@ -122,6 +122,10 @@ class SeveralServers:
         """Raises ValueError, see `next_snapshot`."""
         raise ValueError("a run of several robots cannot be restarted from a snapshot")
 
+    def repeat(self, action: Event) -> None:
+        """Raises ValueError, see `next_snapshot`."""
+        raise ValueError("a run of several robots cannot be restarted from a snapshot")
+
     def step(self) -> None:
         """Advance every simulation by one step."""
         began = time.perf_counter_ns()

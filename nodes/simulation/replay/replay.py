@@ -245,6 +245,9 @@ class _Recorded:
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
         """Does nothing: the recording is the state."""
 
+    def repeat(self, action: Event) -> None:
+        """Does nothing: the effect of users' actions is in the recording."""
+
     def publish_events(self, events: Iterable[Event]) -> None:
         """Does nothing."""
 

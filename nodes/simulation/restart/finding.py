@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from nodes.hosting.hosted import code_of, read_node_state, topic_of
-from nodes.messages import Description, JointCommand, Message, Snapshot
+from nodes.messages import Description, Event, JointCommand, Message, Snapshot
 from nodes.messages.codec import encode
 from nodes.messages.topics import lookup
 from nodes.node import Node
@@ -23,8 +23,9 @@ from nodes.recording.runs import Run, RunCutter, picked
 from nodes.recording.schema import decode_json, schema_name
 from nodes.simulation.links import takes_time
 from nodes.simulation.replay.replay import SERVER, ReplayStart, plan_of
-from nodes.simulation.restart.snapshots import Restart, RunState
+from nodes.simulation.restart.snapshots import ACTIONS, Restart, RunState
 
+NAME = "sim"  # of the simulation server, in events about its parameters
 # keys of [sim] that may differ: the run does not depend on them
 FREE = ("host", "cpu", "realtime_priority", "deadline_ms", "snapshot_s", "speed", "overrun_policy", "robot")
 
@@ -34,13 +35,16 @@ class _Tick(msgspec.Struct):
 
 
 class _Run:
-    """Data of one run for a restart: the latest snapshot before a tick, and the nodes' messages after that snapshot."""
+    """Data of one run for a restart: the latest snapshot before a tick, and after that snapshot the nodes' messages and
+    the users' actions.
+    """
 
     def __init__(self) -> None:
         self.first_s: float | None = None  # time of the first snapshot
         self.end_s = 0.0
         self.snapshot: Recorded | None = None
         self.after: list[tuple[int, Recorded]] = []
+        self.actions: list[tuple[int, Event]] = []
 
     def state(self, path: Path) -> RunState:
         """The state in the snapshot. RecordingError, one line, where the snapshot cannot be read."""
@@ -72,6 +76,11 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
         )
     begin = Restart(step_s=step_s, tick=round(at_s / step_s), run=there.state(path), code_hash=code_hash)
     begin.fresh = dict(_fresh(plan_of(file.metadata, path), plan, begin.run, path))
+    begin.actions = [(tick, event) for tick, event in there.actions if event.node in ("", NAME)]
+    for _, event in there.actions:
+        if event.node in begin.run.nodes:
+            why = f"its parameter {event.key} was set at t = {event.timestamp:.6g} s, after the snapshot"
+            begin.fresh.setdefault(event.node, why)
     begin.played = _played(begin, plan, there.after)
     for warning in told:
         warnings.warn(warning.message, stacklevel=2)
@@ -157,7 +166,10 @@ def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dic
             at = msgspec.json.decode(recorded.payload, type=_Tick).tick
             run.first_s = at * step_s if run.first_s is None else run.first_s
             if at < tick:
-                run.snapshot, run.after = recorded, []
+                run.snapshot, run.after, run.actions = recorded, [], []
+        elif leaf == "event":
+            if run.snapshot is not None and (action := _action(recorded, step_s)) is not None and action[0] < tick:
+                run.actions.append(action)
         elif leaf not in SERVER and now < tick:
             now = max(now, round(recorded.time_ns * 1e-9 / step_s))
             if now < tick and run.snapshot is not None:
@@ -165,6 +177,14 @@ def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dic
         elif leaf in ("state", "body_poses"):
             now = max(now, round(recorded.time_ns * 1e-9 / step_s))
     return cutter.runs, runs, code_hash
+
+
+def _action(recorded: Recorded, step_s: float) -> tuple[int, Event] | None:
+    """(tick, event) of an action of a user; None for another message."""
+    message = recorded.message() if recorded.schema == schema_name(Event) else None
+    if not isinstance(message, Event) or message.kind not in ACTIONS:
+        return None
+    return round(message.timestamp / step_s), message
 
 
 def _code_hash(recorded: Recorded) -> str:

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from nodes.hosting.hosted import EncodedMessage
+from nodes.messages import Event
 
 FORMAT = 1
 NEVER = 2**63 - 1
 LEVEL = 6  # of zlib
+ACTIONS = ("push", "set", "pause", "resume")  # kinds of the events of a user's actions that a restart repeats
 
 
 class LinksState(msgspec.Struct, kw_only=True):
@@ -81,6 +83,7 @@ class Restart(msgspec.Struct, kw_only=True):
     code_hash  hash of the kernels in the recorded robot description
     fresh      {node: reason} of the nodes that start anew instead of from the snapshot
     played     {node: messages recorded from it between snapshot and `tick`, with their ticks}, of those nodes
+    actions    (tick, event) of what users did between snapshot and `tick`, see `ACTIONS`
     """
 
     step_s: float
@@ -89,6 +92,7 @@ class Restart(msgspec.Struct, kw_only=True):
     code_hash: str = ""
     fresh: dict[str, str] = {}
     played: dict[str, list[tuple[int, str, bytes]]] = {}
+    actions: list[tuple[int, Event]] = []
 
     def encode(self) -> bytes:
         """The point as bytes, which are passed to the process of the simulation server."""

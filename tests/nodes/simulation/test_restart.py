@@ -55,6 +55,11 @@ def record(plan: Plan, seconds: float, begin: Restart | None = None) -> list[Lin
     return [(each.topic, each.time_ns, each.payload) for each in RecordingFile(file)]
 
 
+def until(lines: list[Line], end_s: float) -> list[Line]:
+    """The messages up to a time, s."""
+    return [line for line in lines if line[1] <= end_s * 1e9]
+
+
 def times(seconds: float, count: int, seed: int) -> Iterator[float]:
     source = random.Random(seed)
     return (source.uniform(0.001, seconds) for _ in range(count))
@@ -83,6 +88,53 @@ def test_a_run_restarted_at_random_times_gives_the_same_messages_from_there_on(n
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_whole_run_restarted_at_twenty_random_times_gives_the_same_messages(name: str, tmp_path: Path) -> None:
     check(name, tmp_path, 5.0, 20, 1.0)
+
+
+def test_a_push_and_a_parameter_between_two_snapshots_are_repeated(tmp_path: Path) -> None:
+    def plan_with(file: str) -> Plan:
+        plan = a_plan(tmp_path, file=file)
+        plan.sim.parameters["pushable"] = "pendulum"
+        return plan
+
+    with compose(plan_with("run.mcap")) as run:
+        run.request("resume")
+        run.step(300)  # after the snapshot of t = 0.249 s
+        run.request("push", body="pendulum", force=[0.3, 0.1, 0.0], point=[0.0, 0.0, -0.05], duration_s=0.06)
+        run.step(10)
+        run.request("push", body="pendulum", force=[0.0, 0.0, 0.0])  # ends it
+        run.request("pause")
+        run.request("set", pendulum_damping=1e-4)
+        run.request("resume")
+        run.step(20)
+        run.request("push", body="pendulum", force=[0.0, 0.2, 0.0], duration_s=0.1)
+        run.run(0.27)
+    whole = [(each.topic, each.time_ns, each.payload) for each in RecordingFile(tmp_path / "run.mcap")]
+    again = plan_with("again.mcap")
+    for at_s, actions, until_s in (  # within each push, between and after them, and after the next snapshot
+        (0.302, 1, 0.3095),  # until the next action, which is not repeated
+        (0.305, 1, 0.3095),
+        (0.311, 5, 0.3295),
+        (0.36, 6, 0.6),
+        (0.45, 6, 0.6),
+        (0.52, 0, 0.6),
+    ):
+        begin = read_restart(tmp_path / "run.mcap", at_s, again)
+        assert len(begin.actions) == actions
+        lines, expected = until(record(again, 0.6 - at_s, begin)[1:], until_s), until(whole, until_s)
+        assert len(lines) >= 2 * round((until_s - at_s) * 1e3)  # states and commands
+        assert lines == expected[-len(lines) :], f"restarted at {at_s} s"
+
+
+def test_a_node_whose_parameter_was_set_after_the_snapshot_starts_fresh(tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    with compose(plan) as run:
+        run.step(300)
+        run.nodes["controller"].set_parameters({"torque_limit": 0.02})
+        run.run(0.3)
+    again = a_plan(tmp_path, file="again.mcap")
+    begin = read_restart(tmp_path / "run.mcap", 0.4, again)
+    assert begin.fresh == {"controller": "its parameter torque_limit was set at t = 0.299 s, after the snapshot"}
+    assert read_restart(tmp_path / "run.mcap", 0.55, again).fresh == {}  # the snapshot of t = 0.499 s has it
 
 
 # -- what differs
