@@ -8,7 +8,7 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture docs test soak fresh check fuzz aarch64 bench install clean
+.PHONY: demo picture docs test soak fresh check fuzz aarch64 bench bench-viewer install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -52,6 +52,9 @@ aarch64: $(INSTALLED)             # armswing on the robot's processor, emulated:
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
 
+bench-viewer: $(INSTALLED)         # all benchmarks of the viewer, half an hour on a quiet machine; writes bench_viewer.json
+	$(BIN)/python tests/benchmarks/run.py --viewer --json bench_viewer.json
+
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -62,6 +65,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:                            # everything that make and the tools have made
-	rm -rf .venv build docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
+	rm -rf .venv build docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json bench_viewer.json
 	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -53,7 +53,7 @@ def test_a_benchmark_with_a_loop_of_its_own_runs_again_on_a_warm_cache(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", load().BENCHMARKS)
+@pytest.mark.parametrize("name", dict.fromkeys(load().BENCHMARKS + load().VIEWER))
 def test_every_benchmark_runs_twice(name: str) -> None:
     run = load()
     for _ in range(2):

@@ -1,6 +1,6 @@
 """Every benchmark of the house, one after the other: prints their tables and writes one JSON file.
 
-    python tests/benchmarks/run.py [--json FILE] [--only NAME] [--quick]
+    python tests/benchmarks/run.py [--json FILE] [--only NAME] [--viewer] [--quick]
 
 Each benchmark is a file beside this one with `main(json_path=None) -> dict`. It runs in a process of its own,
 so that none inherits another's threads or pinned core, and is imported there by its name: numba's cache cannot load
@@ -17,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ BENCHMARKS = (
     "server_share",
     "startup",
     "footprint",
+    "viewer_frames",
 )
+VIEWER = ("viewer_frames", "viewer_effect", "viewer_memory", "viewer_recording")  # together half an hour
 QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has them, for --quick
     **{
         "REPEATS": 1,
@@ -52,6 +55,7 @@ QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has t
     },
     **{"STEPS": 20, "TURN_STEPS": 20, "STEPS_BY_SCIPY": 2, "SYSTEM_STEPS": 5, "TURN_US": 50.0, "MESSAGES": 600},
     **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "FILL_S": 0.5, "YARDSTICK_S": 0.1},
+    **{"PAIRS": 1, "SETTLE_S": 0.5, "MINUTES": 0.05, "SPOTS": 2},
 }
 PROGRAM = """
 import importlib, json, sys
@@ -109,13 +113,13 @@ def measure(name: str, quick: bool = False) -> dict[str, Any] | None:
         return figures
 
 
-def main(json_path: str | None, only: str | None, quick: bool = False) -> int:
-    """Run what is asked for; 0 when all of it ran."""
+def main(json_path: str | None, names: Sequence[str], quick: bool = False) -> int:
+    """Run these benchmarks; 0 when all of them ran."""
     about = machine()
     print(f"{about['processor']}, {about['cores']} cores, Python {about['python']}")
     for peer, version in about["peers"].items():
         print(f"{peer}: {version or 'not installed'}")
-    figures = {name: measure(name, quick) for name in ([only] if only else BENCHMARKS)}
+    figures = {name: measure(name, quick) for name in names}
     if json_path is not None:
         Path(json_path).write_text(json.dumps({"machine": about, **figures}, indent=2) + "\n")
         print(f"\nwrote {json_path}")
@@ -125,7 +129,11 @@ def main(json_path: str | None, only: str | None, quick: bool = False) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
-    parser.add_argument("--only", choices=BENCHMARKS, help="run this one alone")
+    parser.add_argument("--only", choices=dict.fromkeys(BENCHMARKS + VIEWER), help="run this one alone")
+    parser.add_argument(
+        "--viewer", action="store_true", help="run all of the viewer's, also the long ones, and no other"
+    )
     parser.add_argument("--quick", action="store_true", help="run as briefly as it goes; the figures mean nothing")
     arguments = parser.parse_args()
-    sys.exit(main(arguments.json, arguments.only, arguments.quick))
+    chosen = VIEWER if arguments.viewer else BENCHMARKS
+    sys.exit(main(arguments.json, [arguments.only] if arguments.only else chosen, arguments.quick))

@@ -1,0 +1,131 @@
+"""A recording of ten minutes at 1 kHz in the window: first picture, reaction of the time slider, holes.
+
+    python tests/benchmarks/viewer_recording.py [--minutes 10] [--recording FILE] [--json FILE]
+
+Records CHARMIE in lockstep (which takes longer than all else; --recording keeps the file, and uses it the next time),
+destroys some bytes in its middle, and opens it as `armswing view FILE` does. Times count from the start of the
+window's process: until a picture with states is drawn, and until the hole is known. The slider is clicked at SPOTS
+places; a click counts until the window is drawn again. Bars: 3 s, 10 s, 100 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from live_window import END_S, PYTHON, START_S, launch_file, virtual_screen
+
+PICTURE_BAR_S, HOLE_BAR_S, CLICK_BAR_S = 3.0, 10.0, 0.1
+RATE_HZ = 1000.0
+MINUTES = 10.0
+SPOTS = 20
+DESTROYED = 60_000  # bytes
+
+
+def record(path: Path, seconds: float) -> None:
+    """Record CHARMIE in lockstep, with a hole in the middle."""
+    from nodes.plan.files.file import load_plan
+    from nodes.simulation.compose import Composition
+
+    with Composition(load_plan(launch_file(path.parent, RATE_HZ, "lockstep", str(path)))) as run:
+        run.run(seconds)
+    with path.open("r+b") as file:
+        middle = path.stat().st_size // 2
+        file.seek(middle)
+        bad = bytes(byte ^ 0x55 for byte in file.read(DESTROYED))
+        file.seek(middle)
+        file.write(bad)
+
+
+def watch(path: str, began: float) -> dict[str, float]:
+    """Open the recording in a window of this process, and click on its slider.
+
+    began  time.time() at the start of this process
+    """
+    from viewer import app  # first: it limits numpy's threads
+
+    app._limit_threads()
+    from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+    application = app._application()
+    window = app._main_window(path, None, (), "auto", None)
+    window.show()
+
+    def drawn(is_done: Any) -> float:
+        """Time until a condition holds in a window that is drawn, s since `began`."""
+        while not is_done():
+            application.processEvents(QtCore.QEventLoop.ProcessEventsFlag.AllEvents, 20)
+            if time.time() - began > START_S:
+                raise SystemExit(f"the window did not show the recording within {START_S:g} s")
+        window.repaint()
+        application.processEvents()
+        return time.time() - began
+
+    picture_s = drawn(lambda: window.signals.states > 0)
+    hole_s = drawn(lambda: bool(window.signals.holes))
+    slider, clicks = window.timeline.slider, []
+    kinds, buttons = QtCore.QEvent.Type, QtCore.Qt.MouseButton
+    for number in range(SPOTS):
+        at = QtCore.QPointF(slider.x_of((number * 7 % SPOTS + 0.5) / SPOTS), 0.5 * slider.height())
+        start, before = time.perf_counter(), window.playback.now
+        for kind, held in ((kinds.MouseButtonPress, buttons.LeftButton), (kinds.MouseButtonRelease, buttons.NoButton)):
+            modifiers = QtCore.Qt.KeyboardModifier.NoModifier
+            QtWidgets.QApplication.sendEvent(slider, QtGui.QMouseEvent(kind, at, buttons.LeftButton, held, modifiers))
+        window.repaint()
+        application.processEvents()
+        clicks.append(time.perf_counter() - start)
+        assert window.playback.now != before, "the click on the slider had no effect"
+    window.close()
+    return {
+        "picture_s": picture_s,
+        "hole_s": hole_s,
+        "click_p50_s": statistics.median(clicks),
+        "click_max_s": max(clicks),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6,
+        "states": float(window.signals.states),
+    }
+
+
+def main(json_path: str | None = None, minutes: float | None = None, recording: str | None = None) -> dict[str, Any]:
+    """Measure, print the table, and write it as JSON where asked to."""
+    seconds = 60.0 * (MINUTES if minutes is None else minutes)
+    with tempfile.TemporaryDirectory() as folder:
+        path, report = Path(recording or f"{folder}/long.mcap").absolute(), Path(folder) / "figures.json"
+        if not path.exists():
+            print(f"recording {seconds:g} s of CHARMIE at {RATE_HZ:g} Hz ...", flush=True)
+            record(path, seconds)
+        command = [*virtual_screen(), *PYTHON, __file__, "--watch", str(report), "--recording", str(path)]
+        subprocess.run([*command, "--began", f"{time.time()}"], check=True, timeout=START_S + END_S)
+        figures: dict[str, Any] = json.loads(report.read_text())
+        size_mb = 1e-6 * path.stat().st_size
+    figures |= {"size_mb": size_mb, "bars_s": [PICTURE_BAR_S, HOLE_BAR_S, CLICK_BAR_S]}
+    print(f"recording of {figures['states']:.0f} states, {size_mb:.0f} MB      measured        bar")
+    print(f"  first picture                         {figures['picture_s']:8.2f} s {PICTURE_BAR_S:8.1f} s")
+    print(f"  the hole is known                     {figures['hole_s']:8.2f} s {HOLE_BAR_S:8.1f} s")
+    print(f"  reaction of the slider, median        {1e3 * figures['click_p50_s']:7.1f} ms")
+    print(f"  reaction of the slider, longest       {1e3 * figures['click_max_s']:7.1f} ms {1e3 * CLICK_BAR_S:7.0f} ms")
+    print(f"  peak memory of the window             {figures['peak_memory_mb']:7.0f} MB")
+    if json_path is not None:
+        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="length of the recording (10)")
+    parser.add_argument("--recording", metavar="FILE", help="the recording, which is made where there is none")
+    parser.add_argument("--watch", metavar="FILE", help=argparse.SUPPRESS)  # in the window's own process
+    parser.add_argument("--began", type=float, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.watch is not None:
+        Path(arguments.watch).write_text(json.dumps(watch(arguments.recording, arguments.began)))
+    else:
+        main(arguments.json, arguments.minutes, arguments.recording)
