@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -44,7 +45,8 @@ def run(
     others: Sequence[str] = (),
     film: Film | None = None,
     drawn: Callable[[int, int], None] | None = None,
-    colors: str = "light",
+    colors: str | None = None,
+    layout: str | None = None,
 ) -> int:
     """Show the recording `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0), and return the exit code.
 
@@ -56,15 +58,20 @@ def run(
     others      further recordings, overlaid in the window or film
     film        film to write instead of opening a window
     drawn       called with the number of the film's frames so far and of all
-    colors      theme, "light" or "dark"
+    colors      theme, "light" or "dark"; None for light or, in a window, for the one that the user chose last
+    layout      file of a layout to show in the window or film
 
     Where Qt cannot run, matplotlib draws the picture and stderr says why. Raises ViewerUnavailable when a window cannot
     be opened or when neither Qt nor matplotlib is available, and ValueError for a bad recording, field or plane.
     """
     _limit_threads()
-    palette.use(colors)
+    palette.use(colors or palette.DEFAULT)
     try:
         require_qt(window=png is None and film is None)
+        if colors is None and png is None and film is None:
+            from viewer.window.settings import remembered_theme
+
+            palette.use(remembered_theme())
         if film is not None and importlib.util.find_spec("imageio_ffmpeg") is None:
             raise ViewerUnavailable("a film needs imageio-ffmpeg: pip install 'armswing[film]'")
         application = _application()
@@ -76,6 +83,12 @@ def run(
         if png is not None:
             return _picture(png, file, domain, fields, plane, run_number, interrupted)
         window = _main_window(file, domain, fields, plane, run_number, others)
+        if layout is not None:
+            try:
+                window.files.show_layout(layout)
+            except ValueError:
+                window.close()
+                raise
         if film is not None:
             return _film(window, film, drawn, interrupted)
         return _show(application, window, interrupted)
@@ -176,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--run", type=int, help="number of the run in the recording (default: the last)")
     parser.add_argument("--plane", default="auto", help="viewing plane: auto, xy, xz, yz or space")
-    parser.add_argument("--theme", default="light", help="colours: light or dark")
+    parser.add_argument("--theme", help="colours: light or dark (default: the last choice in a window)")
     given = parser.parse_args(arguments)
     try:
         return run(given.file, given.png, given.domain, given.plot, given.plane, given.run, colors=given.theme)
@@ -231,17 +244,10 @@ def _main_window(
         feed = LiveFeed(domain)
         live = Source("live", Signals(), LiveStore())
         return MainWindow([live], f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
-    first, subtitle, waiting = _source(file, fields, run_number)
+    first, subtitle, waiting = read_source(file, fields, run_number)
     sources, subtitles = [first], [subtitle]
     for other in others:
-        source, subtitle, missing = _source(other, (), None)
-        if source.signals.states == 0:
-            raise ValueError(missing)
-        if source.signals.robot != first.signals.robot:
-            raise ValueError(
-                f"{other} is a recording of robot {source.signals.robot!r}, {file} of {first.signals.robot!r}; "
-                "recordings of one robot are overlaid"
-            )
+        source, subtitle = read_overlaid(other, first)
         sources.append(source)
         subtitles.append(subtitle)
     if len({source.label for source in sources}) < len(sources):
@@ -250,7 +256,22 @@ def _main_window(
     return MainWindow(sources, "; ".join(subtitles), waiting, None, fields, plane)
 
 
-def _source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
+def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
+    """(recording to overlay on the recording `first`, its subtitle). Raises ValueError, one line, for a recording
+    without states, or of another robot.
+    """
+    source, subtitle, missing = read_source(file, (), None)
+    if source.signals.states == 0:
+        raise ValueError(missing)
+    if source.signals.robot != first.signals.robot:
+        raise ValueError(
+            f"{file} is a recording of robot {source.signals.robot!r}, {first.path} of {first.signals.robot!r}; "
+            "recordings of one robot are overlaid"
+        )
+    return source, subtitle
+
+
+def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
     """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
     from nodes.recording.reader import read_recording
     from viewer.data.topics import RecordedStore
@@ -258,7 +279,18 @@ def _source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[S
 
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals, subtitle, waiting = _describe(file, recording, fields)
-    return Source(Path(file).name, signals, RecordedStore(recording, signals), path=file), subtitle, waiting
+    source = Source(Path(file).name, signals, RecordedStore(recording, signals), path=file, run=recording.run or 1)
+    source.plan, source.duration_s = _plan_of(recording)
+    return source, subtitle, waiting
+
+
+def _plan_of(recording: Recording) -> tuple[str, float | None]:
+    """(name of the recorded launch plan, its duration_s); ("", None) for a recording without a readable plan."""
+    try:
+        plan = json.loads(recording.metadata.get("plan", "{}"))
+    except ValueError:
+        return "", None
+    return str(plan.get("name", "")), plan.get("duration_s")
 
 
 def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:

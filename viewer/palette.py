@@ -24,7 +24,8 @@ THEMES: dict[str, dict[str, str]] = {
 }
 DIMMEST = 0.52  # least lightness, 0 .. 1, of curves and bodies on a dark ground
 INK, MUTED, FAINT, PAPER, PANEL, ACCENT, ALARM, FORCE, LINE, OVERLAY, MEASURED, PUSH = THEMES["light"].values()
-theme = "light"
+DEFAULT = "light"  # theme of pictures and films, and of windows before the user chose another
+theme = DEFAULT
 GOLDEN = 0.6180339887498949  # turns between successive hues: each new hue falls into a wide gap between earlier ones
 CURVES = (
     *("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d"),
@@ -43,7 +44,7 @@ DASHES: tuple[tuple[str, list[float]], ...] = (
 # colours of things other than bodies
 STILL, SPRING = "#8b95a1", "#7a4a12"
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
-AXIS_COLORS = ("#b3261e", "#1b7a3d", "#0b62a8")  # x red, y green, z blue, as is usual in robotics
+AXES = ("#b3261e", "#1b7a3d", "#0b62a8")  # x red, y green, z blue, as is usual in robotics
 CHANGES = {"grip": "#00845f", "release": "#d55e00", "fall": "#c4161c"}
 OTHER_CHANGES = ("#6b4fb3", "#a87400", "#3a9bd0", "#4d4d4d")
 NAMED = {  # the colour names of HTML 4
@@ -76,6 +77,11 @@ def visible(color: str) -> str:
     if light >= DIMMEST:
         return color
     return _hex([255.0 * part for part in colorsys.hls_to_rgb(hue, DIMMEST + 0.25 * light, saturation)])
+
+
+def axis_colors() -> tuple[str, ...]:
+    """Colours of the axes x, y, z."""
+    return tuple(visible(color) for color in AXES)
 
 
 def curve_color(index: int) -> str:

@@ -153,7 +153,7 @@ class _Page:
             axes.set_axis_off()
             for segment in ground.grid:
                 _draw_line(axes, segment, palette.FAINT, 1.0, order=0)
-            for ends, letter, color in zip(ground.triad, "xyz", palette.AXIS_COLORS, strict=True):
+            for ends, letter, color in zip(ground.triad, "xyz", palette.axis_colors(), strict=True):
                 _draw_line(axes, ends[:2], color, 1.2, order=1)
                 axes.text(*ends[2], letter, color=color, size=8, weight="bold", ha="center", va="center")
         _draw_frame(axes, frame)

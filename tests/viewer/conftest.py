@@ -27,6 +27,13 @@ from nodes.recording.reader import RecordingWriter
 
 Said = tuple[str, Message]
 
+
+@pytest.fixture(autouse=True)
+def settings_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder for the window's settings, so that tests neither read nor write those of the user."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 try:
     import PyQt5.QtWidgets  # noqa: F401
 except ImportError as error:

@@ -15,6 +15,7 @@ from viewer.film import Film
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 pytest.importorskip("imageio_ffmpeg")
 import imageio_ffmpeg
+from pyqtgraph.Qt import QtWidgets
 
 from tests.viewer.window_driving import opened_window
 from viewer.window.film import FilmError, schedule, write_film
@@ -96,3 +97,50 @@ def test_a_film_that_cannot_be_is_refused_in_one_line(
 def test_a_film_of_a_live_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["view", "--mp4", "a.mp4"]) == 2
     assert "--mp4 makes a film of a recording; name the recording's file" in capsys.readouterr().err
+
+
+def test_the_window_writes_a_film_of_the_selected_interval_as_it_is_shown(
+    spatial: Path, tmp_path: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "shown.gif"
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    with opened_window(qtbot, spatial) as window:
+        window.scene.look("top")
+        window.plots.set_interval((1.0, 1.4))
+        window.timeline.factor_box.setCurrentText("2 x")
+        window.menus.actions["files.save_film"].trigger()
+        assert f"writing the film {target} (t = 1 .. 1.4 s at 2 times the speed)" in window.page.subtitle.text()
+        qtbot.waitUntil(lambda: window.files.film is None, timeout=100_000)
+        assert window.page.subtitle.text() == f"wrote the film {target}"
+        _, frames = frames_of(target)
+        assert len(frames) == 4
+        # the camera is that of the window: from above, the swing about the vertical axis is a turn of the picture
+        plain = tmp_path / "plain.gif"
+        options = ["--from", "1", "--to", "1.4", "--speed", "2", "--size", "960x540"]
+        assert run(["view", str(spatial), "--gif", str(plain), *options]) == 0
+        assert (np.abs(frames_of(plain)[1][0].astype(int) - frames[0]) > 60).mean() > 1e-3
+
+
+def test_a_film_that_cannot_be_written_from_the_window_is_refused_in_one_line(
+    spatial: Path, tmp_path: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    with opened_window(qtbot, spatial) as window:
+        monkeypatch.setattr(window.files, "warn", told.append)
+        window.files.save_film_to("film.avi")
+        window.files.save_film_to(str(tmp_path / "nowhere/film.mp4"))
+        qtbot.waitUntil(lambda: len(told) == 2, timeout=60_000)
+        assert window.page.subtitle.text() == window.subtitle
+    assert told[0] == "'film.avi': the name of a film ends in .mp4 or .gif"
+    assert "there is no folder" in told[1]
+
+
+def test_a_layout_is_shown_in_films_and_refused_for_pictures(
+    spatial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], qapp: Any
+) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}x")
+    assert run(["view", str(spatial), "--mp4", str(tmp_path / "a.mp4"), "--layout", str(bad)]) == 2
+    assert "is not a layout of the viewer" in capsys.readouterr().err
+    assert run(["view", str(spatial), "--png", str(tmp_path / "a.png"), "--layout", str(bad)]) == 2
+    assert "--layout is for a window or a film" in capsys.readouterr().err

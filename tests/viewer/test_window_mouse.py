@@ -13,6 +13,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window, wheel
+from viewer.qt.focus import only_when_clicked
 from viewer.window.commands import COMMANDS, GESTURES
 from viewer.window.layout import Curve
 from viewer.window.main import MainWindow
@@ -241,3 +242,30 @@ def test_every_command_is_in_a_menu_and_on_the_page_of_shortcuts(window: MainWin
         assert row.text.partition(": ")[2] in page
     assert "Play or pause" not in shortcuts_html(live=True)
     window.shortcut_page.close()
+
+
+def test_a_time_that_is_typed_is_shown_and_the_field_gives_the_keyboard_back(window: MainWindow, qtbot: Any) -> None:
+    field = window.timeline.time_box
+    field.setFocus()
+    field.selectAll()
+    qtbot.keyClicks(field, "1.25")
+    qtbot.keyClick(field, QtCore.Qt.Key.Key_Return)
+    assert window.playback.now == pytest.approx(1.25)
+    qtbot.waitUntil(lambda: not field.hasFocus())
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_Home)
+    assert field.value() == 0.0
+
+
+def test_a_wheel_that_scrolls_past_a_field_does_not_change_its_value(qtbot: Any) -> None:
+    field = QtWidgets.QSpinBox()
+    qtbot.addWidget(field)
+    only_when_clicked(field)
+    field.setValue(5)
+    field.show()
+    field.clearFocus()
+    wheel(field, QtCore.QPoint(3, 3), 120)
+    assert field.value() == 5
+    QtWidgets.QApplication.setActiveWindow(field)
+    field.setFocus()
+    wheel(field, QtCore.QPoint(3, 3), 120)
+    assert field.value() == 6

@@ -19,6 +19,7 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window
+from viewer.window import files
 from viewer.window.layout import Curve, LayoutError, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.plots.area import MIME
@@ -72,6 +73,25 @@ def test_the_tree_has_every_numeric_field_and_the_search_leaves_those_that_match
     assert window.plots.specs[0].curves[-1] == Curve("swing/reference", "position.yaw")
 
 
+def test_the_search_line_has_the_keyboard_only_when_asked_and_gives_it_back(window: MainWindow, qtbot: Any) -> None:
+    search = window.docks.topics.search
+    assert not search.hasFocus()
+    for _ in range(12):
+        qtbot.keyClick(window, QtCore.Qt.Key.Key_Tab)
+        assert not search.hasFocus()
+    log = window.plots.specs[0].log
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_F, KEYS.ControlModifier)
+    qtbot.keyClicks(search, "l")
+    assert (search.text(), window.plots.specs[0].log) == ("l", log)
+    qtbot.keyClick(search, QtCore.Qt.Key.Key_Escape)
+    assert not search.hasFocus()
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_L)
+    assert (search.text(), window.plots.specs[0].log) == ("l", not log)
+    qtbot.keyClick(window, QtCore.Qt.Key.Key_F, KEYS.ControlModifier)
+    qtbot.keyClick(search, QtCore.Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not search.hasFocus())
+
+
 def test_a_double_click_on_a_field_plots_it(window: MainWindow) -> None:
     curve = Curve("swing/state", "outputs.height")
     item = leaf(window, curve)
@@ -106,7 +126,7 @@ def test_a_dragged_interval_gives_the_statistics_of_the_recording(window: MainWi
     assert interval == pytest.approx((0.5, 2.5), abs=0.02)
     table = window.docks.statistics.table
     assert window.docks.docks["Selection"].isVisible()
-    rows = {table.item(row, 0).text(): [table.item(row, i).text() for i in range(9)] for row in range(2)}
+    rows = {table.item(row, 1).text(): [table.item(row, i).text() for i in range(1, 10)] for row in range(2)}
     times = np.arange(300) * 1e-2
     times = times[(times >= interval[0]) & (times <= interval[1])]
     pitch = np.cos(3.0 * times)
@@ -123,6 +143,12 @@ def test_a_dragged_interval_gives_the_statistics_of_the_recording(window: MainWi
         abs=1e-4,
     )
     assert (found[1], found[8]) == ("rad", str(len(times)))
+    # the plot in which one drags comes first, and each row names its plot
+    assert table.item(0, 0).text() == "Position"
+    box = window.plots.plots[2].box
+    spots = [window.plots.canvas.mapFromScene(box.sceneBoundingRect().center())]
+    drag(window.plots.canvas.viewport(), spots[0], spots[0] + QtCore.QPoint(40, 0))
+    assert table.item(0, 0).text() == window.plots.plots[2].name != "Position"
     window.plots.clear_interval()
     assert table.rowCount() == 0
 
@@ -223,6 +249,28 @@ def test_overlaid_recordings_start_together_and_their_difference_is_plotted(tmp_
         assert not window.plots.differs
 
 
+def test_a_further_recording_is_overlaid_from_the_menu(
+    spatial: Path, planar: Path, tmp_path: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    paths = [str(planar), str(tmp_path / "missing.mcap")]
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *_: (paths.pop(0), ""))
+    with opened_window(qtbot, spatial) as window:
+        monkeypatch.setattr(window.files, "warn", told.append)
+        difference = window.menus.actions["toggle_difference"]
+        assert not difference.isEnabled()
+        window.menus.actions["files.overlay_recording"].trigger()
+        assert [source.label for source in window.sources] == ["spatial", "planar.mcap"]
+        assert "spatial solid, planar.mcap dashed" in window.plots.caption.text()
+        pitch = Curve("swing/state", "position.pitch")
+        drawn = [each for each in window.plots.plots[0].drawn(window.sources, differs=False) if each.curve == pitch]
+        assert [each.source for each in drawn] == [0, 1]
+        assert difference.isEnabled()
+        window.menus.actions["files.overlay_recording"].trigger()
+        assert "missing.mcap" in told[0]
+        assert len(window.sources) == 2
+
+
 def test_recordings_that_cannot_be_overlaid_are_refused_in_one_line(
     tmp_path: Path, spatial: Path, capsys: Any, qapp: Any
 ) -> None:
@@ -246,3 +294,28 @@ def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(
     qtbot.waitUntil(lambda: bool(told), timeout=60_000)
     assert "nowhere.toml" in told[0]
     assert window.page.subtitle.text() == window.subtitle
+
+
+def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_recording(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    class Started(QtCore.QObject):
+        ended = QtCore.pyqtSignal(int, str)
+
+        def __init__(self, arguments: list[str], parent: Any) -> None:
+            super().__init__(parent)
+            started.append(arguments)
+
+        def leave(self) -> None:
+            pass
+
+    monkeypatch.setattr(files, "ArmswingProcess", Started)
+    window.sources[0].duration_s = 3.0
+    window.files.go_on_with("run.toml")
+    assert started[0][-5:] == ["--at", "2.990000", "--view", "--duration", "12.99"]
+    assert window.files.launch is not None
+    window.files.launch.ended.emit(0, "  file written      again.mcap (1 MB)")
+    wanted = "the run that went on from t = 2.99 s has ended: file written again.mcap (1 MB)"
+    assert window.page.subtitle.text() == wanted

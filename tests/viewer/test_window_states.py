@@ -13,16 +13,19 @@ from nodes.messages import BodyDescription, BodyPoses, Description, RobotState, 
 from nodes.recording.reader import Hole, RecordingWriter, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
+from pyqtgraph.Qt import QtWidgets
 
 from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import opened_window
-from viewer import palette
+from viewer import app, palette
 from viewer.data.signals import Signals, from_recording
 from viewer.data.topics import LiveStore, RecordedStore
+from viewer.qt import theme
 from viewer.window import main
 from viewer.window.docks import topic_tree
-from viewer.window.layout import Curve
+from viewer.window.layout import Curve, load_layout
 from viewer.window.main import MainWindow
+from viewer.window.settings import remember_theme, remembered_theme
 from viewer.window.source import Source
 
 
@@ -155,6 +158,42 @@ def test_a_topic_that_stops_is_marked_in_the_tree(said_in_space: list[Any], qtbo
     window.close()
 
 
+def test_the_topics_of_a_paused_simulation_are_paused_and_one_that_stopped_before_is_silent(
+    said_in_space: list[Any], qtbot: Any, monkeypatch: Any
+) -> None:
+    window, feed = live(qtbot)
+    monkeypatch.setattr(window.docks, "calls", None)  # no service of a launch is called
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def texts() -> dict[str, str]:
+        window.docks.update()
+        found = {item.text(0): item.text(1) for item in window.docks.topics._topic_items()}
+        assert "paused" not in found.pop("status/sim")
+        return found
+
+    def status(state: str) -> tuple[str, Status]:
+        return "status", Status(node="sim", state=state)
+
+    stopped = [(topic, message) for topic, message in said_in_space[:100] if topic.endswith("/reference")]
+    others = [(topic, message) for topic, message in said_in_space[:100] if not topic.endswith("/reference")]
+    hear(window, feed, *stopped, status("running"))
+    texts()
+    clock[0] += 10.0
+    hear(window, feed, *others, status("running"))
+    texts()
+    clock[0] += 0.1
+    hear(window, feed, status("paused"))
+    assert texts() == {"state": "paused", "body_poses": "paused", "reference": "silent for 10 s"}
+    clock[0] += 60.0
+    hear(window, feed, status("paused"))
+    assert texts() == {"state": "paused", "body_poses": "paused", "reference": "silent for 70 s"}
+    hear(window, feed, status("running"))
+    assert texts()["state"] == "silent for 60 s"
+    monkeypatch.undo()
+    window.close()
+
+
 def test_a_reset_starts_the_plots_anew(said_in_space: list[Any], qtbot: Any) -> None:
     window, feed = live(qtbot)
     hear(window, feed, *said_in_space)
@@ -183,6 +222,53 @@ def test_colours_change_to_dark_and_back(spatial: Path, qtbot: Any) -> None:
         finally:
             window.toggle_theme()
         assert brightness(window) > 0.9
+
+
+def test_the_chosen_colours_are_undone_saved_with_the_layout_and_used_by_the_next_window(
+    spatial: Path, tmp_path: Path, qtbot: Any, monkeypatch: Any
+) -> None:
+    file = tmp_path / "dark.layout.json"
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (str(file), ""))
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *_: (str(file), ""))
+    assert remembered_theme() == "light"
+    try:
+        with opened_window(qtbot, spatial) as window:
+            window.toggle_theme()
+            window.files.save_layout_as()
+            assert (palette.theme, load_layout(file).theme, remembered_theme()) == ("dark", "dark", "dark")
+            window.history.stack.undo()
+            assert palette.theme == "light"
+            window.files.open_layout()
+            assert palette.theme == "dark"
+            window.toggle_theme()
+            assert (palette.theme, remembered_theme()) == ("light", "light")
+    finally:
+        theme.use("light")
+    (tmp_path / "config/armswing/viewer.ini").write_text("[General]\ntheme=blue\n")
+    assert remembered_theme() == "light"  # a theme of another version is no error
+
+
+@pytest.mark.parametrize(("given", "remembered", "used"), [(None, "dark", "dark"), ("light", "dark", "light")])
+def test_a_window_opens_with_the_colours_chosen_last_and_a_picture_does_not(
+    given: str | None, remembered: str, used: str, spatial: Path, tmp_path: Path, qapp: Any, monkeypatch: Any
+) -> None:
+    shown: list[str] = []
+
+    def show(_application: Any, window: Any, _interrupted: Any) -> int:
+        shown.append(palette.theme)
+        window.close()
+        return 0
+
+    monkeypatch.setattr(app, "_show", show)
+    monkeypatch.setattr(app, "require_qt", lambda window: None)
+    remember_theme(remembered)
+    try:
+        assert app.run(str(spatial), colors=given) == 0
+        assert shown == [used]
+        assert app.run(str(spatial), str(tmp_path / "still.png")) == 0
+        assert palette.theme == "light"
+    finally:
+        theme.use("light")
 
 
 def test_curves_and_bodies_are_lightened_on_a_dark_ground_only() -> None:

@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
 from viewer.data.series import Floats
-from viewer.palette import AXIS_COLORS
+from viewer.palette import axis_colors
 from viewer.qt import theme
 from viewer.scene.projection import View
 from viewer.scene.scene import floor, limits, plane_letters, seen_text
@@ -61,7 +61,7 @@ class GroundPlane:
 
     def _draw_triad(self, triad: Floats) -> None:
         """Draw the world axes. `triad`: (3, 3, 2), start, end and position of the letter of each axis."""
-        for ends, letter, color in zip(triad, "xyz", AXIS_COLORS, strict=True):
+        for ends, letter, color in zip(triad, "xyz", axis_colors(), strict=True):
             self._add_segments(ends[None, :2], color)
             text = pg.TextItem(letter, color=color, anchor=(0.5, 0.5))
             text.setFont(theme.font(9.0, bold=True))

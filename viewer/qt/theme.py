@@ -49,8 +49,8 @@ def _qt_palette(application: Any) -> Any:
     roles = QtGui.QPalette.ColorRole
     for role, color in (
         *((role, palette.INK) for role in (roles.WindowText, roles.Text, roles.ButtonText, roles.ToolTipText)),
-        *((role, palette.PAPER) for role in (roles.Base, roles.ToolTipBase)),
-        *((role, palette.PANEL) for role in (roles.Window, roles.Button, roles.AlternateBase)),
+        *((role, palette.PANEL) for role in (roles.Base, roles.Window, roles.Button, roles.AlternateBase)),
+        (roles.ToolTipBase, palette.PAPER),
         *((role, palette.FAINT) for role in (roles.Light, roles.Midlight, roles.Mid)),
         *((role, "#0c0f13") for role in (roles.Dark, roles.Shadow)),
         (roles.Highlight, palette.ACCENT),
@@ -112,6 +112,7 @@ QLabel#title {{ font-size: 20px; font-weight: bold; }}
 QLabel#subtitle {{ color: {palette.MUTED}; font-size: 12px; }}
 QLabel#section {{ font-size: 13px; font-weight: bold; }}
 QLabel#key {{ font-size: 12px; padding-left: 62px; }}
+QScrollArea, QScrollArea > QWidget > QWidget {{ background: {palette.PAPER}; }}
 QScrollArea#names, QScrollArea#names QLabel {{ background: {palette.PAPER}; }}
 QLabel#caption {{ color: {palette.MUTED}; font-size: 11px; }}
 QLabel#empty {{ color: {palette.MUTED}; font-size: 20px; background: {palette.PAPER}; }}

@@ -33,7 +33,9 @@ class Command:
 COMMANDS = (
     Command("files.open_layout", "File", "Load layout ...", ("Ctrl+O",)),
     Command("files.save_layout_as", "File", "Save layout ...", ("Ctrl+S",)),
+    Command("files.overlay_recording", "File", "Overlay another recording ...", ("Ctrl+L",), RECORDING, separated=True),
     Command("files.save_picture", "File", "Save picture of the window ...", ("Ctrl+P",), separated=True),
+    Command("files.save_film", "File", "Save film of the recording ...", ("Ctrl+M",), RECORDING),
     Command("close", "File", "Quit", ("Ctrl+Q",), separated=True),
     Command("history.stack.undo", "View", "Undo change of the view", ("Ctrl+Z",)),
     Command("history.stack.redo", "View", "Redo change of the view", ("Ctrl+Shift+Z", "Ctrl+Y")),

@@ -1,14 +1,20 @@
-"""Commands that ask for a file: layouts, the window's picture, and a launch that continues a recorded run."""
+"""Commands that ask for a file: layouts, pictures, films, further recordings, and a launch that goes on from one."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyqtgraph.Qt import QtWidgets
+from pyqtgraph.Qt import QtCore, QtWidgets
 
+from nodes.recording.sidecar import folders_of
+from viewer import palette
 from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
 from viewer.window.processes import ArmswingProcess
+
+GO_ON_S = 10.0  # simulated time for which a launch goes on at least, where the recorded plan has an end
 
 
 class FileMenu:
@@ -17,6 +23,8 @@ class FileMenu:
     def __init__(self, window: Any) -> None:
         self._window = window
         self.launch: ArmswingProcess | None = None
+        self.film: ArmswingProcess | None = None
+        self._film_path, self._from_s = "", 0.0
 
     def save_layout_as(self) -> None:
         """Ask for a file, and write the layout to it."""
@@ -24,9 +32,10 @@ class FileMenu:
         path, _ = QtWidgets.QFileDialog.getSaveFileName(window, "Save layout", f"viewer{SUFFIX}", kinds)
         if not path:
             return
-        layout, plots, panels = window.history.layout, window.plots.specs, window.docks.visible()
+        plots, panels = window.plots.specs, window.docks.visible()
+        layout = msgspec.structs.replace(window.history.layout, plots=plots, panels=panels, theme=palette.theme)
         try:
-            save_layout(msgspec.structs.replace(layout, plots=plots, panels=panels), path)
+            save_layout(layout, path)
         except OSError as error:
             self.warn(f"cannot write {path}: {error.strerror or error}")
 
@@ -37,13 +46,83 @@ class FileMenu:
         if not path:
             return
         try:
-            layout = load_layout(path)
+            self.show_layout(path)
         except LayoutError as error:
             self.warn(str(error))
-            return
+
+    def show_layout(self, path: str) -> None:
+        """Show the layout in a file. Raises LayoutError, one line."""
+        layout, window = load_layout(path), self._window
         if layout.panels is not None:
             window.docks.show_only(layout.panels)
         window.history.change(msgspec.structs.replace(layout, panels=None), "loaded layout")
+
+    def overlay_recording(self) -> None:
+        """Ask for a recording of the same robot, and overlay it on those that are shown."""
+        window = self._window
+        path, _ = QtWidgets.QFileDialog.getOpenFileName(window, "Overlay recording", "", "Recordings (*.mcap)")
+        if path:
+            self.overlay(path)
+
+    def overlay(self, path: str) -> None:
+        """Overlay the recording in a file on those that are shown. A refusal is shown as one line."""
+        from viewer.app import read_overlaid  # here: that module opens windows
+
+        window = self._window
+        QtWidgets.QApplication.setOverrideCursor(QtCore.Qt.CursorShape.WaitCursor)
+        try:
+            source, subtitle = read_overlaid(path, window.sources[0])
+        except (ValueError, OSError) as error:
+            self.warn(str(error))
+            return
+        finally:
+            QtWidgets.QApplication.restoreOverrideCursor()
+        window.overlay(source, subtitle)
+
+    def save_film(self) -> None:
+        """Ask for a file, and write a film of the recordings, as they are shown, to it."""
+        path, _ = QtWidgets.QFileDialog.getSaveFileName(
+            self._window, "Save film", "film.mp4", "Films (*.mp4);;Animated pictures (*.gif)"
+        )
+        if path:
+            self.save_film_to(path)
+
+    def save_film_to(self, path: str) -> None:
+        """Write a film with the present layout to a file, in a process of its own: of the selected interval, or of the
+        whole recording, at the speed chosen beside the time slider.
+        """
+        window = self._window
+        if self.film is not None:
+            self.warn(f"the film {self._film_path} is still being written")
+            return
+        kind = Path(path).suffix.lower()
+        if kind not in (".mp4", ".gif"):
+            self.warn(f"{path!r}: the name of a film ends in .mp4 or .gif")
+            return
+        self._folder = tempfile.TemporaryDirectory(prefix="armswing")
+        layout = f"{self._folder.name}/film{SUFFIX}"
+        save_layout(msgspec.structs.replace(window.history.layout, plots=window.plots.specs), layout)
+        files = [source.path for source in window.sources]
+        low, high = window.playback.span
+        start, end = window.plots.interval or (low, high)
+        start, end = max(start, low), min(end, high)
+        options = ["--from", repr(start), "--to", repr(end), "--speed", f"{window.timeline.factor:g}"]
+        options += ["--theme", palette.theme, "--layout", layout]
+        if len(files) == 1:
+            options += ["--run", str(window.sources[0].run)]
+        self._film_path = path
+        self.film = ArmswingProcess(["view", *files, f"--{kind[1:]}", path, *options], window)
+        self.film.ended.connect(self._on_filmed)
+        span = f"t = {start:.4g} .. {end:.4g} s at {window.timeline.factor:g} times the speed"
+        window.page.show_subtitle(f"writing the film {path} ({span}) ...")
+
+    def _on_filmed(self, code: int, line: str) -> None:
+        self.film = None
+        self._folder.cleanup()
+        done = code == 0
+        self._window.page.show_subtitle(f"wrote the film {self._film_path}" if done else self._window.subtitle)
+        if not done:
+            self.warn(line.removeprefix("armswing: ") or f"the film ended with exit code {code}")
 
     def save_picture(self) -> None:
         """Ask for a file, and write a picture of the window to it."""
@@ -55,30 +134,46 @@ class FileMenu:
         """Ask for a launch file, and start a launch that continues the recorded run at the present time, in a window of
         its own."""
         path, _ = QtWidgets.QFileDialog.getOpenFileName(
-            self._window, "Launch file of the recorded run", "launch", "Launch files (*.toml)"
+            self._window, "Launch file of the recorded run", self._launch_file(), "Launch files (*.toml)"
         )
         if path:
             self.go_on_with(path)
+
+    def _launch_file(self) -> str:
+        """Path of the launch file that the recording names, or a folder to look for it."""
+        source = self._window.sources[0]
+        for folder in folders_of(source.path):
+            for name in (f"{source.plan}.toml", f"launch/{source.plan}.toml"):
+                if source.plan and (folder / name).is_file():
+                    return str(folder / name)
+        return "launch"
 
     def go_on_with(self, launch_file: str) -> None:
         """Start a launch that continues the recorded run at the present time. A refusal is shown as one line."""
         window = self._window
         source = window.sources[0]
-        at = f"{window.playback.now - source.offset:.6f}"
-        self.launch = ArmswingProcess(["launch", launch_file, "--from", source.path, "--at", at, "--view"], window)
+        self._from_s = at_s = window.playback.now - source.offset
+        options = ["--from", source.path, "--at", f"{at_s:.6f}", "--view"]
+        if source.duration_s is not None:
+            options += ["--duration", f"{max(source.duration_s, at_s + GO_ON_S):.6g}"]
+        self.launch = ArmswingProcess(["launch", launch_file, *options], window)
         self.launch.ended.connect(self._on_ended)
-        window.page.show_subtitle(f"a launch continues from t = {float(at):g} s, in a window of its own ...")
+        window.page.show_subtitle(f"a launch continues from t = {at_s:.6g} s, in a window of its own ...")
 
     def _on_ended(self, code: int, line: str) -> None:
-        self._window.page.show_subtitle(self._window.subtitle)
+        ended = f"the run that went on from t = {self._from_s:.6g} s has ended: {' '.join(line.split())}"
+        self._window.page.show_subtitle(ended if code == 0 and line else self._window.subtitle)
         self.launch = None
         if code not in (0, 1, 130):
             self.warn(line.removeprefix("armswing: ") or f"the launch ended with exit code {code}")
 
     def close(self) -> None:
-        """Stop watching a launch that was started, which keeps running."""
+        """Stop watching a launch that was started, which keeps running; a film that is being written ends."""
         if self.launch is not None:
             self.launch.leave()
+        if self.film is not None:
+            self.film.close()
+            self._folder.cleanup()
 
     def warn(self, text: str) -> None:
         """Show one line in a dialog that has to be confirmed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -60,6 +61,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window      number of the latest seconds of a live run that are shown; None for 20
     difference  whether plots show each further recording minus the first
     measured    whether the measured robot is drawn over the model
+    theme       colours, "light" or "dark"; None for those with which the window opened
     panels      names of the panels that are shown; None for those that are shown already
     """
 
@@ -70,6 +72,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     difference: bool = False
     panels: tuple[str, ...] | None = None
     measured: bool = True
+    theme: Literal["light", "dark"] | None = None
 
 
 class LayoutError(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
@@ -28,6 +28,7 @@ from viewer.window.playback import Playback
 from viewer.window.plots.area import PlotArea
 from viewer.window.plots.defaults import default_plots
 from viewer.window.scene.view import SceneView
+from viewer.window.settings import remember_theme
 from viewer.window.shortcuts import ShortcutPage
 from viewer.window.source import Source, align
 from viewer.window.timeline import Timeline
@@ -41,6 +42,7 @@ OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies insid
 GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
 SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
 PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
+RESTING = ("paused", "stopped")  # states in which a simulation does not advance
 WANTED_SIZE = (1600, 1000)
 
 
@@ -65,10 +67,11 @@ class MainWindow(QtWidgets.QMainWindow):
         self.sources, self.feed = list(sources), feed
         self._fields, self._keep_empty = choose_fields(fields), bool(fields)
         self.subtitle = subtitle
-        self._sim = ""
+        self._sim, self._sim_since = "", 0.0
         self._heard_at: float | None = None
         self.frames = 0
         align(self.sources)
+        self._opening_theme = palette.theme
         self.history = ViewHistory(self)
         self.history.changed.connect(self._apply)
         self.scene = SceneView(plane, self._on_camera, self.history.seal)
@@ -88,7 +91,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.docks = Docks(self, self.plots, None if feed is None else feed.domain)
         self.docks.events.chosen.connect(self.jump_to)
         if self.docks.steering is not None:
-            self.scene.pushed, self.scene.redraw = self._push, self.refresh
+            self.scene.pushed, self.scene.redraw, self.scene.missed = self._push, self.refresh, self._on_missed
             self.docks.steering.push_strength.valueChanged.connect(self._on_strength)
         self.menus = Menus(self, live=feed is not None)
         self.docks.add_menu(self.menus.insert("Panels", before="Help"))
@@ -119,6 +122,13 @@ class MainWindow(QtWidgets.QMainWindow):
         return self._sim
 
     @property
+    def resting(self) -> tuple[str, float]:
+        """(state of a live simulation that does not advance, such as "paused", time of the change to it, s of the
+        monotonic clock); the state is "" for a simulation that advances or whose launch has ended.
+        """
+        return (self._sim, self._sim_since) if self._sim in RESTING and self.is_heard else ("", 0.0)
+
+    @property
     def signals(self) -> Signals:
         """Signals of the run in the scene."""
         return self.sources[0].signals
@@ -147,6 +157,7 @@ class MainWindow(QtWidgets.QMainWindow):
 
     def _apply(self, layout: Layout) -> None:
         """Show the window with another layout."""
+        self._use_theme(layout.theme or self._opening_theme)
         self.scene.set_camera(layout.camera, self.signals)
         self.scene.show_measured(layout.measured)
         self.page.show_legend(self.scene.keys(self.signals))
@@ -165,6 +176,21 @@ class MainWindow(QtWidgets.QMainWindow):
         self.plots.caption.setText(caption)
         self.plots.caption.setVisible(bool(caption))
         self.plots.lay_out_titles()
+
+    def overlay(self, source: Source, subtitle: str) -> None:
+        """Overlay a further recording of the robot in the plots."""
+        if any(each.label == source.label for each in self.sources):
+            source.label = source.path
+        self.sources.append(source)
+        align(self.sources)
+        self.subtitle = f"{self.subtitle}; {subtitle}"
+        self.page.show_subtitle(self.subtitle)
+        self.menus.actions["toggle_difference"].setEnabled(True)
+        for plot in self.plots.plots:
+            plot.invalidate()
+        self._choose_plots()
+        self._mark_timeline()
+        self.refresh()
 
     def _overlaid(self) -> str:
         """Sentence about the recordings that are overlaid in the plots; "" for a single recording."""
@@ -187,6 +213,7 @@ class MainWindow(QtWidgets.QMainWindow):
         if self.docks.steering is not None and signals.description is not None:
             weight = GRAVITY * sum(body.mass for body in signals.description.bodies)
             self.docks.steering.suggest_strength(float(f"{0.5 * weight:.1g}") or 1.0)
+            self.docks.steering.show_pushable(signals.description.pushable)
 
     def _give_way(self) -> None:
         """Give most of the room to the plots where there is nothing to draw in the scene."""
@@ -238,6 +265,10 @@ class MainWindow(QtWidgets.QMainWindow):
     def _on_strength(self, newton: float) -> None:
         self.scene.strength = newton
 
+    def _on_missed(self) -> None:
+        if self.docks.steering is not None:
+            self.docks.steering.tell_failure("no push: the drag has to begin on a body; pause a fast one first")
+
     def _push(self, body: str, newton: Floats, point: Floats) -> None:
         """Push a body of the live robot."""
         description, steering = self.signals.description, self.docks.steering
@@ -267,8 +298,8 @@ class MainWindow(QtWidgets.QMainWindow):
             self._heard_at = instant
             if isinstance(message, Status):
                 self.docks.take_status(message)
-                if message.node == "sim":
-                    self._sim = message.state
+                if message.node == "sim" and message.state != self._sim:
+                    self._sim, self._sim_since = message.state, instant
             if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
                 self._begin_run()  # the next launch has another robot
                 ended = False
@@ -348,8 +379,15 @@ class MainWindow(QtWidgets.QMainWindow):
         self._on_camera(None, "automatic camera")
 
     def toggle_theme(self) -> None:
-        """Change between a dark and a light background."""
-        theme.use("light" if palette.theme == "dark" else "dark")
+        """Change between a dark and a light background. Later windows open with the same colours."""
+        other: Literal["light", "dark"] = "light" if palette.theme == "dark" else "dark"
+        remember_theme(other)
+        self.history.change(msgspec.structs.replace(self.history.layout, theme=other), f"{other} colours")
+
+    def _use_theme(self, name: str) -> None:
+        if name == palette.theme:
+            return
+        theme.use(name)
         self.setStyleSheet(theme.style())
         self.scene.restyle()
         self.plots.restyle()

@@ -16,9 +16,12 @@ from viewer.window.layout import Curve
 class Source:
     """One run that is shown.
 
-    label   name of the run in legends, such as the name of its file
-    path    file of the run; "" for a live run
-    offset  time that is added to the run's times so that overlaid runs start together, s
+    label       name of the run in legends, such as the name of its file
+    path        file of the run; "" for a live run
+    run         number of the run in the file, from 1
+    plan        name of the recorded launch plan; "" where it is not known
+    duration_s  simulation time at which the recorded plan ends; None for a plan without an end
+    offset      time that is added to the run's times so that overlaid runs start together, s
     """
 
     label: str
@@ -26,6 +29,9 @@ class Source:
     store: Store
     offset: float = 0.0
     path: str = ""
+    run: int = 1
+    plan: str = ""
+    duration_s: float | None = None
 
     @property
     def live(self) -> bool:

@@ -1,4 +1,5 @@
-"""Time slider of a recording, which a click sets, and controls to play, to pause and to select the speed."""
+"""Time slider of a recording, which a click sets, the time as a number, and controls to play, to pause and to select
+the speed."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from viewer.qt import theme
+from viewer.qt.focus import only_when_clicked
 
 STEPS = 100_000
 FACTORS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -87,11 +89,19 @@ class Timeline(QtWidgets.QWidget):
         for factor in FACTORS:
             self.factor_box.addItem(f"{factor:g} x", factor)
         self.factor_box.setCurrentIndex(FACTORS.index(1.0))
+        self.time_box = QtWidgets.QDoubleSpinBox()
+        self.time_box.setDecimals(3)
+        self.time_box.setPrefix("t = ")
+        self.time_box.setSuffix(" s")
+        self.time_box.setKeyboardTracking(False)
+        self.time_box.setToolTip("time shown: type another one to go there")
+        self.time_box.valueChanged.connect(self.sought)
+        only_when_clicked(self.time_box)
         self.slider = TimeSlider()
         self.slider.valueChanged.connect(self._on_slide)
         row = QtWidgets.QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        for widget, stretch in ((self.play, 0), (self.factor_box, 0), (self.slider, 1)):
+        for widget, stretch in ((self.play, 0), (self.factor_box, 0), (self.slider, 1), (self.time_box, 0)):
             row.addWidget(widget, stretch)
 
     @property
@@ -109,6 +119,9 @@ class Timeline(QtWidgets.QWidget):
     ) -> None:
         """Set the first and last time, s, the events (time, colour), and the holes (start, end)."""
         self._span = (start, end)
+        self.time_box.blockSignals(True)
+        self.time_box.setRange(start, end)
+        self.time_box.blockSignals(False)
         length = end - start
         if length > 0.0:
             marks = [((time - start) / length, color) for time, color in events if start <= time <= end]
@@ -117,9 +130,12 @@ class Timeline(QtWidgets.QWidget):
     def set_time(self, time: float) -> None:
         """Move the handle to a time, s, without emitting a signal."""
         start, end = self._span
-        self.slider.blockSignals(True)
+        for widget in (self.slider, self.time_box):
+            widget.blockSignals(True)
         self.slider.setValue(round(STEPS * (time - start) / (end - start)) if end > start else 0)
-        self.slider.blockSignals(False)
+        self.time_box.setValue(time)
+        for widget in (self.slider, self.time_box):
+            widget.blockSignals(False)
 
     def set_playing(self, playing: bool) -> None:
         """Show the button's next action: pause while playing, play otherwise."""

@@ -90,7 +90,7 @@ class Docks:
     def update(self) -> None:
         """Update all panels."""
         source = self._plots.sources[0]
-        self.topics.show_source(source)
+        self.topics.show_source(source, *self._window.resting)
         self.events.show_events(source.events)
         if self._plots.interval is not None:
             self.show_statistics()
@@ -129,7 +129,8 @@ class Docks:
         plots, interval = self._plots, self._plots.interval
         rows = []
         if interval is not None and plots.plots:
-            for plot in plots.plots:
+            here = plots.plots[plots.current] if plots.current < len(plots.plots) else None
+            for plot in sorted(plots.plots, key=lambda each: each is not here):  # the current plot first
                 rows += statistics(plot, plots.sources, plots.differs, interval)
             if not self.docks["Selection"].isVisible():
                 self.docks["Selection"].show()

@@ -11,6 +11,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from nodes.messages import ActuatorDescription, Description, JointDescription
 from viewer.data.signals import Signals
 from viewer.qt import theme
+from viewer.qt.focus import only_when_clicked
 from viewer.window.docks.calls import ServiceCalls
 
 STEPS = 2000  # positions of a slider
@@ -56,6 +57,8 @@ class JointRow:
         self.value.setSuffix(f" {self.unit}")
         self.value.setKeyboardTracking(False)
         self.value.setToolTip(limits)
+        for widget in (self.slider, self.value):
+            only_when_clicked(widget)
         self.show(0.0)
 
     def show(self, value: float) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from viewer.qt import theme
+from viewer.qt.focus import only_when_clicked
 from viewer.window.docks.calls import ServiceCalls
 from viewer.window.processes import ArmswingProcess
 
 PUSH_S = 0.1  # s
+PUSH_HELP = "Ctrl + left drag on a body in the scene pushes it with this force"
+UNPUSHABLE = 'no body can be pushed: the launch file needs [sim] parameters = { pushable = "*" }'
 SPEEDS = ("0.05", "0.1", "0.25", "0.5", "1", "2", "5", "10")
 
 
@@ -30,11 +34,13 @@ class SteeringPanel(QtWidgets.QWidget):
         self.count = QtWidgets.QSpinBox()
         self.count.setRange(1, 1_000_000)
         self.count.setToolTip("number of steps")
+        only_when_clicked(self.count)
         self.speed = QtWidgets.QComboBox()
         self.speed.setEditable(True)
         self.speed.addItems(SPEEDS)
         self.speed.setCurrentText("1")
         self.speed.setToolTip("simulated seconds per second")
+        only_when_clicked(self.speed)
         self.speed.activated.connect(lambda _: self.set_speed())
         self.said = QtWidgets.QLabel()
         self.said.setObjectName("caption")
@@ -63,12 +69,16 @@ class SteeringPanel(QtWidgets.QWidget):
         self.push_duration = _spin(PUSH_S, 1e-3, 3600.0, " s", "simulated time for which a push acts")
         self.push_duration.setSingleStep(0.05)
         self.push_label = QtWidgets.QLabel("push")
-        self.push_label.setToolTip("Ctrl + left drag on a body in the scene")
+        self.push_help = QtWidgets.QLabel(PUSH_HELP)
+        self.push_help.setObjectName("caption")
+        self.push_help.setWordWrap(True)
         row = QtWidgets.QHBoxLayout()
         for widget in (self.push_label, self.push_strength, QtWidgets.QLabel("for"), self.push_duration):
             row.addWidget(widget)
         row.addStretch(1)
-        grid.addLayout(row, 6, 0, 1, 2)
+        grid.addLayout(row, 5, 0, 1, 2)
+        grid.addWidget(self.push_help, 6, 0, 1, 2)
+        grid.setRowStretch(8, 1)
         calls.failed.connect(self.tell_failure)
         self.show_state("", live=False)
 
@@ -107,6 +117,10 @@ class SteeringPanel(QtWidgets.QWidget):
             self.tell_failure(f"speed {text!r} is not a number")
             return
         self._call("speed", x=factor)
+
+    def show_pushable(self, bodies: Sequence[str]) -> None:
+        """Show how bodies are pushed, or that none can be."""
+        self.push_help.setText(PUSH_HELP if bodies else UNPUSHABLE)
 
     def suggest_strength(self, newton: float) -> None:
         """Show a force for pushes that suits the robot, until the user chooses another."""
@@ -228,4 +242,5 @@ def _spin(value: float, low: float, high: float, suffix: str, tip: str) -> Any:
     found.setValue(value)
     found.setSuffix(suffix)
     found.setToolTip(tip)
+    only_when_clicked(found)
     return found

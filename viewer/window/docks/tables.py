@@ -11,11 +11,15 @@ from viewer.data.topics import EventMark
 from viewer.qt import theme
 from viewer.window.plots.readout import Statistics
 
+ROW_HEIGHT = 22  # pixels
+
 
 def _table(columns: Sequence[str]) -> Any:
     table = QtWidgets.QTableWidget(0, len(columns))
     table.setHorizontalHeaderLabels(list(columns))
     table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+    table.verticalHeader().setMinimumSectionSize(ROW_HEIGHT)
     table.setEditTriggers(QtWidgets.QAbstractItemView.EditTrigger.NoEditTriggers)
     table.setSelectionBehavior(QtWidgets.QAbstractItemView.SelectionBehavior.SelectRows)
     table.horizontalHeader().setStretchLastSection(True)
@@ -66,10 +70,13 @@ class EventTable(QtWidgets.QWidget):
         self.chosen.emit(self._events[item.row()].time)
 
 
+CURVE, UNIT = 1, 2  # columns of the statistics
+
+
 class StatisticsTable(QtWidgets.QWidget):
     """Smallest and largest value, mean and rms of the curves in the selected interval."""
 
-    COLUMNS = ("curve", "unit", "min", "at t [s]", "max", "at t [s]", "mean", "rms", "samples")
+    COLUMNS = ("plot", "curve", "unit", "min", "at t [s]", "max", "at t [s]", "mean", "rms", "samples")
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,12 +98,14 @@ class StatisticsTable(QtWidgets.QWidget):
         self.caption.setText(f"from t = {start:.4f} s to {end:.4f} s ({end - start:.4f} s); of the samples")
         for row, one in enumerate(rows):
             texts = (
-                *(one.name, one.unit, f"{one.least:.6g}", f"{one.least_at:.4f}", f"{one.most:.6g}"),
+                *(one.plot, one.name, one.unit, f"{one.least:.6g}", f"{one.least_at:.4f}", f"{one.most:.6g}"),
                 *(f"{one.most_at:.4f}", f"{one.mean:.6g}", f"{one.rms:.6g}", str(one.samples)),
             )
             for column, text in enumerate(texts):
                 item = QtWidgets.QTableWidgetItem(text)
-                if column == 0:
+                if column == CURVE:
                     item.setForeground(QtGui.QColor(one.color))
+                elif column > UNIT:
+                    item.setTextAlignment(QtCore.Qt.AlignmentFlag.AlignRight | QtCore.Qt.AlignmentFlag.AlignVCenter)
                 self.table.setItem(row, column, item)
         self.table.resizeColumnsToContents()

@@ -10,15 +10,23 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from viewer.data.topics import LiveStore, unit_of
 from viewer.qt import theme
+from viewer.qt.focus import only_when_clicked
 from viewer.window.layout import Curve
 from viewer.window.plots.area import MIME
 from viewer.window.source import Source
 
 CURVE = QtCore.Qt.ItemDataRole.UserRole
 TOPIC = QtCore.Qt.ItemDataRole.UserRole + 1
+COLOR = QtCore.Qt.ItemDataRole.UserRole + 2  # of the rate, in the theme with which it was drawn
 UNIT_WIDTH = 76  # pixels
 NAME_WIDTH = 110  # pixels of the names, at least
+STATUS = "status/"  # topics of the nodes' statuses, which nodes publish also while the simulation is paused
 SILENT_S = 3.0  # a topic without a message for this long is shown as silent
+
+
+def rate_text(rate_hz: float) -> str:
+    """A rate with three digits, or all of its whole digits, such as "59.4 Hz" and "1020 Hz"."""
+    return f"{rate_hz:.0f} Hz" if rate_hz >= 100.0 else f"{rate_hz:.3g} Hz"
 
 
 class FieldTree(QtWidgets.QTreeWidget):
@@ -59,6 +67,7 @@ class TopicTree(QtWidgets.QWidget):
         self.search = QtWidgets.QLineEdit()
         self.search.setPlaceholderText("search")
         self.search.setClearButtonEnabled(True)
+        only_when_clicked(self.search)
         self.search.textChanged.connect(self._filter)
         self.search.returnPressed.connect(self._choose_only)
         self.tree = FieldTree()
@@ -70,15 +79,19 @@ class TopicTree(QtWidgets.QWidget):
         self._shown: Any = None
         self._counts: dict[str, tuple[float, int]] = {}
 
-    def show_source(self, source: Source) -> None:
-        """Show the topics of a run; of a live run also their rates."""
+    def show_source(self, source: Source, resting: str = "", since: float = 0.0) -> None:
+        """Show the topics of a run; of a live run also their rates.
+
+        resting  state of a simulation that does not advance, such as "paused"; "" for another
+        since    time of the change to that state, s of the monotonic clock
+        """
         store = source.store
         content = [(topic, tuple(store.fields(topic))) for topic in sorted(store.topics)]
         if (id(store), content, source.signals.description is None) != self._shown:
             self._shown = (id(store), content, source.signals.description is None)
             self._fill(source, content)
         if isinstance(store, LiveStore):
-            self._show_rates(store)
+            self._show_rates(store, resting, since)
 
     def _fill(self, source: Source, content: list[tuple[str, tuple[str, ...]]]) -> None:
         opened = {item.data(0, TOPIC) for item in self._topic_items() if item.isExpanded()} or {
@@ -101,30 +114,37 @@ class TopicTree(QtWidgets.QWidget):
                         groups[kind] = QtWidgets.QTreeWidgetItem(top, [kind, ""])
                         groups[kind].setFlags(top.flags())
                     parent = groups[kind]
-                item = QtWidgets.QTreeWidgetItem(parent, [rest or kind, unit_of(source.signals, topic, field)])
+                unit = unit_of(source.signals, topic, field)
+                item = QtWidgets.QTreeWidgetItem(parent, [rest or kind, unit])
+                item.setToolTip(1, unit)
                 item.setData(0, CURVE, Curve(topic, field))
                 item.setToolTip(0, f"{topic} {field}: double click or drag to plot it")
         self._filter(self.search.text())
 
-    def _show_rates(self, store: LiveStore) -> None:
+    def _show_rates(self, store: LiveStore, resting: str, since: float) -> None:
+        """Show the rate of each topic, or why it has none: its simulation rests, or the topic stopped by itself."""
         instant = time.monotonic()
         for item in self._topic_items():
             topic = item.data(0, TOPIC)
             heard, count = store.heard.get(topic), store.received.get(topic, 0)
             if heard is None:
                 continue
-            since, before = self._counts.get(topic, (instant, count))
-            silence = instant - heard
-            if silence > SILENT_S:
+            counted_at, before = self._counts.get(topic, (instant, count))
+            silence, passed = instant - heard, instant - counted_at
+            rests = resting and count == before and passed > 0.0 and heard > since - SILENT_S
+            if rests and not topic.startswith(STATUS):
+                text, color = resting, theme.MUTED
+            elif silence > SILENT_S:
                 text, color = f"silent for {silence:.0f} s", theme.ALARM
-            elif instant - since >= 0.9:
-                text, color = f"{(count - before) / (instant - since):.3g} Hz", theme.MUTED
+            elif passed >= 0.9:
+                text, color = rate_text((count - before) / passed), theme.MUTED
             else:
                 self._counts.setdefault(topic, (instant, count))
                 continue
             self._counts[topic] = (instant, count)
-            if item.text(1) != text:
+            if (item.text(1), item.data(1, COLOR)) != (text, color):
                 item.setText(1, text)
+                item.setData(1, COLOR, color)
                 item.setForeground(1, QtGui.QColor(color))
 
     def _topic_items(self) -> list[Any]:

@@ -297,6 +297,7 @@ class PlotArea(QtWidgets.QWidget):
 
     def _on_drag(self, place: int, name: str, start: Any, now: Any, step: Any) -> None:
         if name == "select":
+            self.make_current(place)
             self.set_interval((min(start[0], now[0]), max(start[0], now[0])))
             return
         plot = self.plots[place]

@@ -207,6 +207,11 @@ class Plot:
         self._key = key
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands), lines, smooth=not live)
 
+    @property
+    def name(self) -> str:
+        """Title of the plot, or the fields that its curves have in common."""
+        return self.spec.title or _common(self.spec.curves)
+
     def invalidate(self) -> None:
         """Have the next `show` draw the whole plot again."""
         self._key = None
@@ -284,7 +289,7 @@ class Plot:
         drawn = self.drawn(sources, differs)
         several = len({each.source for each in drawn}) > 1
         names = [f"{each.name} ({NO_DATA})" if each.curve in self._missing else each.name for each in drawn]
-        marks = ["┉┉" if each.dash == REFERENCE_DASH else "╍╍" if each.dash else "━━" for each in drawn]
+        marks = ["╍╍" if each.dash else "━━" for each in drawn]
         keys = [(name, each.color, mark) for name, each, mark in zip(names, drawn, marks, strict=True)]
         if several:
             keys = keys[: len(self.spec.curves)]

@@ -56,8 +56,13 @@ def _bold(text: str, bold: bool) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Smallest and largest value with their times in s, mean, and root mean square of the samples of one curve."""
+    """Smallest and largest value with their times in s, mean, and root mean square of the samples of one curve.
 
+    plot  name of the plot
+    name  name of the curve
+    """
+
+    plot: str
     name: str
     color: str
     unit: str
@@ -85,6 +90,7 @@ def statistics(plot: Plot, sources: Sequence[Source], differs: bool, interval: t
         low, high = int(np.argmin(y)), int(np.argmax(y))
         found.append(
             Statistics(
+                plot.name,
                 label,
                 drawn.color,
                 plot.spec.unit,

@@ -81,6 +81,7 @@ class SceneView(BodyPicture):
     ended         called at the end of a drag
     pushed        called with the push that a drag on a body asks for; None where bodies cannot be pushed
     redraw        called when the arrow of a push changed
+    missed        called at the end of a drag that pushes and began beside all bodies
     strength      N, force of a drag across a quarter of the picture's height
     """
 
@@ -89,6 +90,7 @@ class SceneView(BodyPicture):
     ) -> None:
         self.pushed: Callable[[str, Floats, Floats], None] | None = None
         self.redraw: Callable[[], None] = _nothing
+        self.missed: Callable[[], None] = _nothing
         self.strength = 1.0
         self._grabbed: tuple[str, Floats] | None = None
         self.box = SceneBox()
@@ -232,6 +234,8 @@ class SceneView(BodyPicture):
         if self._grabbed is None:
             found = self._scene.grab(start.x(), start.y(), GRAB_PIXELS * self.box.viewPixelSize()[1])
             if found is None:
+                if is_finished:
+                    self.missed()
                 return
             self._grabbed = self._names[found[0]], found[1]
         body, p_BP = self._grabbed

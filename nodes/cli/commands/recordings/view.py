@@ -57,7 +57,13 @@ def view(
     size: Annotated[
         str | None, typer.Option("--size", help="Pixels of the film.", show_default="1280x720, of a GIF 960x540")
     ] = None,
-    colors: Annotated[str, typer.Option("--theme", help="Colours: light or dark.")] = "light",
+    colors: Annotated[
+        str | None,
+        typer.Option("--theme", help="Colours: light or dark.", show_default="light; in a window the last choice"),
+    ] = None,
+    layout: Annotated[
+        Path | None, typer.Option("--layout", help="A saved layout for the window or film.", show_default=False)
+    ] = None,
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
@@ -71,6 +77,8 @@ def view(
         raise InputError(f"{option} one recording, and {len(others) + 1} are named; a window overlays several")
     if run is not None and file is None:
         raise InputError("--run selects a run of a recording; name the file of the recording")
+    if png is not None and layout is not None:
+        raise InputError("--png draws the automatic picture; --layout is for a window or a film")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
     if png is not None and png.suffix.lower() != ".png":
@@ -93,10 +101,11 @@ def view(
                 others=[str(each) for each in others],
                 film=film,
                 colors=colors,
+                layout=None if layout is None else str(layout),
                 drawn=None if bar is None else lambda done, of: bar.show("drawing frames", done, of),
             )
     except Exception as error:
-        if type(error).__name__ in ("ValueError", "RecordingError", "FilmError"):
+        if type(error).__name__ in ("ValueError", "RecordingError", "FilmError", "LayoutError"):
             raise InputError(str(error)) from error
         if type(error).__name__ != "ViewerUnavailable":
             raise
