@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +20,9 @@ from viewer.availability import ViewerUnavailable, require_qt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodes.recording.reader import Recording
     from viewer.data.signals import Signals
     from viewer.film import Film
     from viewer.window.main import MainWindow
-    from viewer.window.source import Source
 
 __all__ = ["ViewerUnavailable", "main", "run"]
 
@@ -116,6 +112,7 @@ def _picture(
     """Write a picture to the file `png`, and return the exit code."""
     from viewer.panels import choose_fields
     from viewer.qt.window import StillWindow
+    from viewer.recorded import read_signals
     from viewer.scene.projection import check_plane
 
     check_plane(plane)
@@ -123,7 +120,7 @@ def _picture(
         choose_fields(fields)
         signals, subtitle, waiting = _listen(domain, interrupted.is_set)
     else:
-        signals, subtitle, waiting = _read(file, fields, run_number)
+        signals, subtitle, waiting = read_signals(file, fields, run_number)
     if interrupted.is_set():
         return INTERRUPTED
     window = StillWindow(signals, subtitle, waiting, fields, plane)
@@ -236,7 +233,7 @@ def _main_window(
     from viewer.panels import choose_fields
     from viewer.scene.projection import check_plane
     from viewer.window.main import MainWindow
-    from viewer.window.source import Source
+    from viewer.window.source import Source, read_overlaid, read_source
 
     check_plane(plane)
     if file is None:
@@ -256,66 +253,6 @@ def _main_window(
     return MainWindow(sources, "; ".join(subtitles), waiting, None, fields, plane)
 
 
-def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
-    """(recording to overlay on the recording `first`, its subtitle). Raises ValueError, one line, for a recording
-    without states, or of another robot.
-    """
-    source, subtitle, missing = read_source(file, (), None)
-    if source.signals.states == 0:
-        raise ValueError(missing)
-    if source.signals.robot != first.signals.robot:
-        raise ValueError(
-            f"{file} is a recording of robot {source.signals.robot!r}, {first.path} of {first.signals.robot!r}; "
-            "recordings of one robot are overlaid"
-        )
-    return source, subtitle
-
-
-def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
-    """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
-    from nodes.recording.reader import read_recording
-    from viewer.data.topics import RecordedStore
-    from viewer.window.source import Source
-
-    recording = read_recording(file, run=-1 if run_number is None else run_number)
-    signals, subtitle, waiting = _describe(file, recording, fields)
-    source = Source(Path(file).name, signals, RecordedStore(recording, signals), path=file, run=recording.run or 1)
-    source.plan, source.duration_s = _plan_of(recording)
-    return source, subtitle, waiting
-
-
-def _plan_of(recording: Recording) -> tuple[str, float | None]:
-    """(name of the recorded launch plan, its duration_s); ("", None) for a recording without a readable plan."""
-    try:
-        plan = json.loads(recording.metadata.get("plan", "{}"))
-    except ValueError:
-        return "", None
-    return str(plan.get("name", "")), plan.get("duration_s")
-
-
-def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
-    """(signals of a recording, its subtitle, text that replaces the plots where it has no robot state)."""
-    from nodes.recording.reader import read_recording
-
-    return _describe(file, read_recording(file, run=-1 if run_number is None else run_number), fields)
-
-
-def _describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Signals, str, str]:
-    """(signals of a recording that was read, its subtitle, text to show where it has no robot state)."""
-    from viewer.data.signals import diverged_text, from_recording
-    from viewer.panels import check_curves, choose_fields
-
-    signals = from_recording(recording)
-    chosen = choose_fields(fields, signals)
-    if signals.states:
-        check_curves(chosen, signals)
-    cut = _missing(recording)
-    topics = ", ".join(recording.topics) or "none"
-    waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
-    shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
-    return signals, f"{Path(file).name}: {shown}", waiting
-
-
 def _run_without_qt(
     file: str | None,
     png: str,
@@ -332,6 +269,7 @@ def _run_without_qt(
     if importlib.util.find_spec("matplotlib") is None:
         raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
     from viewer.panels import choose_fields
+    from viewer.recorded import read_signals
     from viewer.scene.projection import check_plane
     from viewer.still import save_still
 
@@ -340,7 +278,7 @@ def _run_without_qt(
         choose_fields(fields)
         signals, subtitle, waiting = _listen(domain)
     else:
-        signals, subtitle, waiting = _read(file, fields, run_number)
+        signals, subtitle, waiting = read_signals(file, fields, run_number)
     print(f"armswing: {png} is drawn by matplotlib: {reason}", file=sys.stderr)
     try:
         save_still(png, signals, subtitle, waiting, fields, plane)
@@ -373,25 +311,3 @@ def _listen(domain: int | None, is_stopped: Callable[[], bool] = lambda: False) 
         return signals, f"live, domain {feed.domain}{diverged_text(signals)}", feed.waiting
     finally:
         feed.close()
-
-
-def _missing(recording: Recording) -> str:
-    """Text about the gaps in a recording, for the subtitle; the reader's warning lists all of them."""
-    holes = [hole for hole in recording.holes if hole.cause != "cut off"]
-    spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
-    more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""
-    return f"{spans}{more}{', cut off before its end' if recording.cut_off else ''}"
-
-
-def _which(recording: Recording) -> str:
-    """Number of the shown run, as ", run 2 of 3", for a recording with several runs; else ""."""
-    if len(recording.runs) < 2 or recording.run is None:
-        return ""
-    run = recording.runs[recording.run - 1]
-    return f", run {run.number} of {len(recording.runs)}" + (f" ({run.began})" if run.began else "")
-
-
-def _length(signals: Any) -> str:
-    series = signals.series.get("energy")
-    span = float(series.times[-1] - series.times[0]) if series is not None and len(series.times) else 0.0
-    return f"{span:.2f} s"

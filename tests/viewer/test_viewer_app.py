@@ -14,7 +14,7 @@ import pytest
 from nodes.cli.application import run
 from nodes.messages import Event, RobotState
 from nodes.recording.reader import RecordingWriter
-from viewer import app
+from viewer.recorded import read_signals
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 
@@ -46,7 +46,7 @@ def two_runs(tmp_path: Path) -> Path:
 def test_the_last_run_is_shown_unless_another_is_asked_for(
     number: int | None, states: int, which: str, two_runs: Path
 ) -> None:
-    signals, subtitle, _ = app._read(str(two_runs), (), number)
+    signals, subtitle, _ = read_signals(str(two_runs), (), number)
     assert signals.states == states
     assert which in subtitle
 

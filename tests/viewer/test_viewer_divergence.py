@@ -15,8 +15,8 @@ from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 
-from viewer import app
 from viewer.qt.window import StillWindow
+from viewer.recorded import read_signals
 
 ENDS = 200
 
@@ -47,7 +47,7 @@ def record(path: Path, diverges: bool) -> Path:
 @pytest.mark.parametrize("diverges", [True, False])
 def test_the_last_states_before_a_divergence_set_no_limits(diverges: bool, tmp_path: Path, qtbot: Any) -> None:
     fields = ("position", "energy")
-    window = StillWindow(*app._read(str(record(tmp_path / "run.mcap", diverges)), fields, None), fields)
+    window = StillWindow(*read_signals(str(record(tmp_path / "run.mcap", diverges)), fields, None), fields)
     qtbot.addWidget(window)
     position, energy = (plot.plot.getViewBox().viewRange()[1] for plot in window.grid.plots)
     assert -1.3 < position[0] < -0.9

@@ -13,6 +13,7 @@ from nodes.recording.sidecar import folders_of
 from viewer import palette
 from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
 from viewer.window.processes import ArmswingProcess
+from viewer.window.source import read_overlaid
 
 GO_ON_S = 10.0  # simulated time for which a launch goes on at least, where the recorded plan has an end
 
@@ -66,8 +67,6 @@ class FileMenu:
 
     def overlay(self, path: str) -> None:
         """Overlay the recording in a file on those that are shown. A refusal is shown as one line."""
-        from viewer.app import read_overlaid  # here: that module opens windows
-
         window = self._window
         QtWidgets.QApplication.setOverrideCursor(QtCore.Qt.CursorShape.WaitCursor)
         try:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from nodes.recording.reader import Recording, read_recording
 from viewer.data.series import Floats
 from viewer.data.signals import Signals
-from viewer.data.topics import EventMark, LiveStore, Store
+from viewer.data.topics import EventMark, LiveStore, RecordedStore, Store
+from viewer.recorded import describe
 from viewer.window.layout import Curve
 
 
@@ -76,3 +81,36 @@ def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tu
         return times, np.full(len(times), np.nan)
     there = np.interp(times, other[0][finite], other[1][finite], left=np.nan, right=np.nan)
     return times, there - values
+
+
+def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
+    """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
+    recording = read_recording(file, run=-1 if run_number is None else run_number)
+    signals, subtitle, waiting = describe(file, recording, fields)
+    source = Source(Path(file).name, signals, RecordedStore(recording, signals), path=file, run=recording.run or 1)
+    source.plan, source.duration_s = _plan_of(recording)
+    return source, subtitle, waiting
+
+
+def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
+    """(recording to overlay on the recording `first`, its subtitle). Raises ValueError, one line, for a recording
+    without states, or of another robot.
+    """
+    source, subtitle, missing = read_source(file, (), None)
+    if source.signals.states == 0:
+        raise ValueError(missing)
+    if source.signals.robot != first.signals.robot:
+        raise ValueError(
+            f"{file} is a recording of robot {source.signals.robot!r}, {first.path} of {first.signals.robot!r}; "
+            "recordings of one robot are overlaid"
+        )
+    return source, subtitle
+
+
+def _plan_of(recording: Recording) -> tuple[str, float | None]:
+    """(name of the recorded launch plan, its duration_s); ("", None) for a recording without a readable plan."""
+    try:
+        plan = json.loads(recording.metadata.get("plan", "{}"))
+    except ValueError:
+        return "", None
+    return str(plan.get("name", "")), plan.get("duration_s")

@@ -1,0 +1,50 @@
+"""Recordings as signals, with one line of description each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nodes.recording.reader import Recording, read_recording
+from viewer.data.signals import Signals, diverged_text, from_recording
+from viewer.panels import check_curves, choose_fields
+
+
+def read_signals(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
+    """(signals of a recording, its subtitle, text that replaces the plots where it has no robot state)."""
+    return describe(file, read_recording(file, run=-1 if run_number is None else run_number), fields)
+
+
+def describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Signals, str, str]:
+    """(signals of a recording that was read, its subtitle, text to show where it has no robot state)."""
+    signals = from_recording(recording)
+    chosen = choose_fields(fields, signals)
+    if signals.states:
+        check_curves(chosen, signals)
+    cut = _missing(recording)
+    topics = ", ".join(recording.topics) or "none"
+    waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
+    shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
+    return signals, f"{Path(file).name}: {shown}", waiting
+
+
+def _missing(recording: Recording) -> str:
+    """Text about the gaps in a recording, for the subtitle; the reader's warning lists all of them."""
+    holes = [hole for hole in recording.holes if hole.cause != "cut off"]
+    spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
+    more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""
+    return f"{spans}{more}{', cut off before its end' if recording.cut_off else ''}"
+
+
+def _which(recording: Recording) -> str:
+    """Number of the shown run, as ", run 2 of 3", for a recording with several runs; else ""."""
+    if len(recording.runs) < 2 or recording.run is None:
+        return ""
+    run = recording.runs[recording.run - 1]
+    return f", run {run.number} of {len(recording.runs)}" + (f" ({run.began})" if run.began else "")
+
+
+def _length(signals: Signals) -> str:
+    series = signals.series.get("energy")
+    span = float(series.times[-1] - series.times[0]) if series is not None and len(series.times) else 0.0
+    return f"{span:.2f} s"
