@@ -366,7 +366,8 @@ def _draw_outline(axes: Any, outline: Outline, opacity: float, order: int) -> No
         width = (RING if outline.hollow else 1.2) * POINT
         axes.add_patch(Circle(tuple(outline.corners[0]), outline.radius, fc=inside, ec=edge, lw=width, zorder=order))
     elif outline.closed:
-        axes.add_patch(Polygon(outline.corners, closed=True, fc=face, ec=edge, lw=1.2 * POINT, zorder=order))
+        line, width = (edge, 1.2) if outline.edged else (face, 0.4)  # a mesh's triangles would else have gaps
+        axes.add_patch(Polygon(outline.corners, closed=True, fc=face, ec=line, lw=width * POINT, zorder=order))
     elif outline.fine:
         _draw_line(axes, outline.corners, edge, 1.2, order)
     else:

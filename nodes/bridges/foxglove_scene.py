@@ -22,6 +22,7 @@ from foxglove.messages import (
     SceneUpdate,
     SpherePrimitive,
     Timestamp,
+    TriangleListPrimitive,
     Vector3,
 )
 
@@ -109,6 +110,10 @@ def _entity(name: str, frame: str, shapes: list[Shape]) -> SceneEntity:
             for s in kinds.get("cylinder", [])
         ],
         lines=[_line(_points(s.points), s.color or GREY, _pose(s)) for s in kinds.get("line", [])],
+        triangles=[
+            TriangleListPrimitive(pose=_pose(s), points=_points(s.points), color=_color(s), indices=s.faces)
+            for s in kinds.get("mesh", [])
+        ],
     )
 
 

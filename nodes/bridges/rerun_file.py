@@ -111,6 +111,9 @@ def _drawn(shape: Shape) -> Any:
         radius, length = shape.size
         return rr.Cylinders3D(radii=[radius], lengths=[length], colors=colors, fill_mode="solid", **pose)
     points = np.asarray(shape.points).reshape(-1, 3) @ _rotation(shape.quaternion).T + np.asarray(shape.position)
+    if shape.kind == "mesh":
+        triangles = np.asarray(shape.faces).reshape(-1, 3)
+        return rr.Mesh3D(vertex_positions=points, triangle_indices=triangles, albedo_factor=colors[0])
     return rr.LineStrips3D([points], colors=colors, radii=LINE_WIDTH)
 
 

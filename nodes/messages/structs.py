@@ -69,7 +69,8 @@ class Shape(msgspec.Struct, kw_only=True):
     """A drawable part of a body, in the body's frame.
 
     kind  "line": points (3n,) joined in order; "box": size (x, y, z); "sphere": size (radius,);
-          "cylinder": size (radius, length), axis z
+          "cylinder": size (radius, length), axis z; "mesh": points (3n,), faces (3m,), places of the corners of
+          triangles in points
     """
 
     kind: str
@@ -78,6 +79,7 @@ class Shape(msgspec.Struct, kw_only=True):
     position: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
     quaternion: list[float] = msgspec.field(default_factory=lambda: [1.0, 0.0, 0.0, 0.0])
     color: str = ""
+    faces: list[int] = []
 
 
 class BodyDescription(msgspec.Struct, kw_only=True):

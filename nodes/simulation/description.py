@@ -223,4 +223,5 @@ def _shape(shape: Any) -> Shape:
         position=[float(x) for x in shape.position],
         quaternion=[float(x) for x in shape.quaternion],
         color=shape.color,
+        faces=[int(place) for place in shape.faces],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -69,6 +70,24 @@ def pieces_of(line: Shape) -> list[tuple[Array, Array]]:
     """Start and end (3,) of every segment of a "line" shape, in the body's frame; zero-length segments are left out."""
     points = np.array(line.points, dtype=float).reshape(-1, 3) @ rotation_of(line.quaternion).T
     return [(a, b) for a, b in pairwise(points + np.array(line.position)) if (a != b).any()]
+
+
+def boxed(shape: Shape) -> Shape:
+    """The shape itself, or for a mesh the box around it."""
+    if shape.kind != "mesh":
+        return shape
+    points = np.array(shape.points, dtype=float).reshape(-1, 3)
+    low, high = points.min(axis=0), points.max(axis=0)
+    middle = np.array(shape.position) + rotation_of(shape.quaternion) @ ((low + high) / 2.0)
+    x, y, z = np.maximum(high - low, 1e-3 * float((high - low).max())).tolist()
+    a, b, c = middle.tolist()
+    return replace(shape, kind="box", size=(x, y, z), position=(a, b, c), points=(), faces=())
+
+
+def boxed_meshes(mechanism: Mechanism) -> list[str]:
+    """List with a note if bodies have meshes, in whose place boxes are written."""
+    names = [body.name for body in mechanism.bodies if any(shape.kind == "mesh" for shape in body.shapes)]
+    return [f"boxes are written in place of the meshes of {', '.join(map(repr, names))}"] if names else []
 
 
 def line_radius(mechanism: Mechanism) -> float:

@@ -15,6 +15,8 @@ import numpy as np
 
 from robots.export.attributes import (
     Array,
+    boxed,
+    boxed_meshes,
     comment,
     document,
     line_radius,
@@ -83,6 +85,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
         names = [*[meeting.name for meeting in met], *[rod.name for rod in held], *[each.name for each in relations]]
         closed = ", ".join(map(repr, names))
         notes.append(f"MuJoCo closes loops softly, they may open a little: {closed}")
+    notes += boxed_meshes(mechanism)
     notes += left_out(mechanism, {"armature", "spring", "Coulomb friction"}, "MJCF")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
@@ -230,7 +233,7 @@ def _write_inertia(element: Element, body: Body) -> None:
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
     """Yield the attributes of each geom of a shape; a line becomes one thin capsule per segment."""
-    rgba = rgba_of(shape.color)
+    shape, rgba = boxed(shape), rgba_of(shape.color)
     look = {} if rgba is None else {"rgba": rgba}
     pose = {"pos": numbers(shape.position), "quat": numbers(quaternion_of(rotation_of(shape.quaternion)))}
     size = np.array(shape.size, dtype=float)

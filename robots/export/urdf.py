@@ -13,6 +13,8 @@ import numpy as np
 
 from robots.export.attributes import (
     Array,
+    boxed,
+    boxed_meshes,
     comment,
     document,
     line_radius,
@@ -104,6 +106,7 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
         yield f"URDF has no constant loads; left out are those of the joints {', '.join(map(repr, loads))}"
     if mechanism.springs:
         yield f"URDF has no springs; left out are {', '.join(repr(spring.name) for spring in mechanism.springs)}"
+    yield from boxed_meshes(mechanism)
     yield from left_out(mechanism, {"Coulomb friction"}, "URDF")
 
 
@@ -198,6 +201,7 @@ def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[tuple[Array, Array, Element]]:
     """Yield (position, rotation, geometry element) of a shape in the body's frame; a line: one cylinder per segment."""
+    shape = boxed(shape)
     p, R = np.array(shape.position, dtype=float), rotation_of(shape.quaternion)
     if shape.kind == "box":
         yield p, R, Element("box", size=numbers(shape.size))

@@ -10,6 +10,7 @@ from robots.parameters import ParameterInfo, require_choice
 from sim_core.mechanism import Mechanism
 
 FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, or left out")
+MESHES = ParameterInfo("meshes in drawings: as they are, or boxes in their place")
 LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
 
 
@@ -30,6 +31,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
             Literal["fixed", "free"], ParameterInfo("the root link: fixed to the ground, or free to move")
         ] = "fixed",
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
+        meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
     ) -> Mechanism:
         """A robot read from a URDF file."""
         from robots.importing.urdf import read_urdf
@@ -38,7 +40,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "mimic", mimic, ("coupled", "free"))
         require_choice(str(path), "base", base, ("fixed", "free"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
-        return read_urdf(path, owner, friction, mimic, base, limits)
+        require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
+        return read_urdf(path, owner, friction, mimic, base, limits, meshes)
 
     def robot_of_mjcf(
         friction: Annotated[Literal["regularized", "ignore"], FRICTION] = "regularized",
@@ -50,6 +53,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
             Literal["compliant", "ignore"], ParameterInfo("contacts of geoms: compliant ones, or left out")
         ] = "compliant",
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
+        meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
     ) -> Mechanism:
         """A robot read from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
@@ -57,7 +61,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
         require_choice(str(path), "contacts", contacts, ("compliant", "ignore"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
-        return read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits)
+        require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
+        return read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes)
 
     root = read_xml(path, owner)
     if root.tag == "mujoco":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from robots.importing.inertials import inertial_of, origin_of
+from robots.importing.meshes import Meshes
 from robots.importing.mimics import mimics_of, satisfied
 from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
@@ -33,6 +34,7 @@ Friction = Literal["regularized", "ignore"]
 Mimicking = Literal["coupled", "free"]
 Base = Literal["fixed", "free"]
 Limits = Literal["compliant", "none"]
+Drawing = Literal["drawn", "boxes"]
 
 NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
 UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
@@ -53,6 +55,7 @@ def read_urdf(
     mimic: Mimicking = "coupled",
     base: Base = "fixed",
     limits: Limits = "compliant",
+    meshes: Drawing = "drawn",
 ) -> Mechanism:
     """The mechanism of a URDF file, in joint coordinates, at rest at joint positions 0 or at the nearest limits.
 
@@ -63,17 +66,22 @@ def read_urdf(
               warning
     base      "fixed": the root link is fixed to the ground; "free": it moves by a free joint `ground_to_ROOT`
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
+    meshes    "drawn": meshes are read for drawings; "boxes": a box of the link's inertia takes their place
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
     """
-    mechanism = Reader(read_xml(path, owner), friction, mimic, base).mechanism(path.stem)
+    folder = path.parent if meshes == "drawn" else None
+    mechanism = Reader(read_xml(path, owner), friction, mimic, base, folder).mechanism(path.stem)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
 class Reader:
-    """Reads the elements of one URDF file; elements that are ignored are collected in `notes`."""
+    """Reads the elements of one URDF file; elements that are ignored are collected in `notes`.
 
-    def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base) -> None:
-        self._robot, self._friction, self._mimic, self._base = robot, friction, mimic, base
+    folder  folder of the file, where its meshes are searched for; None if they are not read
+    """
+
+    def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base, folder: Path | None) -> None:
+        self._robot, self._friction, self._mimic, self._base, self._folder = robot, friction, mimic, base, folder
         self.notes = Notes(robot.owner)
         if robot.tag != "robot":
             robot.fail("the root element of a URDF file is <robot>")
@@ -99,7 +107,8 @@ class Reader:
             self.notes.add(links[GROUND], f"the body is named {renamed!r}, as {GROUND!r} is the name of the world")
             links = {renamed if link == GROUND else link: element for link, element in links.items()}
             edges = [edge.with_link(GROUND, renamed) for edge in edges]
-        visuals = Visuals(self._robot, self.notes)
+        meshes = None if self._folder is None else Meshes(self._folder, self.notes)
+        visuals = Visuals(self._robot, self.notes, meshes)
         bodies = [self._body(link, links[link], visuals) for link in (root, *(edge.child for edge in edges))]
         self._check_massless(bodies, edges, links)
         read = [self._joint(edge) for edge in edges]

@@ -1,10 +1,11 @@
-"""Shapes of URDF links for drawings: boxes, cylinders and spheres, and a box in place of a mesh."""
+"""Shapes of URDF links for drawings: boxes, cylinders, spheres and meshes, or a box where a mesh cannot be drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from robots.importing.inertials import Inertia, box_of, origin_of
+from robots.importing.meshes import Meshes
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element
@@ -16,10 +17,13 @@ BOX_FOR_MESH = "a box of the link's mass and inertia is drawn in place of its me
 
 
 class Visuals:
-    """Reads the shapes of links; named materials may be defined anywhere in the file."""
+    """Reads the shapes of links; named materials may be defined anywhere in the file.
 
-    def __init__(self, robot: Element, notes: Notes) -> None:
-        self._notes = notes
+    meshes  reader of mesh files; None if boxes are to be drawn in place of all meshes
+    """
+
+    def __init__(self, robot: Element, notes: Notes, meshes: Meshes | None) -> None:
+        self._notes, self._meshes = notes, meshes
         self._colors: dict[str, str] = {}
         for material in robot.walk():
             color = material.optional("color") if material.tag == "material" else None
@@ -27,7 +31,7 @@ class Visuals:
                 self._colors[material.attributes.get("name", "")] = _color(color)
 
     def shapes_of(self, link: Element, inertial: tuple[float, Vector3, Inertia]) -> tuple[Shape, ...]:
-        """Drawable shapes of a link; if it has meshes only, one box with the link's mass and inertia."""
+        """Drawable shapes of a link; if it has only meshes that cannot be drawn, one box with its mass and inertia."""
         shapes: list[Shape] = []
         meshes: list[Element] = []
         for visual in link.all("visual"):
@@ -39,7 +43,10 @@ class Visuals:
                 kinds = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
                 self._notes.add(geometry, f"the geometry is {kinds}, which is not drawn")
             elif found[0].tag == "mesh":
-                meshes.append(found[0])
+                found[0].label = f"{link.label}: <mesh>"
+                shape = self._mesh(found[0], visual)
+                meshes += [found[0]] if shape is None else []
+                shapes += [] if shape is None else [shape]
             else:
                 found[0].label = f"{link.label}: <{found[0].tag}>"
                 p, R = origin_of(visual)
@@ -53,6 +60,13 @@ class Visuals:
         elif meshes and not shapes:
             self._notes.add(meshes[0], "the mesh is not drawn, and neither is a box, as the link has no inertia")
         return tuple(shapes)
+
+    def _mesh(self, element: Element, visual: Element) -> Shape | None:
+        if self._meshes is None:
+            return None
+        p, R = origin_of(visual)
+        scale = element.numbers("scale", 3, (1.0, 1.0, 1.0))
+        return self._meshes.shape(element, element.text("filename"), scale, p, R, self._color_of(visual))
 
     def _color_of(self, visual: Element) -> str:
         material = visual.optional("material")

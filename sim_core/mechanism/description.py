@@ -61,8 +61,9 @@ COORDINATES = {
 class Shape(Frozen):
     """A shape that a drawing shows on a body; no effect on the motion.
 
-    kind    "line" with `points` (3n,), x y z of each, m; or a solid with `size`, m: "box" (x, y, z), "sphere" (radius,)
-            or "cylinder" (radius, length)
+    kind    "line" with `points` (3n,), x y z of each, m; "mesh" with `points` and `faces`; or a solid with `size`, m:
+            "box" (x, y, z), "sphere" (radius,) or "cylinder" (radius, length)
+    faces   (3m,) places in `points` of the corners of each triangle of a mesh, counterclockwise from outside
     """
 
     kind: str
@@ -71,6 +72,7 @@ class Shape(Frozen):
     position: Vector3 = ORIGIN
     quaternion: Quaternion = IDENTITY_QUATERNION
     color: str = ""
+    faces: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

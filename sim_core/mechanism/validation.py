@@ -44,7 +44,7 @@ from sim_core.mechanism.quantities import Tunable, value_of
 from sim_core.mechanism.sensors import ForceTorqueOutput
 
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child", "other")
-SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `size` by kind
+SHAPE_SIZES = {"line": 0, "mesh": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `size` by kind
 
 
 def validate(mechanism: Mechanism) -> None:
@@ -207,6 +207,17 @@ def _check_shape(shape: Shape, where: str) -> None:
         if len(shape.points) < 6 or len(shape.points) % 3:
             raise InvalidMechanism(
                 f"{where}: points has {len(shape.points)} numbers; a line takes x, y, z of each point"
+            )
+    elif shape.kind == "mesh":
+        count = len(shape.points) // 3
+        if not shape.faces or len(shape.faces) % 3 or len(shape.points) % 3:
+            raise InvalidMechanism(
+                f"{where}: points and faces have {len(shape.points)} and {len(shape.faces)} numbers; a mesh takes "
+                "x, y, z of each point and three places of points for each triangle"
+            )
+        if not (min(shape.faces) >= 0 and max(shape.faces) < count):
+            raise InvalidMechanism(
+                f"{where}: faces has places from {min(shape.faces)} to {max(shape.faces)}; points are 0 to {count - 1}"
             )
     elif len(shape.size) != SHAPE_SIZES[shape.kind] or not all(size > 0.0 for size in shape.size):
         raise InvalidMechanism(

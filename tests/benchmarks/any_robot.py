@@ -53,7 +53,9 @@ def from_file(name: str) -> tuple[System, Contest]:
         raise NotMeasuredError(f"{FILES[name]} is not in {PACKAGE}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mechanism = build(str(Path(str(file.locate())).resolve()), friction="ignore", mimic="free", limits="none")
+        mechanism = build(
+            str(Path(str(file.locate())).resolve()), friction="ignore", mimic="free", limits="none", meshes="boxes"
+        )
     system = assemble(mechanism)
     rows = random_states(system)
     peer = NativePinocchio(Pinocchio(system), rows)

@@ -84,7 +84,7 @@ class BodiesItem(pg.GraphicsObject):
     def _paint(self, painter: Any, outline: Outline, opacity: float) -> None:
         color, edge, brush = _style(outline.body, outline.color, round(100 / outline.shade), opacity, self.edge)
         if outline.closed and outline.radius <= 0.0:
-            painter.setPen(edge)
+            painter.setPen(edge if outline.edged else pg.mkPen(brush.color(), width=0))
             painter.setBrush(brush)
             painter.drawPolygon(_polygon(outline.corners))
             return

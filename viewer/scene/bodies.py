@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodes.messages import Description, Shape
 from viewer.data.series import Floats
@@ -27,6 +28,7 @@ class Outline(NamedTuple):
     shade    brightness of a surface, by its angle to the light
     width    line width in pixels, for a line that does not belong to a body; 0 for the default
     hollow   whether only the ring of a ball is drawn
+    edged    whether a surface has a dark edge; the triangles of a mesh have none
     """
 
     body: int
@@ -40,17 +42,19 @@ class Outline(NamedTuple):
     width: float = 0.0
     dashed: bool = False
     hollow: bool = False
+    edged: bool = True
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A shape as points (m, 3) in its body's frame."""
+    """A shape as points (m, 3) in its body's frame; faces: (k, 3) places of the corners of a mesh's triangles."""
 
     body: int
     kind: str
     color: str
     points: Floats
     radius: float
+    faces: NDArray[np.intp] | None = None
 
 
 class Skeleton:
@@ -66,13 +70,14 @@ class Skeleton:
             part
             for index, body in enumerate(description.bodies)
             for shape in body.shapes
-            if shape.kind in ("line", "box", "sphere", "cylinder")
+            if shape.kind in ("line", "box", "sphere", "cylinder", "mesh")
             for part in _parts(index, shape)
         ]
         counts = [len(part.points) for part in self._parts]
         self._starts = [0, *np.cumsum(counts)[:-1].tolist()] if counts else []
         self._counts = np.asarray(counts, dtype=np.float64)
-        self._solids = Solids([part.kind for part in self._parts], self._starts)
+        meshes = {place: part.faces for place, part in enumerate(self._parts) if part.faces is not None}
+        self._solids = Solids([part.kind for part in self._parts], self._starts, meshes)
         self._points = np.concatenate([part.points for part in self._parts]) if counts else np.zeros((0, 3))
         self._body_of = np.repeat([part.body for part in self._parts], counts).astype(np.intp)
 
@@ -99,19 +104,21 @@ class Skeleton:
         R_VB = view.axes @ R_WB
         flat = view.project(p_WB)[self._body_of] + np.einsum("nij,nj->ni", R_VB[self._body_of], self._points)
         depths = (np.add.reduceat(flat[:, 2], self._starts) / self._counts).tolist()
-        faces = {} if view.planar else self._solids.faces(flat)
+        faces = self._solids.faces(flat, only_meshes=view.planar)
         found: list[Outline] = []
         solid = -math.inf
         for place, (part, depth) in enumerate(zip(self._parts, depths, strict=True)):
             if place in faces:
                 solid = depth
+                edged = part.faces is None
                 found += [
-                    Outline(part.body, part.color, face, depth, True, shade=shade) for face, shade in faces[place]
+                    Outline(part.body, part.color, face, depth, True, shade=shade, edged=edged)
+                    for face, shade in faces[place]
                 ]
                 continue
             if part.kind == "spoke" and not view.planar and depth < solid:
                 continue  # on the face turned away from the eye
-            closed = part.kind in ("box", "cylinder")
+            closed = part.kind in ("box", "cylinder", "mesh")
             start = self._starts[place]
             corners = flat[start : start + len(part.points), :2]
             if closed:
@@ -183,7 +190,8 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))
     points = points @ R.T + np.asarray(shape.position)
-    yield _Part(body, shape.kind, shape.color, points, radius)
+    faces = np.asarray(shape.faces, dtype=np.intp).reshape(-1, 3) if shape.kind == "mesh" else None
+    yield _Part(body, shape.kind, shape.color, points, radius, faces)
     if shape.kind == "cylinder":
         for face in np.split(points, 2):
             yield _Part(body, "spoke", shape.color, np.stack([face.mean(axis=0), face[0]]), 0.0)
@@ -192,7 +200,7 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
 def _local_points(shape: Shape) -> tuple[Floats, float]:
     """(points (m, 3) of a shape in its own frame, radius of a ball around them), m. Missing sizes count as zero."""
     size = [*shape.size, 0.0, 0.0, 0.0]
-    if shape.kind == "line":
+    if shape.kind in ("line", "mesh"):
         return np.asarray(shape.points, dtype=np.float64).reshape(-1, 3), 0.0
     if shape.kind == "sphere":
         return np.zeros((1, 3)), size[0]

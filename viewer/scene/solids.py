@@ -1,10 +1,11 @@
-"""Visible faces of all boxes and cylinders of a robot at one pose, computed together."""
+"""Visible faces of all boxes, cylinders and meshes of a robot at one pose, computed together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viewer.data.series import Floats
 from viewer.scene.projection import hull
@@ -21,28 +22,47 @@ Faces = list[tuple[Floats, float]]  # corners (k, 2), m, and brightness of each
 
 
 class Solids:
-    """The boxes and cylinders among the parts of a robot, each kind with its points in one array.
+    """The boxes, cylinders and meshes among the parts of a robot, each kind with its points in one array.
 
     kinds   kind of each part
     starts  index of the first point of each part
+    meshes  {part: (k, 3) places of the corners of each triangle in the part's points}
     """
 
-    def __init__(self, kinds: Sequence[str], starts: Sequence[int]) -> None:
+    def __init__(
+        self, kinds: Sequence[str], starts: Sequence[int], meshes: Mapping[int, NDArray[np.intp]] | None = None
+    ) -> None:
         self._boxes = [part for part, kind in enumerate(kinds) if kind == "box"]
         self._cylinders = [part for part, kind in enumerate(kinds) if kind == "cylinder"]
         first = np.asarray([starts[part] for part in self._boxes], dtype=np.intp)
         self._corners = first[:, None, None] + BOX_FACES
         first = np.asarray([starts[part] for part in self._cylinders], dtype=np.intp)
         self._rings = first[:, None, None] + np.arange(2 * ROUND).reshape(2, ROUND)
+        self._meshes = list(meshes or {})
+        corners = [starts[part] + faces for part, faces in (meshes or {}).items()]
+        self._triangles = np.concatenate(corners) if corners else np.zeros((0, 3), dtype=np.intp)
+        self._mesh_of = np.repeat(self._meshes, [len(each) for each in corners])
 
-    def faces(self, flat: Floats) -> dict[int, Faces]:
+    def faces(self, flat: Floats, only_meshes: bool = False) -> dict[int, Faces]:
         """{part: faces turned toward the eye, from back to front}. `flat`: all points (n, 3) in view axes."""
         found: dict[int, Faces] = {}
-        if self._boxes:
+        if self._boxes and not only_meshes:
             self._add_boxes(flat[self._corners], found)
-        if self._cylinders:
+        if self._cylinders and not only_meshes:
             self._add_cylinders(flat[self._rings], found)
+        if self._meshes:
+            self._add_meshes(flat[self._triangles], found)
         return found
+
+    def _add_meshes(self, triangles: Floats, found: dict[int, Faces]) -> None:
+        """Add the triangles of meshes that are turned toward the eye to `found`. `triangles`: corners (n, 3, 3)."""
+        normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+        shades = brightness(normals)
+        for part in self._meshes:
+            found[part] = []
+        seen = np.flatnonzero(normals[:, 2] > 0.0)
+        for place in seen[np.argsort(triangles[seen, :, 2].mean(axis=1), kind="stable")].tolist():
+            found[int(self._mesh_of[place])].append((triangles[place, :, :2], float(shades[place])))
 
     def _add_boxes(self, faces: Floats, found: dict[int, Faces]) -> None:
         """Add the visible faces of boxes to `found`. `faces`: corners (boxes, 6, 4, 3)."""

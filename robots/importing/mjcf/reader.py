@@ -20,6 +20,7 @@ from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import Angles, Defaults, read_document
 from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
 from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
+from robots.importing.mjcf.meshes import MeshAssets
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
 from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
@@ -33,6 +34,7 @@ from sim_core.spatial import quaternions_from_rotations, rotation_about
 Friction = Literal["regularized", "ignore"]
 Contact = Literal["compliant", "ignore"]
 Limits = Literal["compliant", "none"]
+Drawing = Literal["drawn", "boxes"]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 SINGLE = ("armature", "stiffness", "frictionloss")  # attributes read for joints of one coordinate
@@ -47,6 +49,7 @@ def read_mjcf(
     keyframe: str = "",
     contacts: Contact = "compliant",
     limits: Limits = "compliant",
+    meshes: Drawing = "drawn",
 ) -> Mechanism:
     """The mechanism of an MJCF file, in joint coordinates, at the file's start or a keyframe.
 
@@ -56,17 +59,24 @@ def read_mjcf(
     keyframe  name of the keyframe that gives the start
     contacts  "compliant": geoms touch as described in `contacts`; "ignore": they do not touch, with a warning
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
+    meshes    "drawn": meshes are read for drawings; "boxes": they are left out of drawings
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
     """
-    reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts)
+    folder = path.parent if meshes == "drawn" else None
+    reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
     mechanism = reader.mechanism(path.stem, keyframe)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
 class Reader:
-    """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order."""
+    """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order.
 
-    def __init__(self, root: Element, friction: Friction, ignored: frozenset[str], contacts: Contact) -> None:
+    folder  folder of the file, where its meshes are searched for; None if they are not drawn
+    """
+
+    def __init__(
+        self, root: Element, friction: Friction, ignored: frozenset[str], contacts: Contact, folder: Path | None
+    ) -> None:
         self._root, self._friction, self._contacts = root, friction, contacts
         self.notes = Notes(root.owner)
         for name in sorted(ignored - {*IGNORABLE}):
@@ -82,6 +92,7 @@ class Reader:
             for each in asset.all("material")
             if {"name", "rgba"} <= each.attributes.keys()
         }
+        self._meshes = None if folder is None else MeshAssets(root, self._defaults, self._compiler, folder, self.notes)
         self._bodies: list[Body] = []
         self._joints: list[Joint] = []
         self._refs: list[tuple[float, ...]] = []  # start of each moving joint's coordinates
@@ -105,7 +116,7 @@ class Reader:
             check_body(world, self.notes)
             geoms = self._geoms(world, "")
             self._add_surfaces(GROUND, geoms)
-            ground += [shape for geom in geoms for shape in geom.shapes(self._color(geom))]
+            ground += [shape for geom in geoms for shape in self._shapes(geom)]
             for element in world.all("body"):
                 self._read_body(element, GROUND, "", WORLD[""])
         self._scale()
@@ -188,7 +199,7 @@ class Reader:
         xx, yy, zz, xy, xz, yz = (
             float(lump.inertia[i, j]) + 0.0 for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
         )
-        shapes = tuple(shape for geom in geoms for shape in geom.shapes(self._color(geom)))
+        shapes = tuple(shape for geom in geoms for shape in self._shapes(geom))
         self._lines[name] = element
         self._weld[name] = name if joints else self._weld[parent]
         if joints:
@@ -441,6 +452,11 @@ class Reader:
             self._joints[index] = replace(self._joints[index], quaternion=(w, x, y, z))
             q += [*place, 0.0, 0.0, 0.0]
         return tuple(q)
+
+    def _shapes(self, geom: Geom) -> tuple[Shape, ...]:
+        if geom.kind == "mesh":
+            return () if self._meshes is None else self._meshes.shapes(geom, self._color(geom))
+        return geom.shapes(self._color(geom))
 
     def _color(self, geom: Geom) -> str:
         given = geom.element.attributes

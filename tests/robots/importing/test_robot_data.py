@@ -26,7 +26,7 @@ pytestmark = [needs_files, pytest.mark.filterwarnings("ignore::sim_core.errors.D
 def read(name: str, **parameters: str) -> Mechanism | None:
     """The mechanism of a file; None for one that is refused."""
     try:
-        return build(str(robot_files()[name]), **parameters)
+        return build(str(robot_files()[name]), **{"meshes": "boxes", **parameters})
     except InvalidRequest:
         return None
 

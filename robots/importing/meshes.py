@@ -1,0 +1,166 @@
+"""Meshes of URDF and MJCF files as drawable shapes of at most FACES triangles.
+
+The library trimesh reads the files: STL, OBJ, and COLLADA (DAE) with pycollada. Vertices that lie close together become
+one, so that a mesh is small enough for messages and recordings. The triangles are kept in the cache folder, by the
+content of the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robots.importing.notes import Notes
+from robots.importing.rotations import Array, vector
+from robots.importing.xml_reader import Element
+from sim_core.kernels.native import cache_folder
+from sim_core.mechanism import Shape
+from sim_core.spatial import quaternions_from_rotations
+
+FACES = 240  # most triangles of a drawn mesh
+CELLS = (96, 64, 48, 40, 32, 26, 22, 18, 15, 12, 10, 8, 6, 5, 4)  # along the longest edge of the bounding box
+FORMATS = (".stl", ".obj", ".dae")
+DIGITS = 5  # of coordinates in m
+VERSION = "2"  # of the reduction, part of the key in the cache
+NOT_INSTALLED = "meshes are not drawn: pip install 'armswing[meshes]' installs trimesh, which reads them"
+PACKAGE, FILE = "package://", "file://"
+Triangles = tuple[Array, "np.ndarray[Any, np.dtype[np.intp]]"]  # vertices (n, 3), m, and their indices (m, 3)
+
+
+class Meshes:
+    """Reads the meshes that one model file names; notes those that cannot be drawn.
+
+    folder  folder of the model file
+    """
+
+    def __init__(self, folder: Path, notes: Notes) -> None:
+        self._folder, self._notes = folder, notes
+
+    def shape(
+        self, element: Element, name: str, scale: Sequence[float], p: Array, R: Array, color: str
+    ) -> Shape | None:
+        """The shape of a mesh at a pose in its body's frame; None, with a note, for one that cannot be drawn.
+
+        element  element of the model file that names the mesh
+        name     path of the mesh, or its URL with package:// or file://
+        scale    factors along x, y, z
+        """
+        path = self._located(name)
+        if path is None:
+            self._notes.add(element, "there is no file of its mesh")
+            return None
+        if path.suffix.lower() not in FORMATS:
+            self._notes.add(element, f"its mesh is no file of type {', '.join(FORMATS)}")
+            return None
+        if importlib.util.find_spec("trimesh") is None:
+            self._notes.add(element, NOT_INSTALLED)
+            return None
+        try:
+            vertices, faces = triangles(path, path.stat().st_mtime_ns)
+        except Exception as error:  # the libraries raise anything for a broken file; it is reported in one line
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+            self._notes.add(element, f"its mesh {path.name} cannot be read: {why}")
+            return None
+        w, x, y, z = (quaternions_from_rotations(R[None])[0] + 0.0).tolist()
+        inside_out = float(np.prod(scale)) < 0.0
+        points = np.round(vertices * np.array(scale), DIGITS) + 0.0
+        order = faces[:, ::-1] if inside_out else faces
+        return Shape(
+            kind="mesh",
+            points=tuple(points.ravel().tolist()),
+            faces=tuple(order.ravel().tolist()),
+            position=vector(p),
+            quaternion=(w, x, y, z),
+            color=color,
+        )
+
+    def _located(self, name: str) -> Path | None:
+        """The file of a mesh: of a package beside or above the model file, or on the search paths of ROS."""
+        if not name.startswith(PACKAGE):
+            path = self._folder / name.removeprefix(FILE)
+            return path if path.is_file() else None
+        inside = name.removeprefix(PACKAGE).lstrip("/")
+        folders = [self._folder, *self._folder.parents]
+        folders += [Path(each) for each in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if each]
+        prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+        folders += [Path(each) / "share" for each in prefixes if each]
+        return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
+
+
+@functools.lru_cache(maxsize=4096)
+def triangles(path: Path, modified_ns: int) -> Triangles:
+    """Vertices (n, 3) and triangles (m, 3) of a mesh file, at most FACES; read from the cache folder where it has them.
+
+    modified_ns  time of the file's last change, so that a changed file is read again
+    """
+    key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + path.read_bytes()).hexdigest()[:32]
+    kept = cache_folder() / "meshes" / f"{key}.json"
+    try:
+        found = json.loads(kept.read_text())
+        return np.array(found["vertices"]).reshape(-1, 3), np.array(found["faces"], dtype=np.intp).reshape(-1, 3)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    vertices, faces = reduced(*_read(path))
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps({"vertices": vertices.ravel().tolist(), "faces": faces.ravel().tolist()}))
+        unfinished.replace(kept)
+    except OSError:
+        pass
+    return vertices, faces
+
+
+def _read(path: Path) -> Triangles:
+    """All triangles of a mesh file; the parts of a scene are in the places that the file gives them."""
+    import trimesh
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = logging.root.manager.disable
+        logging.disable(logging.WARNING)  # trimesh logs missing textures
+        try:
+            mesh: Any = trimesh.load(str(path), force="mesh", process=False)
+        finally:
+            logging.disable(before)
+    vertices, faces = np.asarray(mesh.vertices, dtype=float), np.asarray(mesh.faces, dtype=np.intp)
+    if not len(faces) or not np.isfinite(vertices).all():
+        raise ValueError("it has no triangles" if not len(faces) else "its vertices are not finite")
+    return vertices, faces
+
+
+def reduced(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Triangles:
+    """The mesh with at most FACES triangles: the vertices in each cell of a grid become the one nearest to their mean.
+
+    The grid is the finest one of CELLS that is coarse enough.
+    """
+    low = vertices.min(axis=0)
+    size = float(np.ptp(vertices, axis=0).max()) or 1.0
+    for cells in CELLS:
+        # the grid begins half a cell outside, so that flat faces lie within a layer of cells
+        places = np.floor((vertices - low) / size * cells + 0.5).astype(np.int64)
+        _, cell = np.unique(places, axis=0, return_inverse=True)
+        cell = cell.ravel()
+        corners = cell[faces]
+        apart = (corners[:, 0] != corners[:, 1]) & (corners[:, 1] != corners[:, 2]) & (corners[:, 2] != corners[:, 0])
+        corners = corners[apart]
+        _, first = np.unique(np.sort(corners, axis=1), axis=0, return_index=True)
+        if len(first) <= FACES or cells == CELLS[-1]:
+            break
+    count = np.bincount(cell)
+    middles = np.stack([np.bincount(cell, vertices[:, axis]) / count for axis in range(3)], axis=1)
+    away = np.sum((vertices - middles[cell]) ** 2, axis=1)
+    order = np.lexsort((away, cell))
+    nearest = order[np.unique(cell[order], return_index=True)[1]]
+    used, renumbered = np.unique(corners[np.sort(first)], return_inverse=True)
+    return vertices[nearest][used], renumbered.reshape(-1, 3).astype(np.intp)
