@@ -66,10 +66,7 @@ class Setpoints:
         approach = rate + np.sign(left) * brake * (np.sqrt(dt**2 + 2.0 * np.abs(left) / brake) - dt)
         v = np.where(passes, need, np.clip(np.where(by_position, approach, need), *self._speeds(dt)))
         x = np.where(passes & by_position, aim, self.x + v * dt)
-        causes = {
-            k: "velocity" if abs(need[k]) > limits.velocity[k] else "acceleration"
-            for k in np.flatnonzero(moving & ~passes).tolist()
-        }
+        causes = {k: self._cause(k, float(need[k]), float(dt[k])) for k in np.flatnonzero(moving & ~passes).tolist()}
         for k in np.flatnonzero(moving & (aim != goal)).tolist():
             causes[k] = "upper" if goal[k] > aim[k] else "lower"
         x, v = np.where(moving, x, self.x), np.where(moving, v, self.v)
@@ -77,11 +74,29 @@ class Setpoints:
         return x, v, np.where(moving, now, self.moved_at), causes
 
     def _speeds(self, dt: Vector) -> tuple[Vector, Vector]:
-        """(lowest, highest) velocity, (n,) each, that the limits permit after the time dt (n,), s."""
+        """(lowest, highest) velocity, (n,) each, that the limits permit after the time dt (n,), s.
+
+        A setpoint may approach a limit only so fast that it can still brake before it; it never has to brake with more
+        than `deceleration`.
+        """
         limits = self._envelope
-        low = np.maximum(self.v - limits.acceleration * dt, -limits.velocity)
-        high = np.minimum(self.v + limits.acceleration * dt, limits.velocity)
+        d = limits.deceleration
+        up, down = (
+            np.maximum(d * (np.sqrt(dt**2 + 2.0 * np.maximum(room, 0.0) / d) - dt), sign * self.v - d * dt)
+            for sign, room in ((1.0, limits.upper - self.x), (-1.0, self.x - limits.lower))
+        )
+        low = np.maximum(self.v - limits.acceleration * dt, -np.minimum(limits.velocity, down))
+        high = np.minimum(self.v + limits.acceleration * dt, np.minimum(limits.velocity, up))
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
+
+    def _cause(self, joint: int, need: float, dt: float) -> str:
+        """Limit that does not permit a joint the velocity `need`, rad/s or m/s, after the time dt, s."""
+        limits = self._envelope
+        if abs(need) > limits.velocity[joint]:
+            return "velocity"
+        if abs(need - self.v[joint]) > limits.acceleration[joint] * dt:
+            return "acceleration"
+        return "upper" if need > 0.0 else "lower"
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
         """Brake, in place, the joints of each inequality that this motion would make impossible to keep."""

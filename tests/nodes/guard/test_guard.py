@@ -90,6 +90,21 @@ def test_a_wild_command_is_clamped_to_limits_and_rates(mode: str) -> None:
     assert not guard.stopped
 
 
+@pytest.mark.parametrize("goal", [0.3, -0.99, 1.5])
+def test_a_far_command_is_reached_also_where_positions_alone_are_limited(goal: float) -> None:
+    deceleration = 8.0
+    limits = {"lower": -1.0, "upper": 1.0, "deceleration": deceleration}
+    guard = CommandGuard(msgspec.convert({"joints": {"a": limits}}, GuardParams))
+    x = [0.0]
+    for tick in range(1, 1000):
+        guard.see(tick * DT, ["a"], x[-1:], [0.0])
+        ((_, _, (value,)),) = guard.take(tick * DT, "position", ["a"], [goal], 0.0)
+        x.append(value)
+    speed = np.abs(np.diff(x)) / DT
+    assert x[-1] == pytest.approx(np.clip(goal, -1.0, 1.0), abs=1e-9)
+    assert (np.abs(x[1:]) + 0.5 * speed**2 / deceleration <= 1.0 + 1e-9).all()  # a stop is possible at any time
+
+
 def test_efforts_are_limited_in_value_and_rate() -> None:
     joints = {"joint_2": {"effort": 5.0, "effort_rate": 100.0}}
     guard = CommandGuard(msgspec.convert({"joints": joints}, GuardParams), set(NAMES))
