@@ -41,6 +41,23 @@ def test_between_its_stops_an_arm_moves_as_without_them() -> None:
     np.testing.assert_allclose(sims[0].state.q, sims[1].state.q, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("robot", ["arm_6dof", "charmie"])
+def test_a_robot_that_falls_from_anywhere_onto_its_stops_does_not_diverge_at_a_millisecond(robot: str) -> None:
+    mechanism = build(robot, limits="compliant")
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    lower, upper = (
+        np.array([np.inf * sign if (end := getattr(j, name)) is None else end for j in mechanism.moving_joints])
+        for name, sign in (("lower", -1), ("upper", 1))
+    )
+    start, draw = np.array(mechanism.initial_q), np.random.default_rng(2)
+    for _ in range(4):
+        sim.reset(np.clip(start + draw.uniform(-0.5, 0.5, len(start)), lower, upper))
+        for _ in range(60):
+            sim.step(50)
+            position = sim.system.joints(0.0, sim.state.q, sim.state.v)[0]
+            assert np.max([lower - position, position - upper]) < 0.25
+
+
 def test_impacts_on_the_stops_of_charmie_suit_a_step_of_a_millisecond() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", StepTooLargeWarning)
