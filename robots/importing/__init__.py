@@ -50,7 +50,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         ] = "",
         keyframe: Annotated[str, ParameterInfo("keyframe that gives the start", none="the file's positions")] = "",
         contacts: Annotated[
-            Literal["compliant", "ignore"], ParameterInfo("contacts of geoms: compliant ones, or left out")
+            Literal["compliant", "ground", "ignore"],
+            ParameterInfo("contacts of geoms: compliant ones, only those with the ground, or none"),
         ] = "compliant",
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
@@ -59,7 +60,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         from robots.importing.mjcf.reader import read_mjcf
 
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
-        require_choice(str(path), "contacts", contacts, ("compliant", "ignore"))
+        require_choice(str(path), "contacts", contacts, ("compliant", "ground", "ignore"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
         return read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes)

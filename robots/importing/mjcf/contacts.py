@@ -110,16 +110,24 @@ class Contacts:
 
     surfaces  the geoms of all bodies, in the order of the file
     names     name of every body in the mechanism, by its name in the file
+    grounded  whether only contacts with the ground are read; the others are then noted in one line
     """
 
     def __init__(
-        self, root: Element, defaults: Defaults, surfaces: Sequence[Surface], names: Mapping[str, str], notes: Notes
+        self,
+        root: Element,
+        defaults: Defaults,
+        surfaces: Sequence[Surface],
+        names: Mapping[str, str],
+        notes: Notes,
+        grounded: bool = False,
     ) -> None:
         self._root, self._defaults, self._notes = root, defaults, notes
-        self._surfaces = surfaces
+        self._surfaces, self._grounded = surfaces, grounded
         self._by_name = {surface.name: surface for surface in surfaces}
         self._names = names
         self._soft: dict[str, Softness] = {}
+        self._noted: set[tuple[int, str]] = set()  # lines and messages
 
     def added_to(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the contacts of the file."""
@@ -130,7 +138,10 @@ class Contacts:
         paired = {frozenset((a.name, b.name)) for a, b, _ in pairs}
         pairs += [(a, b, None) for a, b in self._touching() if frozenset((a.name, b.name)) not in paired]
         for a, b, element in pairs:
-            found += self._contacts(a, b, element)
+            if self._grounded and GROUND not in (a.weld, b.weld):
+                self._note(self._root, "contacts between moving bodies are left out, as contacts=ground asks")
+            else:
+                found += self._contacts(a, b, element)
         if not found:
             return mechanism
         whole = replace(mechanism, contacts=tuple(found))
@@ -189,7 +200,7 @@ class Contacts:
         kinds = first.geom.kind, other.geom.kind
         if kinds[0] not in ROUND or (kinds[1] != "plane" and kinds[0] != "sphere") or kinds[1] not in ("plane", *ROUND):
             where = b.geom.element if element is None else element
-            self._notes.add(where, f"contacts of a {kinds[0]} with a {kinds[1]} are not read: the two do not touch")
+            self._note(where, f"contacts of a {kinds[0]} with a {kinds[1]} are not read: the two do not touch")
             return []
         softness = self._softness(a, b, element)
         name = f"{first.name}.{other.name}"
@@ -207,6 +218,12 @@ class Contacts:
         made = _made(name, first.geom, common)
         self._soft |= {contact.name: softness for contact in made}
         return made
+
+    def _note(self, element: Element, message: str) -> None:
+        """Note an element once for each message, as a geom belongs to many pairs."""
+        if (element.line, message) not in self._noted:
+            self._noted.add((element.line, message))
+            self._notes.add(element, message)
 
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
         """Friction, solref and solimp of a pair, mixed as MuJoCo mixes them; a <pair> may have its own."""
@@ -228,7 +245,7 @@ class Contacts:
         for each in elements if element is None else (element,):
             for key in ("margin", "gap"):
                 if each.number(key, 0.0) != 0.0:
-                    self._notes.add(each, f"{key} is not read: geoms touch where their surfaces meet")
+                    self._note(each, f"{key} is not read: geoms touch where their surfaces meet")
         if element is not None:
             dimension = element.number("condim", dimension)
             friction = (
@@ -237,7 +254,7 @@ class Contacts:
             solref, solimp = _numbers(element, "solref", solref), _numbers(element, "solimp", solimp)
         if dimension > 3.0:
             where = b.geom.element if element is None else element
-            self._notes.add(where, "condim is above 3: torsional and rolling friction are not read")
+            self._note(where, "condim is above 3: torsional and rolling friction are not read")
         return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
 
 

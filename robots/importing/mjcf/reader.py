@@ -32,7 +32,7 @@ from sim_core.mechanism.joints import JointKind, Quaternion
 from sim_core.spatial import quaternions_from_rotations, rotation_about
 
 Friction = Literal["regularized", "ignore"]
-Contact = Literal["compliant", "ignore"]
+Contact = Literal["compliant", "ground", "ignore"]
 Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -57,7 +57,8 @@ def read_mjcf(
     friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start
-    contacts  "compliant": geoms touch as described in `contacts`; "ignore": they do not touch, with a warning
+    contacts  "compliant": geoms touch as described in `contacts`; "ground": only the ground;
+              "ignore": they do not touch; the last two with a warning
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
     meshes    "drawn": meshes are read for drawings; "boxes": they are left out of drawings
     Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
@@ -138,9 +139,10 @@ class Reader:
             initial_v=v,
             ground=tuple(ground),
         )
-        if self._contacts == "compliant":
-            names = self._in_mechanism
-            mechanism = Contacts(self._root, self._defaults, self._surfaces, names, self.notes).added_to(mechanism)
+        if self._contacts != "ignore":
+            names, grounded = self._in_mechanism, self._contacts == "ground"
+            contacts = Contacts(self._root, self._defaults, self._surfaces, names, self.notes, grounded)
+            mechanism = contacts.added_to(mechanism)
         elif self._surfaces:
             self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
         self.notes.warn()

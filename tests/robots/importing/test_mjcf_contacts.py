@@ -166,3 +166,10 @@ def test_a_disabled_contact_flag_means_none_and_ignore_leaves_them_out(tmp_path:
     text = HEAP.replace("<worldbody>", '<option><flag contact="disable"/></option><worldbody>', 1)
     assert build(written(tmp_path, text)).contacts == ()
     assert build(written(tmp_path, HEAP), contacts="ignore").contacts == ()
+
+
+def test_contacts_with_the_ground_alone_leave_out_those_between_moving_bodies(tmp_path: Path) -> None:
+    with pytest.warns(match=r"line 1: contacts between moving bodies are left out, as contacts=ground asks"):
+        contacts = build(written(tmp_path, HEAP), contacts="ground").contacts
+    assert len(contacts) == 1 + 2 + 8 + 1
+    assert {contact.other for contact in contacts} == {"ground"}
