@@ -176,7 +176,7 @@ class Runner:
                 continue
             if session.service.socket in awake:  # first: an emergency stop does not wait for a backlog of messages
                 self._serve()
-            self._subscriptions.drain(awake, self._take)
+            self._subscriptions.drain(awake, self._take_after_calls)
             if self._turns is not None and self._turns.socket in awake:
                 self._turns.serve(session.publisher)
             if self._timer is not None and self._timer.fileno() in awake:
@@ -213,6 +213,12 @@ class Runner:
     def _publish(self, topic: str, payload: bytes) -> None:
         self._sent += 1
         self._session.publisher.send(topic, payload)
+
+    def _take_after_calls(self, received: ReceivedMessage) -> None:
+        """Process a message of a backlog, after the calls that have arrived meanwhile."""
+        if self._session.service.has_call:
+            self._serve()
+        self._take(received)
 
     def _take(self, received: ReceivedMessage) -> None:
         _, topic, message, *_ = received
