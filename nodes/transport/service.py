@@ -102,7 +102,7 @@ class ServiceServer:
     @property
     def has_call(self) -> bool:
         """Whether a call has arrived. Takes 2 us."""
-        return bool(self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN)
+        return bool(int(self.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def receive(self) -> Request | None:
         """The next call that has arrived; None where none has. Invalid frames are counted and dropped."""
