@@ -29,7 +29,7 @@ HELD = ["base_x", "base_y", "base_yaw", "lift", "tilt", "neck_pan", "neck_tilt",
 LAUNCH_FILE = """
 [sim]
 robot = "charmie"
-mode = "{mode}"
+mode = "realtime"
 step_ms = 1.0
 rate_hz = {rate_hz}
 safe_mode = "hold"
@@ -43,13 +43,6 @@ params = {{ kind = "sine", relative = true, beyond_limits = true, period_s = 4.0
 name = "controller"
 run = "nodes/controllers/position.py:JointPosition"
 params = {{ joints = {all_joints} }}
-{more}
-"""
-RECORDER = """
-[[nodes]]
-name = "recorder"
-run = "nodes/recorder.py:Recorder"
-params = {{ file = "{file}" }}
 """
 
 
@@ -65,19 +58,20 @@ def virtual_screen() -> list[str]:
     return ["xvfb-run", "-a", "-s", SCREEN]
 
 
-def launch_file(folder: Path, rate_hz: float, mode: str = "realtime", record_to: str = "") -> Path:
+def launch_file(folder: Path, rate_hz: float) -> Path:
     """Write the launch file of CHARMIE with swinging arms, with states at `rate_hz`; returns its path."""
-    more = RECORDER.format(file=record_to) if record_to else ""
-    names = {"joints": json.dumps(JOINTS), "all_joints": json.dumps(JOINTS + HELD)}
     path = folder / "bench.toml"
-    path.write_text(LAUNCH_FILE.format(mode=mode, rate_hz=rate_hz, more=more, **names))
+    joints, all_joints = json.dumps(JOINTS), json.dumps(JOINTS + HELD)
+    path.write_text(LAUNCH_FILE.format(rate_hz=rate_hz, joints=joints, all_joints=all_joints))
     return path
 
 
 @contextmanager
 def launched(rate_hz: float) -> Iterator[Path]:
     """Context manager of a running launch: yields its folder, and sets XDG_RUNTIME_DIR of this process to it."""
-    from nodes.client import Client, NotLiveError
+    from nodes.client import Client, NotLiveError, UnknownNameError
+    from nodes.transport.registry import RegistryError
+    from nodes.transport.service import ServiceError
 
     folder = Path(tempfile.mkdtemp(prefix="as"))  # short: ipc paths have a limit
     before = os.environ.get("XDG_RUNTIME_DIR")
@@ -93,7 +87,7 @@ def launched(rate_hz: float) -> Iterator[Path]:
                 with Client() as client:
                     if client.sim_status()["state"] == "running":
                         break
-            except (NotLiveError, OSError, ValueError):
+            except (NotLiveError, UnknownNameError, ServiceError, RegistryError, OSError):
                 pass
             time.sleep(POLL_S)
         yield folder
