@@ -269,3 +269,21 @@ def test_a_wheel_that_scrolls_past_a_field_does_not_change_its_value(qtbot: Any)
     field.setFocus()
     wheel(field, QtCore.QPoint(3, 3), 120)
     assert field.value() == 6
+
+
+@pytest.mark.parametrize("height", [580, 900])
+def test_the_numbers_of_a_value_axis_do_not_overlap_in_flat_plots(height: int, window: MainWindow, qtbot: Any) -> None:
+    window.resize(700, height)
+    for _ in range(3):
+        QtWidgets.QApplication.processEvents()
+        window.refresh()
+    for plot in window.plots.plots:
+        if plot.spec.log or plot.spec.words:
+            continue
+        low, high = plot.span
+        pixels = plot.box.height()
+        if pixels < 40.0:
+            continue  # too flat for two numbers
+        numbers = plot.left.tickValues(low, high, pixels)[0][1]
+        assert len(numbers) >= 2
+        assert pixels * (numbers[1] - numbers[0]) / (high - low) >= 11.0  # the height of a digit
