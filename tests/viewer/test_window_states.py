@@ -19,7 +19,7 @@ from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import opened_window
 from viewer import app, palette
 from viewer.data.signals import Signals, from_recording
-from viewer.data.topics import LiveStore, RecordedStore
+from viewer.data.topics import CAPACITY, LARGEST, LiveStore, RecordedStore, Table
 from viewer.qt import theme
 from viewer.window import main
 from viewer.window.docks import topic_tree
@@ -93,6 +93,14 @@ def test_no_curve_crosses_a_hole_and_the_slider_marks_it(tmp_path: Path, qtbot: 
     assert values[inside] != values[inside]  # NaN: the line is interrupted
     assert window.timeline.slider._bands == [pytest.approx((0.5 / 1.99, 1.0 / 1.99))]
     window.close()
+
+
+@pytest.mark.parametrize("off_s", [-4e-10, 0.0, 4e-10])
+def test_a_hole_is_found_whose_ends_are_rounded_to_nanoseconds(off_s: float, spatial: Path) -> None:
+    recording = read_recording(spatial)
+    recording.holes.append(Hole(start_s=1.5 + off_s, end_s=1.51 - off_s, counted=False))
+    ((start, end),) = from_recording(recording).holes
+    assert (start, end) == pytest.approx((1.5, 1.51))
 
 
 class FeedOfTest:
@@ -285,3 +293,24 @@ def test_curves_and_bodies_are_lightened_on_a_dark_ground_only() -> None:
     assert [palette.curve_color(index) for index in range(40)] == names
     with pytest.raises(ValueError, match="theme 'blue' is unknown; choose one of light, dark"):
         palette.use("blue")
+
+
+def test_a_live_run_has_a_bounded_number_of_rows_and_the_span_of_its_plots(
+    said_in_space: list[Any], qtbot: Any
+) -> None:
+    table, made = Table(["a"]), 0
+    for count in (1, 700, 5 * CAPACITY // 4, 333, *[977] * 60):
+        table.extend(np.arange(made, made + count) * 1e-3, np.arange(made, made + count)[:, None])
+        made += count
+        assert min(made, CAPACITY) <= len(table.times) <= LARGEST
+        assert table._data.shape[1] <= LARGEST
+        np.testing.assert_array_equal(table.column("a"), np.arange(made - len(table.times), made))
+    assert table.total == made
+    window, feed = live(qtbot)
+    hear(window, feed, *said_in_space)
+    source = window.sources[0]
+    times = source.signals.series["position"].times
+    assert source.span == pytest.approx((times[0], times[-1]))
+    window.signals.series.clear()  # the latest rows for the scene are not what the plots show
+    assert source.span == pytest.approx((times[0], times[-1]))
+    window.close()

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 class Ring:
     """The latest `capacity` rows of a signal. Each row is stored twice, so that reading returns a view, not a copy."""
 
-    def __init__(self, labels: Sequence[str], capacity: int = 30_000) -> None:
+    def __init__(self, labels: Sequence[str], capacity: int) -> None:
         self.labels = tuple(labels)
         self._capacity = capacity
         self._count = 0

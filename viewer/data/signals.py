@@ -33,6 +33,8 @@ USUAL, OUT_OF_ALL = 0.9, 10.0
 PATH = "path"  # field of a message, points (3n,), that is drawn over the picture as the topic `overlay` is
 FULL = 2.0  # value of the field `hold` for a gripper all of whose parts act
 SCALARS = ("phi", "phidot", "energy")
+ROUNDING_S = 1e-9  # s; the times of holes are whole nanoseconds, those of states are not
+LATEST = 4096  # rows of a live series that are kept; the plots of the window have more, in `LiveStore`
 
 
 class Signals:
@@ -152,7 +154,7 @@ class Signals:
     def _append(self, field: str, labels: Sequence[str], time: float, row: Sequence[float]) -> None:
         ring = self.series.get(field)
         if not isinstance(ring, Ring) or ring.labels != tuple(labels):
-            ring = self.series[field] = Ring(labels)
+            ring = self.series[field] = Ring(labels, capacity=LATEST)
         if len(row) == len(ring.labels):
             ring.append(time, row)
 
@@ -161,7 +163,7 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
     """The series with the poses of one more message; a new one where their number is another."""
     row = [*poses.p, *poses.quaternion]
     if not isinstance(series, Ring) or len(series.labels) != len(row):
-        series = Ring([""] * len(row), capacity=4096)
+        series = Ring([""] * len(row), capacity=LATEST)
     series.append(poses.timestamp, row)
     return series
 
@@ -231,7 +233,8 @@ def holes_of(recording: Recording, topic: str, times: Floats) -> list[tuple[floa
     for hole in recording.holes:
         if hole.start_s is None or hole.end_s is None or not hole.covers(topic):
             continue
-        first, last = np.searchsorted(times, hole.start_s, side="right"), np.searchsorted(times, hole.end_s)
+        first = np.searchsorted(times, hole.start_s + ROUNDING_S, side="right")
+        last = np.searchsorted(times, hole.end_s - ROUNDING_S)
         if 0 < first == last < len(times):  # no state lies inside the gap; states inside it belong to another run
             found.append((float(times[first - 1]), float(times[last])))
     return found

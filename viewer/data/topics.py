@@ -15,7 +15,8 @@ from nodes.recording.reader import Recording
 from viewer.data.series import Floats, interrupted
 from viewer.data.signals import DERIVED, Signals, derived_columns, holes_of
 
-CAPACITY = 30_000  # rows of a live topic that are kept at least
+CAPACITY = 20_000  # rows of a live topic that are kept at least: 20 s at 1 kHz
+LARGEST = CAPACITY + CAPACITY // 4  # rows for which there is memory; when they are full, the latest CAPACITY are kept
 FIRST_ROWS = 1024
 MOST_NUMBERS = 64  # most numbers of a list without names that become fields
 DERIVED_TOPIC = "derived"  # forces and gripper states, computed from outputs by the robot's description
@@ -61,7 +62,9 @@ class Table:
 
     def extend(self, times: Sequence[float], rows: Any) -> None:
         """Add rows (n, labels) with their times, s. Of more than CAPACITY rows, the latest are added."""
-        self.total += max(0, len(times) - CAPACITY)
+        if len(times) > CAPACITY:
+            self.total += len(times) - CAPACITY
+            self._count = 0  # rows from before those that are left out
         times, rows = times[-CAPACITY:], rows[-CAPACITY:]
         new = len(times)
         if self._count + new > self._data.shape[1]:
@@ -82,17 +85,18 @@ class Table:
         return self._data[1 + self.places[label], : self._count]
 
     def _make_room(self, new: int) -> None:
-        """Grow the table to twice CAPACITY; when it is full, keep the latest CAPACITY rows."""
+        """Grow the table, up to LARGEST rows; when it is full, keep the latest CAPACITY rows."""
         size = self._data.shape[1]
-        while size < min(2 * CAPACITY, self._count + new):
-            size *= 2
+        while size < min(LARGEST, self._count + new):
+            size = min(2 * size, LARGEST)
         if size > self._data.shape[1]:
             grown = np.zeros((len(self._data), size))
             grown[:, : self._count] = self._data[:, : self._count]
             self._data = grown
         if self._count + new > self._data.shape[1]:
-            kept = max(0, min(CAPACITY, self._data.shape[1] - new))
-            self._data[:, :kept] = self._data[:, self._count - kept : self._count].copy()
+            kept = min(self._count, CAPACITY, self._data.shape[1] - new)
+            for row in self._data:  # one by one, without a copy of the whole table
+                row[:kept] = row[self._count - kept : self._count].copy()
             self._count = kept
 
 
@@ -115,6 +119,11 @@ class LiveStore:
     def topics(self) -> Sequence[str]:
         """Names of the topics that have fields."""
         return tuple(self._tables)
+
+    def times(self, topic: str) -> Floats:
+        """Times of the rows of a topic that are kept, s; empty for an unknown topic."""
+        tables = self._tables.get(topic)
+        return tables[0].times if tables else np.zeros(0)
 
     def fields(self, topic: str) -> Sequence[str]:
         """Names of the fields of a topic."""

@@ -46,10 +46,14 @@ class Source:
     @property
     def span(self) -> tuple[float, float]:
         """First and last time of the recorded states, s, on the window's time axis (recording time plus `offset`)."""
-        series = self.signals.series.get("position") or self.signals.series.get("energy")
-        if series is None or len(series.times) == 0:
+        if isinstance(self.store, LiveStore):
+            times = self.store.times(f"{self.signals.robot}/state")
+        else:
+            series = self.signals.series.get("position") or self.signals.series.get("energy")
+            times = np.zeros(0) if series is None else series.times
+        if len(times) == 0:
             return 0.0, 0.0
-        return float(series.times[0]) + self.offset, float(series.times[-1]) + self.offset
+        return float(times[0]) + self.offset, float(times[-1]) + self.offset
 
     @property
     def events(self) -> list[EventMark]:
