@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Iterator
@@ -26,6 +27,17 @@ from nodes.messages import (
 from nodes.recording.reader import RecordingWriter
 
 Said = tuple[str, Message]
+
+
+KEPT: list[object] = []  # windows of the present test
+
+
+@pytest.fixture(autouse=True)
+def windows_until_the_end_of_the_test() -> Iterator[None]:
+    """Windows are collected as garbage after the test, not while Qt draws them."""
+    yield
+    KEPT.clear()
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from nodes.recording.reader import Hole, RecordingWriter, read_recording
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets
 
-from tests.viewer.conftest import swinging
+from tests.viewer.conftest import KEPT, swinging
 from tests.viewer.window_driving import opened_window
 from viewer import app, palette
 from viewer.data.signals import Signals, from_recording
@@ -84,6 +84,7 @@ def test_no_curve_crosses_a_hole_and_the_slider_marks_it(tmp_path: Path, qtbot: 
     signals = from_recording(recording)
     store = RecordedStore(recording, signals)
     window = MainWindow([Source("run", signals, store)], "run", "")
+    KEPT.append(window)
     qtbot.addWidget(window)
     found = store.column("swing/state", "position.yaw")
     assert found is not None
@@ -122,6 +123,7 @@ class FeedOfTest:
 def live(qtbot: Any) -> tuple[MainWindow, FeedOfTest]:
     feed = FeedOfTest()
     window = MainWindow([Source("live", Signals(), LiveStore())], "live", "", feed)  # type: ignore[arg-type]
+    KEPT.append(window)
     qtbot.addWidget(window)
     window._timer.stop()
     window.docks._timer.stop()

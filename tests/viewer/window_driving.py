@@ -17,6 +17,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
+from tests.viewer.conftest import KEPT
 from viewer.qt import theme
 from viewer.window.main import MainWindow
 from viewer.window.source import Source
@@ -73,6 +74,7 @@ def opened_window(qtbot: Any, *paths: Path) -> Iterator[MainWindow]:
         signals = from_recording(recording)
         sources.append(Source(path.stem, signals, RecordedStore(recording, signals), path=str(path)))
     found = MainWindow(sources, paths[0].name, "nothing to show")
+    KEPT.append(found)
     qtbot.addWidget(found)
     with qtbot.waitExposed(found):
         found.show()
