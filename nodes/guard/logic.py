@@ -336,6 +336,6 @@ class CommandGuard:
         """Report an intervention, unless the same limit of the same joint was reported less than AGAIN_S ago."""
         key = intervention.cause, intervention.joint
         before = self._reported.get(key)
-        self._reported[key] = now
         if before is None or not 0.0 <= now - before < AGAIN_S:
+            self._reported[key] = now
             self.interventions.append(intervention)

@@ -19,7 +19,6 @@ import zmq
 from zmq.backend import zmq_poll
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.transport.domain import LONGEST_IPC_PATH
 from nodes.transport.security import authenticator, gate, keys
 
 LARGEST_FRAME = 4 * MAX_BYTES
@@ -30,6 +29,7 @@ CONNECT_TIMEOUT_MS = 1000  # then a new attempt: TCP's own retry intervals grow 
 RECONNECT_MS = 20
 REMOTE_RECONNECT_MS = 100  # a rejected peer retries at this interval; each attempt costs the authenticator time
 LARGEST_PORT = 65535
+LONGEST_ADDRESS = 107  # bytes of an ipc address that sockaddr_un holds
 QUEUE = 10_000
 REMOTE_QUEUE = 200  # on a link too slow for its stream queued messages are late: better lost and counted
 MORE = int(zmq.SNDMORE)  # as int: combining pyzmq's enum members costs more than the call
@@ -53,8 +53,8 @@ def check_address(endpoint: str) -> None:
     if separator and scheme == "inproc" and rest:
         return
     if separator and scheme == "ipc" and rest:
-        if len(rest.encode()) > LONGEST_IPC_PATH + 7:
-            raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_IPC_PATH} bytes")
+        if len(rest.encode()) > LONGEST_ADDRESS:
+            raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_ADDRESS} bytes")
         return
     rest, _, key = rest.partition("#")
     host, _, port = rest.rpartition(":")

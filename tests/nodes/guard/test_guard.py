@@ -117,6 +117,15 @@ def test_efforts_are_limited_in_value_and_rate() -> None:
     assert np.all(np.abs(np.diff(given)) <= 100.0 * DT + 1e-12)
 
 
+def test_a_clamp_that_lasts_is_reported_again_every_second() -> None:
+    """Who begins to listen later learns of it too."""
+    guard = CommandGuard(msgspec.convert({"joints": {"joint_2": {"effort": 5.0}}}, GuardParams), set(NAMES))
+    for tick in range(1, 3501):
+        guard.see(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+        list(guard.take(tick * DT, "effort", ["joint_2"], [-40.0], 0.0))
+    assert kinds(guard) == [("guard_clamp", "effort")] * 4
+
+
 STOPS: dict[str, tuple[dict[str, Any], str]] = {
     "a silent commander": ({"heartbeat_ms": 20}, "heartbeat"),
     "an enabling switch that nobody holds": ({"enable_timeout_ms": 20}, "enable"),
