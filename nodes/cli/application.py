@@ -16,7 +16,7 @@ import typer
 from nodes.cli.commands.models import maps, robots, studies
 from nodes.cli.commands.network import bridges, connections, graph, messages, topics
 from nodes.cli.commands.recordings import comparing, files, hil, replaying, view
-from nodes.cli.commands.running import emergency, launching, parameters, simulation
+from nodes.cli.commands.running import estop, launching, parameters, simulation
 from nodes.cli.commands.setup import controller, doctor, keys
 from nodes.cli.commands.sweeping import sweep
 from nodes.cli.terminal import InputError, UnavailableError, warn
@@ -74,7 +74,7 @@ app.add_typer(messages.app, name="message")
 app.add_typer(graph.app, name="node")
 connections.add_to(app)
 app.add_typer(simulation.app, name="sim")
-emergency.add_to(app)
+estop.add_to(app)
 app.add_typer(parameters.app, name="param")
 app.add_typer(bridges.app, name="bridge")
 files.add_to(app)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.guard.command_guard import CommandGuard, Guarded
 from nodes.guard.limits import GuardParams
-from nodes.guard.logic import CommandGuard, Guarded
 from nodes.guard.node import check_params, event_of, is_pressed
 from nodes.messages import Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Node

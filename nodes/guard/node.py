@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.guard.command_guard import CommandGuard, Guarded, Intervention
 from nodes.guard.limits import GuardParams, missing_joint
-from nodes.guard.logic import CommandGuard, Guarded, Intervention
 from nodes.messages import Description, Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 

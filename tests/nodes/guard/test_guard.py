@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
-from nodes.guard.logic import CommandGuard
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node

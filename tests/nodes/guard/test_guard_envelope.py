@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
+from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams, envelope_of
-from nodes.guard.logic import CommandGuard
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.plan.launch_plan import SimPlan
 from sim_core.state import State
