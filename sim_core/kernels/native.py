@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from sim_core.kernels.interrupts import signals_after_callbacks
+
+REMINDER_S = 15.0  # time between two lines about one compilation; a launch gives up a process without output
+LONGEST_S = 600.0  # time after which a compilation is reported no more, because it must have failed
 
 log = logging.getLogger("armswing.compile")
 
@@ -147,9 +151,22 @@ def compiling(what: str) -> Iterator[None]:
     """
     _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()
-    with signals_after_callbacks():
-        yield
+    ended = threading.Event()
+    threading.Thread(target=_remind, args=(what, ended), daemon=True).start()
+    try:
+        with signals_after_callbacks():
+            yield
+    finally:
+        ended.set()
     _report(f"compiled {what} in {time.perf_counter() - began:.1f} s")
+
+
+def _remind(what: str, ended: threading.Event) -> None:
+    """Log every REMINDER_S seconds that `what` is still being compiled, until `ended` is set, LONGEST_S at most."""
+    for count in range(1, round(LONGEST_S / REMINDER_S)):
+        if ended.wait(REMINDER_S):
+            return
+        _report(f"compiling {what}, {count * REMINDER_S:.0f} s so far")
 
 
 def _report(line: str) -> None:
