@@ -63,8 +63,8 @@ def measure(seconds: float) -> dict[str, list[tuple[float, float]]]:
                 time.sleep(min(EVERY_S, seconds / 2.0))
         finally:
             window.close()
-            for process in others:
-                process.send_signal(signal.SIGINT)
+            for process, number in zip(others, (signal.SIGTERM, signal.SIGINT), strict=False):
+                process.send_signal(number)
                 process.wait(timeout=END_S)
     return readings
 
