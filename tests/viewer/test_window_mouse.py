@@ -280,6 +280,9 @@ def test_the_numbers_of_a_value_axis_do_not_overlap_in_flat_plots(height: int, w
     for plot in window.plots.plots:
         if plot.spec.log or plot.spec.words:
             continue
+        width, (start, end) = plot.box.width(), plot.box.viewRange()[0]
+        numbers = plot.bottom.tickValues(start, end, width)[0][1]
+        assert width * (numbers[1] - numbers[0]) / (end - start) >= 25.0  # the width of three digits
         low, high = plot.span
         pixels = plot.box.height()
         if pixels < 40.0:

@@ -112,7 +112,7 @@ QLabel#title {{ font-size: 20px; font-weight: bold; }}
 QLabel#subtitle {{ color: {palette.MUTED}; font-size: 12px; }}
 QLabel#section {{ font-size: 13px; font-weight: bold; }}
 QLabel#key {{ font-size: 12px; padding-left: 62px; }}
-QScrollArea, QScrollArea > QWidget > QWidget {{ background: {palette.PAPER}; }}
+QScrollArea, QWidget#qt_scrollarea_viewport > QWidget {{ background: {palette.PAPER}; }}
 QScrollArea#names, QScrollArea#names QLabel {{ background: {palette.PAPER}; }}
 QLabel#caption {{ color: {palette.MUTED}; font-size: 11px; }}
 QLabel#empty {{ color: {palette.MUTED}; font-size: 20px; background: {palette.PAPER}; }}

@@ -22,6 +22,7 @@ from viewer.window.source import Source, difference
 
 AXIS_WIDTH = 58
 NUMBER_PIXELS = 32  # height of a plot for each number that its value axis has at least
+NUMBER_WIDTH = 72  # width of a plot for each number that its time axis has at least
 SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
 PADDING = 0.07
@@ -122,7 +123,7 @@ class Plot:
         self._drawn_rows: dict[tuple[int, Curve], int] = {}
         self._bounds: tuple[float, float] | None = None
         self._missing: frozenset[Curve] = frozenset()
-        self._spaced: tuple[Any, int] | None = None
+        self._spaced: tuple[Any, ...] | None = None
         self.now_line = self._line(theme.MUTED, QtCore.Qt.PenStyle.SolidLine)
         self.hover_line = self._line(theme.ACCENT, QtCore.Qt.PenStyle.DotLine)
         self.divergence = self._line(theme.ALARM, QtCore.Qt.PenStyle.DashLine)
@@ -205,8 +206,8 @@ class Plot:
         }
         self._missing = frozenset(each.curve for each, columns in zip(drawn, found, strict=True) if columns is None)
         self._fit(bounds)
-        self._space_numbers()
         self._set_time(time)
+        self._space_numbers()
         self._key = key
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands), lines, smooth=not live)
 
@@ -273,17 +274,20 @@ class Plot:
             self.box.setRange(yRange=self.span, padding=0.0)
 
     def _space_numbers(self) -> None:
-        """Place the numbers of a linear value axis so that they do not overlap."""
-        key = (self.span, self.curves.size[1])
-        if key != self._spaced and not self.spec.log and not self.spec.words:
-            self._spaced = key
-            self.left.space(self.span[1] - self.span[0], max(2, min(4, key[1] // NUMBER_PIXELS)))
+        """Place the numbers of the time axis, and of a linear value axis, so that they do not overlap."""
+        key = (self.span, self._time, self.curves.size)
+        if key == self._spaced:
+            return
+        self._spaced = key
+        width, height = self.curves.size
+        self.bottom.space(self._time[1] - self._time[0], max(1, min(5, width // NUMBER_WIDTH)))
+        if not self.spec.log and not self.spec.words:
+            self.left.space(self.span[1] - self.span[0], max(2, min(4, height // NUMBER_PIXELS)))
 
     def _set_time(self, time: tuple[float, float]) -> None:
         if time != self._time:
             self._time = time
             self.box.setRange(xRange=time, padding=0.0)
-            self.bottom.space(time[1] - time[0], 5)
 
     def _grid(self, time: tuple[float, float]) -> tuple[Sequence[float], Sequence[float]]:
         """(positions of the numbers on the time axis, positions on the value axis)."""
