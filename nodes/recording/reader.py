@@ -6,9 +6,11 @@ messages are read. `holes` lists what is missing.
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -253,6 +255,29 @@ def read_recording(
             at a reset `timestamp` goes back
     warn    whether to issue a RecordingWarning where messages are missing; they are in `holes` in any case
     """
+    with _uncollected():
+        found, file = _read(path, topics, run)
+    if warn and file.warning:
+        warnings.warn(file.warning, RecordingWarning, stacklevel=2)
+    return found
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Context manager without garbage collection: its passes over millions of new objects take most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _read(
+    path: str | os.PathLike[str], topics: Collection[str] | None, run: int | None
+) -> tuple[Recording, RecordingFile]:
+    """(the recording as arrays, the file that was read), see `read_recording`."""
     file = RecordingFile(path)
     cutter = RunCutter()
     times: dict[str, list[int]] = {}
@@ -262,8 +287,8 @@ def read_recording(
     for recorded in file:
         place = cutter.place(recorded.topic, recorded.time_ns, recorded.payload)
         if description is None and recorded.schema == schema_name(Description):
-            found = recorded.message()
-            description = found if isinstance(found, Description) else None
+            message = recorded.message()
+            description = message if isinstance(message, Description) else None
         if topics is None or recorded.topic in topics:
             times.setdefault(recorded.topic, []).append(recorded.time_ns)
             payloads.setdefault(recorded.topic, []).append(recorded.payload)
@@ -280,9 +305,7 @@ def read_recording(
             log_time = np.asarray([times[topic][i] for i in rows], dtype=np.int64) / 1e9
             tables[topic] = columns(log_time, [decode(lines[i]) for i in rows])
     number = None if wanted is None else wanted + 1
-    if warn and file.warning:
-        warnings.warn(file.warning, RecordingWarning, stacklevel=2)
-    return Recording(
+    found = Recording(
         file.path,
         file.metadata,
         file.truncated,
@@ -295,6 +318,7 @@ def read_recording(
         file.warning,
         file.metadata_damaged,
     )
+    return found, file
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import os
 import signal
@@ -369,3 +370,27 @@ def test_messages_of_every_type_survive_the_file(tmp_path: Path) -> None:
     assert [recorded.message() for recorded in RecordingFile(path)] == sent
     kinds = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, messages.Message)]
     assert {type(message) for message in sent} == {*kinds} - {messages.Message}
+
+
+def test_garbage_is_not_collected_while_a_recording_is_read_and_is_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "long.mcap"
+    with RecordingWriter(path, {}) as writer:
+        for tick in range(5_000):
+            state = RobotState(timestamp=tick * 1e-3, seq=tick, name=["a"], position=[0.1 * tick], velocity=[1.0])
+            writer.write("robot/state", state, state.timestamp)
+    passes: list[str] = []
+
+    def count(phase: str, _info: dict[str, int]) -> None:
+        passes.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(count)
+    try:
+        assert len(read_recording(path)["robot/state"]["seq"]) == 5_000
+        assert passes == []
+        assert gc.isenabled()
+        with pytest.raises(RecordingError):
+            read_recording(tmp_path / "missing.mcap")
+        assert gc.isenabled()
+    finally:
+        gc.callbacks.remove(count)
