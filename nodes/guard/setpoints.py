@@ -99,11 +99,25 @@ class Setpoints:
         return "upper" if need > 0.0 else "lower"
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
-        """Brake, in place, the joints of each inequality that this motion would make impossible to keep."""
+        """Slow down, in place, the joints of each inequality that this motion would make impossible to keep.
+
+        They share the distance that is left. Where that is not enough, they brake.
+        """
         limits = self._envelope
         if not len(limits.b):
             return
         before = self._farthest(self.x, self.v)
+        broken = (self._farthest(x, v) > limits.b + EXACT) & (before <= limits.b + EXACT)
+        for row in np.flatnonzero(broken).tolist():
+            a, d = limits.A[row], limits.deceleration
+            joints = moving & (a * v > 0.0)
+            room = max(float(limits.b[row] - a @ self.x), 0.0) / max(int(joints.sum()), 1)
+            fastest = d * (np.sqrt(dt**2 + 2.0 * room / np.where(joints, np.abs(a), 1.0) / d) - dt)
+            slower = np.maximum(fastest, np.sign(v) * self.v - d * dt)
+            joints &= slower < np.abs(v)
+            v[joints] = (np.sign(v) * slower)[joints]
+            x[joints] = (self.x + v * dt)[joints]
+            causes |= dict.fromkeys(np.flatnonzero(joints).tolist(), limits.names[row])
         for _ in range(len(limits.b)):  # braking one joint can only lessen what the others reach
             reach = self._farthest(x, v)
             broken = (reach > limits.b + EXACT) & (reach > before + EXACT)

@@ -105,6 +105,21 @@ def test_a_far_command_is_reached_also_where_positions_alone_are_limited(goal: f
     assert (np.abs(x[1:]) + 0.5 * speed**2 / deceleration <= 1.0 + 1e-9).all()  # a stop is possible at any time
 
 
+@pytest.mark.parametrize("goal", [[0.3, 0.3], [1.0, -1.0], [2.0, 2.0]])
+def test_a_far_command_is_reached_where_a_keep_out_is_the_only_limit_of_positions(goal: list[float]) -> None:
+    row = {"name": "sum", "joints": {"a": 1.0, "b": 1.0}, "most": 1.0}
+    limits = {"joints": {"a": {"effort": 5.0}, "b": {"effort": 5.0}}, "keep_out": [row]}
+    guard = CommandGuard(msgspec.convert(limits, GuardParams))
+    x = np.zeros(2)
+    for tick in range(1, 3000):
+        guard.see(tick * DT, ["a", "b"], x.tolist(), [0.0, 0.0])
+        ((_, _, values),) = guard.take(tick * DT, "position", ["a", "b"], goal, 0.0)
+        x = np.array(values)
+        assert x.sum() <= 1.0 + 1e-9
+    expected = goal if sum(goal) <= 1.0 else [0.5, 0.5]
+    assert x == pytest.approx(expected, abs=0.01)
+
+
 def test_efforts_are_limited_in_value_and_rate() -> None:
     joints = {"joint_2": {"effort": 5.0, "effort_rate": 100.0}}
     guard = CommandGuard(msgspec.convert({"joints": joints}, GuardParams), set(NAMES))
