@@ -51,11 +51,11 @@ ESTOP_AGAIN_S = 0.25  # time after which it is called again
 
 
 class NotLiveError(ConnectionError):
-    """No launch is running in the domain. The only argument is a one-line message for the user."""
+    """Raised if no launch is running in the domain. The only argument is a one-line message for the user."""
 
 
 class UnknownNameError(LookupError):
-    """No such node or topic. The only argument is a one-line message that lists the known names."""
+    """Raised for an unknown node or topic. The only argument is a one-line message for the user."""
 
 
 class TopicEntry(msgspec.Struct, kw_only=True):
@@ -70,10 +70,10 @@ class TopicEntry(msgspec.Struct, kw_only=True):
 class Stopped(msgspec.Struct, frozen=True):
     """A node's answer to an emergency stop.
 
-    node    name of the node
-    how     the way in which the node's robot stops, such as "controlled stop"
-    ms      time from the call to the answer, ms; the node answers after it has commanded its actuators to be safe
-    error   reason, one line, why the node did not stop; "" where it did
+    node   name of the node
+    how    the way in which the node's robot stops, such as "controlled stop"
+    ms     time from the call to the answer (ms); a node answers after it has commanded its actuators to a safe state
+    error  one-line reason why the node did not stop; "" if it stopped
     """
 
     node: str
@@ -83,11 +83,11 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """A connection to one domain. A client may be shared between threads.
+    """A connection to one domain. Threads may share a client.
 
-    domain  number of the domain; None for ARMSWING_DOMAIN, or 0 where that is not set
+    domain  number of the domain; None for the value of ARMSWING_DOMAIN, or 0 if that variable is not set
 
-    Raises NotLiveError when no launch is running in the domain.
+    Raises NotLiveError if no launch is running in the domain.
     """
 
     def __init__(self, domain: int | None = None) -> None:
@@ -97,7 +97,7 @@ class Client:
         if not _is_open(self.domain):
             raise NotLiveError(
                 f"no launch is live in domain {self.domain}; start one with 'armswing launch FILE'"
-                " or choose another with --domain"
+                " or choose another domain with --domain"
             )
         self._registry = RegistryClient(self.domain)
         if self._registry.host_config.calls:
@@ -105,7 +105,7 @@ class Client:
 
     @property
     def is_live(self) -> bool:
-        """Whether a launch runs in the domain. For some time after a launch was killed, this may still be true."""
+        """Whether a launch runs in the domain. This may stay true for some time after a launch was killed."""
         return _is_open(self.domain)
 
     def nodes(self) -> list[NodeEntry]:
@@ -113,7 +113,10 @@ class Client:
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
 
     def node(self, name: str) -> NodeEntry:
-        """The registry entry of one node. UnknownNameError, which lists the names of all nodes, for an unknown name."""
+        """Return the registry entry of one node.
+
+        Raises UnknownNameError, which lists all nodes, for an unknown name.
+        """
         entries = self.nodes()
         for entry in entries:
             if entry.name == name:
@@ -142,10 +145,10 @@ class Client:
         return topics
 
     def call(self, node: str, service: str, *, timeout_s: float = CALL_TIMEOUT_S, **args: Any) -> Any:
-        """The response of one node to a service call, as plain data.
+        """Call a service of one node, and return the response as plain data.
 
-        ServiceError carries the reason of a request that the node refused; ServiceTimeout means that no response came
-        within timeout_s.
+        Raises ServiceError with the node's reason if the node refuses the request, and ServiceTimeout if no response
+        arrives within timeout_s seconds.
         """
         endpoint = self.node(node).endpoints.get("service")
         if endpoint is None:
@@ -154,15 +157,16 @@ class Client:
             return client.call(service, args, timeout_s)
 
     def sim_status(self) -> dict[str, Any]:
-        """The simulation's status: time, speed, real_time_factor, overruns, peak_phi, milestones, ..."""
+        """Status of the simulation as a map with time, speed, real_time_factor, overruns, milestones and other keys."""
         status: dict[str, Any] = self.call("sim", "status")
         return status
 
     def stream(self, *topics: str, timeout_s: float | None = None) -> Iterator[tuple[str, Message]]:
-        """(topic, message) of the named topics as they arrive; of all topics where none is named.
+        """Yield (topic, message) of the named topics as messages arrive; without names, of all topics.
 
-        Ends when nothing has arrived for timeout_s seconds (None: never). Publishers that start later are included. A
-        caller slower than the stream loses messages, as every subscriber does.
+        The stream ends when no message has arrived for timeout_s seconds. If timeout_s is None, the stream never ends.
+        Publishers that start later are included. If the caller processes messages more slowly than they arrive,
+        messages are lost, as for every subscriber.
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
         self._subscribers.append(subscriber)
@@ -182,10 +186,11 @@ class Client:
             subscriber.close()
 
     def estop(self, reason: str = "", release: bool = False, timeout_s: float = ESTOP_S) -> list[Stopped]:
-        """Stop the actuators of all robots of the domain until released; or, with `release`, end the stop.
+        """Stop the actuators of all robots of the domain until they are released; or, with `release`, release them.
 
-        The simulation server, the drivers and the guards are called at the same time, each again until it has
-        answered. Never raises for one that does not answer: see `Stopped.error`.
+        The simulation server, the drivers and the guards are called at the same time. Each call is repeated until the
+        node answers or timeout_s seconds have passed. A node that does not answer raises no error; `Stopped.error` has
+        the reason.
         """
         entries = [entry for entry in self.nodes() if _moves_a_robot(entry) and "service" in entry.endpoints]
         args = {} if release else {"reason": reason}
@@ -197,7 +202,7 @@ class Client:
 
     @property
     def lost(self) -> int:
-        """Number of messages that the streams of this client have lost, by the gaps in seq."""
+        """Number of messages that the streams of this client have lost, counted from gaps in the sequence numbers."""
         return sum(subscriber.lost for subscriber in self._subscribers)
 
     def close(self) -> None:
@@ -212,11 +217,10 @@ class Client:
 
 
 def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
-    """Connect the subscriber to the running publishers of the wanted topics, and to no others.
+    """Connect the subscriber to the running nodes that publish its topics, and disconnect it from all other nodes.
 
-    Any node may publish an event when one of its parameters is set, without declaring the topic `event`.
-
-    Any node may publish an event when one of its parameters is set, without declaring the topic `event`.
+    Any node may publish an event when one of its parameters is set, even if the node does not list the topic `event`. A
+    subscriber to events is therefore connected to all nodes.
     """
     topics = subscriber.topics
     wants_all = topics is None or any(topic.rpartition("/")[2] == "event" for topic in topics)
@@ -236,8 +240,9 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
 
 
 def _moves_a_robot(entry: NodeEntry) -> bool:
-    """Whether a node is a simulation server, a driver or a guard, which receive the commands for a robot's
-    actuators.
+    """Whether a node receives commands for a robot's actuators.
+
+    Such a node is a simulation server, a driver or a guard.
     """
     if entry.name == "sim":
         return True
@@ -247,7 +252,10 @@ def _moves_a_robot(entry: NodeEntry) -> bool:
 
 
 def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeout_s: float) -> Stopped:
-    """Result of an emergency stop of one node, which is called again until it answers or `timeout_s` has passed."""
+    """Call a service of a node until the node answers or timeout_s seconds have passed, and return the result.
+
+    The service is `estop` or `release`.
+    """
     began = time.monotonic()
     line = f"no answer within {timeout_s:g} s"
     with ServiceClient(entry.endpoints["service"]) as client:

@@ -1,4 +1,4 @@
-"""Measures the clocks of all nodes: offset and drift, and jumps where a clock was set forward or back."""
+"""Measures the clocks of all nodes: their offset and drift, and jumps when a clock is set forward or back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodes.node import Context, Node, Outgoing
 
 
 class ClockWatch(Node):
-    """Publishes a `clock` message for each round trip to each node, and an event for each jump of a clock."""
+    """Publishes a `clock` message for each measured round trip to a node, and an event for each clock jump."""
 
     subscribes = {"/status": Status}
     publishes = {"/clock": PeerClock, "event": Event}
@@ -24,13 +24,16 @@ class ClockWatch(Node):
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """Take the simulation time from the status of the simulation server."""
+        """Store the simulation time from a status message of the simulation server."""
         if isinstance(message, Status) and message.node == "sim":
             self._time = message.timestamp
         return None
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip to the estimate of that node's clock; publish it, and an event where the clock jumped."""
+        """Add a round trip to the estimate of a node's clock.
+
+        Yields the round trip as a `clock` message, and an event if the clock jumped.
+        """
         reading.timestamp = self._time
         for outgoing in self._tracks.add(reading):
             if isinstance(outgoing[1], Event):
@@ -39,5 +42,5 @@ class ClockWatch(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Number of jumps of all clocks together."""
+        """Number of clock jumps, summed over all nodes."""
         return {"clock_steps": self._tracks.steps}

@@ -24,9 +24,9 @@ MOST_BYTES = 4096
 class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Parameters of the emulated board.
 
-    port  path of the symbolic link to the pseudo-terminal; empty: in the folder of the launch's domain, where the
-          driver looks for it
-    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    port  path of the symbolic link to the pseudo-terminal; "" puts the link in the folder of the launch's domain, where
+          the driver looks for it
+    file  parameter file like robots/charmie/charmie.toml; "" means the file of the plan's robot
     """
 
     port: str = ""
@@ -34,7 +34,7 @@ class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, 
 
 
 class EmulatedBoard(Node):
-    """Emulated board: reads the driver's frames from a pseudo-terminal and writes the board's frames to it."""
+    """Emulated board: reads the driver's serial frames from a pseudo-terminal and writes the board's frames to it."""
 
     subscribes = {"state": RobotState}
     Params = EmulatedBoardParams
@@ -60,8 +60,10 @@ class EmulatedBoard(Node):
         try:
             self._link.symlink_to(os.ttyname(self._slave))
         except OSError as error:
-            raise ValueError(f"port = {str(self._link)!r} cannot be made: {error.strerror}") from None
-        context.info(f"the board is at {self._link}")
+            raise ValueError(
+                f"port = {str(self._link)!r}: the symbolic link cannot be made: {error.strerror}"
+            ) from None
+        context.info(f"the emulated board is at {self._link}")
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -98,7 +100,10 @@ class EmulatedBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Stream frames sent, commands accepted and refused, watchdog stops, and bytes that no driver read."""
+        """Numbers of serial frames sent, commands accepted, commands refused, watchdog stops, and dropped bytes.
+
+        Dropped bytes are bytes of the emulated board that no driver read.
+        """
         board = self._board
         return {
             "frames": board.frames,

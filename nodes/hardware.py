@@ -25,7 +25,7 @@ MOST_WAITING = 4096  # commands that are delayed at one time
 
 
 class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Differences between robot and model, sensor errors, and the delay of commands."""
+    """Differences between the robot and its model, sensor errors, and the delay of commands."""
 
     command_delay_ms: float = 0.0  # time from the receipt of a command to its effect
 
@@ -38,12 +38,12 @@ class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=T
 class Hardware(Node):
     """Emulated robot: receives the same commands as the model, and publishes the state that its own sensors measure.
 
-    `measured_state` is a sample of the sensors. `applied_command` repeats each command; its timestamp is the instant at
-    which the robot received the command.
+    `measured_state` is a sample of the sensors. `applied_command` repeats each command, with the instant at which the
+    robot received the command as its timestamp.
 
     The robot runs in simulation time, which it takes from the model's states: it pauses and resets with the run, and in
-    lockstep equal seeds give equal samples. With all differences at zero it is the model. In realtime `measured_state`
-    is stamped by the robot's own clock, as on a real robot; in lockstep by simulation time.
+    lockstep equal seeds give equal samples. With all differences at zero, the robot behaves exactly like the model. In
+    realtime, `measured_state` is stamped by the robot's own clock, as on a real robot; in lockstep by simulation time.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -60,7 +60,7 @@ class Hardware(Node):
         if sim.mode == "lockstep" and (params.clock_offset_s or params.clock_drift_ppm or params.clock_step_s):
             raise ValueError(
                 "in lockstep the robot stamps with simulation time, so its clock has no effect; "
-                "use --set sim.mode=realtime, or leave clock_offset_s, clock_drift_ppm and clock_step_s at 0"
+                "pass --set sim.mode=realtime, or leave clock_offset_s, clock_drift_ppm and clock_step_s at 0"
             )
         mechanism = mechanism_of(sim, params)
         spread("gain", params.gain, [actuator.name for actuator in mechanism.actuators], "actuator")
@@ -79,10 +79,16 @@ class Hardware(Node):
         return None
 
     def on_parameters(self, params: HardwareParams) -> Outgoing:
-        """Change sensor parameters while running. ValueError for parameters of the machine, fixed for the whole run."""
+        """Change sensor parameters while running.
+
+        Raises ValueError if a changed parameter belongs to the machine itself, such as a mass, because the machine is
+        fixed for the whole run.
+        """
         for field in PlantPerturbation.__struct_fields__:
             if getattr(params, field) != getattr(self._params, field):
-                raise ValueError(f"{field} is a property of the machine, fixed during a run; set it in the launch file")
+                raise ValueError(
+                    f"{field} is a property of the machine and is fixed during a run; set it in the launch file"
+                )
         before, self._params = self._params, params
         try:
             sensors = self._new_sensors()
@@ -94,7 +100,11 @@ class Hardware(Node):
         return None
 
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
-        """Advance the robot to the time of a state; queue a command for its timestamp."""
+        """Handle a state or a command.
+
+        A state advances the robot to the state's simulation time. A command waits in a queue until the robot reaches
+        the command's timestamp.
+        """
         if isinstance(message, RobotState):
             self._host.hear(1e-9 * message.sent_ns, message.timestamp, message.seq)
             self._note_first_motion(message.timestamp)
@@ -105,35 +115,39 @@ class Hardware(Node):
             self._received.append((max(message.timestamp, self._time), message))
 
     def on_tick(self, now: float) -> Outgoing:
-        """Update the estimate of simulation time on this computer's clock, by the state with the shortest delay."""
+        """Update the relation between simulation time and this computer's clock, from the states received so far."""
         if self._context.clock:
             self._host.see(self._host_s)
         return None
 
     def clock_ns(self, host_ns: int) -> int:
-        """Reading of the robot's own clock, ns, when its computer's clock reads host_ns.
+        """Reading of the robot's own clock, ns, when the clock of the robot's computer reads `host_ns`.
 
-        Offset from the start, drift from the first call on, and one jump at a time of the run, as the parameters say.
+        The parameters give the robot clock's offset, its drift since the first call, and one step at a given simulation
+        time.
         """
         self._host_s = 1e-9 * host_ns
         self._asked_s = self._asked_s or self._host_s
         return host_ns + round(1e9 * self._ahead_s(self._host_s))
 
     def _ahead_s(self, host_s: float) -> float:
-        """Time by which the robot's clock is ahead of its computer's clock when the latter reads `host_s`, s."""
+        """Robot clock minus computer clock, s, when the computer's clock reads `host_s`."""
         clock = self._params.clock
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _note_first_motion(self, time: float) -> None:
-        """Record the reading of the computer's clock at which the model began to move."""
+        """Record the computer's clock reading at simulation time 0, once simulation time advances.
+
+        Called with the simulation time of each state of the model.
+        """
         if math.isnan(self._first_state):
             self._first_state = time
         elif math.isnan(self._switched_on) and time > self._first_state:
             self._switched_on = self._host.at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """Return the robot to its initial state, whatever state the model was set to."""
+        """Return the robot to its initial state, even if the model was set to another state."""
         if time > 0.0:
             self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
         self._begin(time)
@@ -190,8 +204,10 @@ class Hardware(Node):
 
     @property
     def _can_stamp(self) -> bool:
-        """Whether samples can be stamped. After lost states they cannot for a while; the plant is stepped in any
-        case.
+        """Whether the robot can stamp samples and commands now.
+
+        It cannot right after states of the model were lost, because the relation between simulation time and the
+        robot's clock is then unknown. The plant is stepped nevertheless.
         """
         return not self._context.clock or self._host.knows
 
@@ -201,7 +217,7 @@ class Hardware(Node):
         return host_s + self._ahead_s(host_s)
 
     def _accept_commands(self) -> Iterator[tuple[str, Message]]:
-        """Accept the commands that are due by now, and yield each as `applied_command`."""
+        """Accept the commands whose timestamps simulation time has reached, and yield each as `applied_command`."""
         grace = self._plant.step_s / 2.0
         while self._received and self._received[0][0] <= self._time + grace:
             _, command = self._received.popleft()

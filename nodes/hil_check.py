@@ -1,4 +1,6 @@
-"""Checks a robot before its first run: limits, signs of motors and encoders, latency of its link, its clock."""
+"""Checks a robot before its first run: joint limits, signs of motors and encoders, latency of its connection, and its
+clock.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ UNSURE_S = 2e-3  # uncertainty of the driver's clock
 
 
 class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Size and duration of the motions.
+    """Size and duration of the check's motions, the joints to move, and the file for the result.
 
-    joints         joints to move; empty for all with a servo
-    amplitude_deg  motion of an angle, degrees
-    amplitude_mm   motion of a length, mm
+    joints         joints to move; empty for all joints with a servo
+    amplitude_deg  amplitude of a rotating joint, degrees
+    amplitude_mm   amplitude of a sliding joint, mm
     move_s         duration of each motion, s
-    file           file that the findings are written to, as JSON; empty for none
+    file           JSON file that the findings are written to; empty for none
     """
 
     joints: list[str] = []
@@ -48,7 +50,7 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CheckFinding(msgspec.Struct, frozen=True):
-    """One row of the table. `result`: "go", "note" (should be examined) or "no go"."""
+    """One row of the table of results. `result` is "go", "note" (examine this) or "no go"."""
 
     subject: str
     result: str
@@ -56,13 +58,14 @@ class CheckFinding(msgspec.Struct, frozen=True):
 
 
 def duration_s(n_joints: int, params: HilCheckParams) -> float:
-    """Duration of the check of n joints, s."""
+    """Duration, s, of a check that moves `n_joints` joints."""
     return SETTLE_S + n_joints * 2.0 * (params.move_s + HOLD_S) + 0.5
 
 
 class HilCheck(Node):
-    """Moves one joint after the other forth and back by a small amount, and compares the measured with the commanded
-    motion."""
+    """Moves the joints back and forth by a small amount, one after the other, and compares measured with commanded
+    motion.
+    """
 
     subscribes = {"description": Description, "state": RobotState, "measured_state": RobotState}
     publishes = {"command": JointCommand}
@@ -135,7 +138,7 @@ class HilCheck(Node):
             self._names.append(actuator.name)
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
-        """Command with the positions of all joints at the time `now`, of which one joint moves forth and back."""
+        """Command with the positions of all joints at the time `now`; one of the joints moves back and forth."""
         if not self._moves:
             self._is_over = True
             return
@@ -162,7 +165,7 @@ class HilCheck(Node):
     # -- findings
 
     def findings(self) -> list[CheckFinding]:
-        """Rows of the table: limits, motions, link and clock."""
+        """Rows of the table of results, on limits, motions, link and clock."""
         return [*self._of_limits(), *self._of_motions(), *self._of_link(), *self._of_clock()]
 
     def _of_limits(self) -> Iterator[CheckFinding]:
@@ -242,7 +245,7 @@ class HilCheck(Node):
 
     @property
     def verdict(self) -> Verdict:
-        """ "passed" for go, "failed" for no go."""
+        """The verdict: "passed" for go, "failed" for no go, "not certain" if the check did not end."""
         if not self._is_over:
             return Verdict("not certain", "the check did not come to its end")
         wrong = [each for each in self.findings() if each.result == "no go"]
@@ -252,7 +255,7 @@ class HilCheck(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Measured states."""
+        """Number of measured states received."""
         return {"samples": len(self._stamps)}
 
     def on_stop(self) -> Outgoing:
@@ -262,17 +265,19 @@ class HilCheck(Node):
 
 
 def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
-    """The plan of a check: the drivers of a plan and the nodes that emulate their robots, commanded by HilCheck alone.
+    """Plan of a check: the drivers of a plan and the nodes that emulate their robots, with HilCheck as the only source
+    of commands.
 
-    ValueError, one line, for a plan without a driver, or on several computers.
+    A driver is a node that receives commands and publishes measured states. Raises ValueError with a one-line message
+    for a plan without a driver, with several robots, or on several computers.
     """
     from nodes.plan.launch_plan import NodePlan
     from nodes.plan.loading import load_class
 
     if plan.simulations:
-        raise ValueError("a check has one robot; give the launch file of one")
+        raise ValueError("a check supports one robot, and the plan has several; give a launch file with one robot")
     if len({plan.sim.host, *(node.host for node in plan.nodes)}) > 1:
-        raise ValueError("a check runs on one computer, the robot's: give it a launch file without other hosts")
+        raise ValueError("a check runs on the robot's computer alone; give a launch file without other hosts")
     kept, guarded, drivers = [], False, 0
     for node in plan.nodes:
         cls = load_class(node.run, plan.folder)
@@ -289,7 +294,10 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
         guarded |= is_guard
         drivers += cls.subscribes.get("command") is JointCommand and RobotState in cls.publishes.values()
     if not drivers:
-        raise ValueError("the plan has no driver: a node that subscribes to 'command' and publishes 'measured_state'")
+        raise ValueError(
+            "the plan has no driver; give a launch file with a node that subscribes to 'command' and publishes "
+            "'measured_state'"
+        )
     run = f"{Path(__file__).resolve()}:HilCheck"
     plain = msgspec.to_builtins(params)
     check = NodePlan(name="hil_check", run=run, params=plain, host=plan.sim.host)
@@ -299,9 +307,10 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
 
 
 def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
-    """Names of the joints with a servo of the plan's robot; where `asked` names some, only these.
+    """Names of the joints with a servo of the plan's robot.
 
-    ValueError for an unknown joint.
+    asked  names of joints to return; empty for all joints with a servo
+    Raises ValueError if `asked` has a joint without a servo.
     """
     from robots.registry import build
     from sim_core.support.suggestion import did_you_mean
@@ -311,6 +320,7 @@ def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
     for joint in asked:
         if joint not in found:
             raise ValueError(
-                f"no joint {joint!r} with a servo{did_you_mean(joint, found)}; they are {', '.join(found)}"
+                f"there is no joint {joint!r} with a servo{did_you_mean(joint, found)}; "
+                f"the joints with a servo are {', '.join(found)}"
             )
     return list(asked) or found

@@ -1,4 +1,4 @@
-"""Compares the measured states of the robot with the model's predictions while both run; gives a verdict at the end."""
+"""Compares the robot's measured states with the model's predictions during a run, and gives a verdict at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPORT = "armswing hil report {recording}"
 
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
-    """Limits of the residuals, and how measured and predicted states are paired."""
+    """Limits of the error measures, and parameters of the pairing of measured and predicted states."""
 
     gap_ms: float = 100.0  # largest time between two predicted states that is interpolated over
     known_delay_ms: float = 0.0  # known and accepted delay of the measurement
@@ -51,7 +51,9 @@ class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
 
 
 def _publishes_applied_commands(plan: Plan | None) -> bool:
-    """Whether a node of the plan publishes `applied_command`. A node whose class cannot be loaded here is skipped."""
+    """Whether a node of the plan publishes `applied_command`. Nodes whose class cannot be loaded on this computer are
+    ignored.
+    """
     if plan is None:
         return False
     for node in plan.nodes:
@@ -64,13 +66,15 @@ def _publishes_applied_commands(plan: Plan | None) -> bool:
 class HilCompare(Node):
     """Publishes the residual, measured minus predicted, at the instant of each measured state, and judges it by limits.
 
-    `state` is the prediction, `measured_state` the robot's measurement; measured states without a prediction of their
-    instant are counted. RMS and maximum are judged without correction of a delay; `armswing hil report` corrects the
-    delay and searches for causes. Measurements stamped by another clock are first converted to simulation time by round
-    trips to that clock, which are published as `clock`.
+    The topic `state` is the prediction, `measured_state` the robot's measurement. Measured states without a prediction
+    for their instant are counted. RMS and maximum are judged without correction of a delay; `armswing hil report`
+    corrects the delay and searches for causes.
 
-    Where the robot publishes `applied_command`, its measurement is compared with a model that receives each command at
-    the instant at which the robot received it, so that network delay does not count as an error of the robot.
+    If another clock stamped the measurement, its stamps are first converted to simulation time by means of round trips
+    to the node with that clock. HilCompare publishes these round trips on the topic "/clock".
+
+    If the robot publishes `applied_command`, its measurement is compared with a model that receives each command at the
+    instant at which the robot received it. Network delay then does not count as an error of the robot.
     """
 
     subscribes = {
@@ -84,7 +88,7 @@ class HilCompare(Node):
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:
-        """Begin with no residual; load the model's kernels where the robot publishes `applied_command`."""
+        """Start without residuals; load the model's kernels if the robot publishes `applied_command`."""
         self._context = context
         self._params: HilCompareParams = context.params
         self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
@@ -102,7 +106,9 @@ class HilCompare(Node):
         return None
 
     def on_parameters(self, params: HilCompareParams) -> Outgoing:
-        """Change the limits while running; the parameters of pairing are read at the start."""
+        """Change the limits while running. Changes of the parameters of the pairing have no effect until the next
+        start.
+        """
         self._params = params
         return None
 
@@ -130,22 +136,24 @@ class HilCompare(Node):
         if self._prediction.lost and not self._warned_lost:
             self._warned_lost = True
             self._context.warn(
-                f"{self._prediction.lost}: measured states are compared with those of the running model, so that "
-                "commands which reach the robot late count as its lag"
+                f"{self._prediction.lost}; measured states are now compared with the states of the running simulation, "
+                "so that a late command counts as a lag of the robot"
             )
 
     def _measured_poses(self, context: Context) -> MeasuredPoses | None:
-        """The measured robot's poses; None, with a warning, where the model cannot be built here."""
+        """Source of the measured robot's poses; None, with a warning, if the model cannot be built on this computer."""
         if context.plan is None:
             return None
         try:
             return MeasuredPoses(context.plan.sim)
         except (ValueError, LookupError, OSError, ImportError) as error:
-            context.warn(f"measured_body_poses is not published: the model cannot be built here: {error}")
+            context.warn(
+                f"measured_body_poses is not published, because the model cannot be built on this computer: {error}"
+            )
             return None
 
     def _hear(self, placed: RobotState | JointCommand) -> Iterator[tuple[str, Message]]:
-        """Process a measured state, or an applied command, in simulation time."""
+        """Process a measured state or an applied command whose stamp is simulation time."""
         if isinstance(placed, RobotState) and self._poses is not None:
             poses = self._poses.at(placed)
             if poses is not None:
@@ -160,7 +168,9 @@ class HilCompare(Node):
             yield "residual", residual
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip to the estimate of a node's clock; publish it, and an event where the clock jumped."""
+        """Add a round trip to the estimate of a node's clock. Yields the round trip, and an event if the clock was
+        stepped.
+        """
         reading.timestamp = self._time
         for outgoing in self._alignment.tracks.add(reading):
             if isinstance(outgoing[1], Event):
@@ -172,7 +182,7 @@ class HilCompare(Node):
     def snapshot(self) -> Any:
         """Residuals and predictions so far, for `restore`.
 
-        In lockstep all stamps are simulation time, so no clock is aligned.
+        Clock estimates are left out, because in lockstep all stamps are simulation time.
         """
         found = {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
         return found if self._poses is None else {**found, "poses": self._poses.snapshot()}
@@ -185,24 +195,26 @@ class HilCompare(Node):
             self._poses.restore(state["poses"])
 
     def on_reset(self, time: float) -> Outgoing:
-        """Drop the measured states that wait for a prediction. Residuals so far stay in the verdict."""
+        """Drop the measured states that wait for a prediction. The verdict still includes earlier residuals."""
         self._prediction.forget(time)
         return None
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of measured states with a prediction, without one, and waiting for one; and of jumps of the clocks in
-        use."""
+        """Numbers of measured states with a prediction, without a prediction, and waiting for one.
+
+        If other clocks stamp measured states, also the number of clock steps.
+        """
         found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Ages of the states behind the robot's commands (ms), and offset, drift and uncertainty of each clock.
+        """Ages of the states that the robot's commands reply to (ms), and offset, drift and uncertainty of each clock.
 
-        Age of a command's state: time from that state to the instant at which the robot received the command, mean and
-        maximum. Offset, s: that clock minus this node's clock. Uncertainty, ms: standard deviation of the simulation
-        time that is computed from that clock.
+        The age of a command's state is the time from that state to the instant at which the robot received the command;
+        its mean and maximum are given. The offset (s) is the other clock minus this node's clock. The drift is in ppm.
+        The uncertainty (ms) is the standard deviation of the simulation times computed from the other clock.
         """
         found: dict[str, float] = {}
         if (ages := self._prediction.ages).count:
@@ -225,10 +237,10 @@ class HilCompare(Node):
 
     @property
     def verdict(self) -> Verdict:
-        """ "passed", "failed" or "not certain", with the first limit exceeded and the number of others.
+        """The verdict on the run. Its reason names the first exceeded limit and how many others are exceeded.
 
-        The verdict is "not certain" where the uncertainty of the clocks allows both, or where applied commands were
-        lost.
+        Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may
+        explain the excess, if a clock was stepped at an unknown instant, or if reports of applied commands were lost.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -255,7 +267,7 @@ class HilCompare(Node):
         return Verdict("passed", reason, counted, REPORT)
 
     def _by_clocks(self) -> str:
-        """Uncertainty of each clock as text, such as "; clock of hardware: known to 0.12 ms"."""
+        """Text about the uncertainty of each clock, such as "; clock of hardware: known to 0.12 ms"."""
         texts = []
         for clock in sorted(self._clocks):
             sigma = self._alignment.uncertainty(clock)
@@ -267,9 +279,9 @@ class HilCompare(Node):
         return self._params.of(figure, joint in self._sliding)
 
     def _why_not_certain(self, is_beyond: bool) -> str:
-        """Reason why an exceeded limit is not certain; "" where the excess is certain.
+        """One line that says why it is not certain that a limit is exceeded; "" if it is certain.
 
-        is_beyond  whether a limit is exceeded by more than the uncertainty of the clocks
+        is_beyond  whether an error measure exceeds its limit by more than its uncertainty
         """
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
@@ -284,9 +296,9 @@ class HilCompare(Node):
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
-        """(text, is certain) for each error measure of a joint that is beyond its limit.
+        """Yield (text, is certain) for each error measure of a joint that exceeds its limit.
 
-        The excess is certain where it is larger than the measure's uncertainty.
+        The excess is certain if it is larger than the uncertainty of the error measure.
         """
         doubts = sums.doubts
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):

@@ -34,17 +34,17 @@ class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Context:
     """Data that the runner passes to a node at its start.
 
-    name    the node's name in the plan
-    robot   name of the plan's robot: the namespace of the node's topics
-    step_s  the simulation step, seconds
-    params  the node's `Params`, filled in from the plan
-    random  numpy random generator, the only source of randomness that a node uses; seeded from the plan's seed and the
-            node's name. Given as a seed, a tuple of numbers, the generator is made on first use
-    log     (level, line) of each `warn` and `info`, shown by the runner
-    plan    the whole launch plan, shared by all nodes of the process and not to be changed; None where there is none
-    plotted values of `plot` that the runner has not published yet
-    clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
-            `now` is read from the node's own clock, "" where `now` is simulation time
+    name     the node's name in the plan
+    robot    name of the plan's robot: the namespace of the node's topics
+    step_s   the simulation step, seconds
+    params   the node's `Params`, filled in from the plan
+    random   numpy random generator, the only source of randomness that a node uses; seeded from the plan's seed and the
+             node's name. If a seed (a tuple of numbers) is passed instead, the generator is made on first use
+    log      (level, line) of each call of `warn` and `info`; the runner shows these lines
+    plan     the whole launch plan, shared by all nodes of the process and not to be changed; None if there is none
+    plotted  values given to `plot` that the runner has not published yet
+    clock    value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name if
+             `now` is read from the node's own clock, "" if `now` is simulation time
     """
 
     name: str
@@ -69,9 +69,9 @@ class Context:
 
     @property
     def sim(self) -> SimPlan:
-        """The [sim] table of the plan. ValueError, one line, where there is no plan."""
+        """The [sim] table of the plan. Raises ValueError with a one-line message if there is no plan."""
         if self.plan is None:
-            raise ValueError(f"node {self.name!r} needs a plan and has none: start it in a launch")
+            raise ValueError(f"node {self.name!r} needs a plan, but has none; start the node in a launch")
         return self.plan.sim
 
     def __post_init__(self) -> None:
@@ -91,13 +91,13 @@ class Context:
     def plot(self, name: str, value: float | Sequence[float] | np.ndarray) -> None:
         """Show a value live and in recordings under this name; callable in every method that the runner calls.
 
-        The values of one call of the node's method are published together, as `PlotValues` on the topic
-        "<robot>/<node>/plot", with the timestamp of the node's other messages: simulation time of the step. Of a name
-        that is plotted twice in one call, the later value counts.
+        The values that the node plots in one call of `on_message`, `on_tick` or another method are published together,
+        as one `PlotValues` on the topic "<robot>/<node>/plot". Its timestamp is that of the node's other messages: the
+        simulation time of the step. If a name is plotted twice in one call of a method, the later value counts.
 
         name   1 to 80 printable characters; at most 256 names per node
-        value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are
-               gaps in plots and null in recordings
+        value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are gaps
+               in plots and null in recordings
 
         A name or value that breaks these rules is discarded, with a warning line at the launch; the node keeps running.
         """
@@ -115,15 +115,16 @@ class Context:
 class Node:
     """Base class of all nodes. Every method is optional; a node that overrides none does nothing.
 
-    subscribes     {name: message type} of the topics it receives
-    publishes      {name: message type} of the topics it publishes
+    subscribes     {name: message type} of the topics that the node receives
+    publishes      {name: message type} of the topics that the node publishes
     services       {request name: one line of help}
-    Params         a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
+    Params         class of the node's parameters: a msgspec.Struct with forbid_unknown_fields=True, in which each field
+                   has a default and a comment with the unit
     rate_hz        rate of `on_tick`, None for never; by simulation time in lockstep, by wall time otherwise
-    lossless       whether the node must receive every message, of sampled topics too; in the modes lockstep and fast
-                   the simulation waits for it
+    lossless       whether the node must receive every message, even on topics that other nodes receive sampled; in the
+                   modes lockstep and fast the simulation waits for the node
     state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
-                   and `restore`
+                      and `restore`
     stateless      whether each message of the node depends only on the received message and the parameters, so that a
                    recorded run restarts without a `snapshot` of the node
     has_own_clock  whether the node stamps with its own clock, as hardware does; `on_tick` then gets that clock's time,
@@ -142,7 +143,7 @@ class Node:
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        """Raise ValueError, one line, for parameters that cannot work in this plan.
+        """Raise ValueError with a one-line message for parameters that cannot work in this plan.
 
         Called before any process starts and, on a separate thread, before a parameter changes while the node runs.
         """
@@ -176,15 +177,15 @@ class Node:
         """Resource that the node still waits for and cannot work without, such as a serial port; "" for none.
 
         The node's status shows this text. A launch begins the run when no node waits any more.
-
-        A launch begins the run when no node waits any more.
         """
         return ""
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Counters of the node, {name: whole number that never decreases}, shown in its status beside the runner's
-        counters."""
+        """Counters of the node, {name: whole number that never decreases}.
+
+        The node's status shows them beside the runner's counters.
+        """
         return {}
 
     def on_start(self, context: Context) -> Outgoing:
@@ -192,11 +193,11 @@ class Node:
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """Called for each received message; `name` is the key of its topic in `subscribes`."""
+        """Called for each received message; `name` is the key of the message's topic in `subscribes`."""
         return None
 
     def on_tick(self, now: float) -> Outgoing:
-        """Called at `rate_hz`; `now` in seconds of simulation time in lockstep, of the node's clock otherwise."""
+        """Called at `rate_hz`. `now` (s) is simulation time in lockstep, and the time of the node's clock otherwise."""
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
@@ -204,14 +205,14 @@ class Node:
 
         Raise ValueError with a one-line reason to refuse the request.
         """
-        raise ValueError(f"no service {name!r}; services are {sorted(self.services)}")
+        raise ValueError(f"there is no service {name!r}; services are {sorted(self.services)}")
 
     def on_parameters(self, params: Any) -> Outgoing:
         """Called with the new parameters when one has changed while the node runs."""
         return None
 
     def clock_ns(self, host_ns: int) -> int:
-        """Reading of the node's own clock when its computer's clock reads host_ns; nanoseconds since the epoch.
+        """Reading of the node's own clock when the computer's clock reads host_ns; both in ns since the epoch.
 
         Differs from host_ns only in nodes that emulate a faulty clock. Not called before `on_start`.
         """
@@ -220,8 +221,8 @@ class Node:
     def on_clock(self, reading: PeerClock) -> Outgoing:
         """Called after each round trip to the clock of a subscribed publisher, at least once a second; not in lockstep.
 
-        The reading has the four times of the round trip, and no estimate yet. No round trips are made for nodes that do
-        not override this method.
+        `reading` has the four times of the round trip, but no estimate of the clock yet. The runner makes round trips
+        only for nodes that override this method.
         """
         return None
 
@@ -230,11 +231,12 @@ class Node:
         return None
 
     def snapshot(self) -> Any:
-        """State of the node for the snapshots of a recording in lockstep: all that its next messages depend on.
+        """State of the node for the snapshots of a recording in lockstep: everything that its next messages depend on.
 
         Called after the node has processed the messages and the tick of a step. The state may consist of numbers, text,
-        lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with such attributes. The runner itself
-        saves parameters, `context.random` and the latched messages. Default: the attributes in `state_attributes`.
+        lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with attributes of these types.
+        The runner itself saves parameters, `context.random` and the latched messages. By default, the state consists of
+        the attributes in `state_attributes`.
         """
         return {name: getattr(self, name) for name in self.state_attributes}
 

@@ -1,4 +1,4 @@
-"""Republishes a recording with its original spacing in time."""
+"""Republishes a recording with the recorded times between messages, scaled by a speed factor."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ Line = tuple[float, str, Message]  # recorded seconds after the start of playing
 class Player(Node):
     """Republishes the robot topics of a recording, as topics of the plan's robot, in the recorded order.
 
-    Messages keep their timestamps and get new seq and sent_ns; commands lose their state_seq. The recorded `status` of
-    nodes is not republished, since those nodes do not run now. A truncated recording plays to its end.
+    Each message keeps its timestamp and gets a new `seq` and `sent_ns`; a command is published without `state_seq`. The
+    recorded `status` messages of nodes are not republished, since the recorded nodes do not run now. A truncated
+    recording plays up to its last readable message.
     """
 
     publishes = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
@@ -63,11 +64,14 @@ class Player(Node):
         self._timed_messages = _timed_messages(self._params)
         self._next = next(self._timed_messages, None)
         if self._next is None:
-            raise ValueError(f"{self._params.file!r} holds no message of a robot; there is nothing to play")
+            raise ValueError(
+                f"{self._params.file!r} contains no message of a robot; "
+                "give a recording that contains robot topics, such as ROBOT/state"
+            )
         return None
 
     def _warn_of_holes(self, context: Context) -> None:
-        """Warn of holes in the recording before any of it is published."""
+        """Log a warning if messages are missing in the recording, before the first message is published."""
         try:
             warning = RecordingFile(self._params.file).scan().warning
         except RecordingError as error:
@@ -87,10 +91,15 @@ class Player(Node):
             self._next = next(self._timed_messages, None)
 
     def on_parameters(self, params: PlayerParams) -> Outgoing:
-        """Change the speed while playing. ValueError for `file` and `loop`, which are read at the start."""
+        """Change the speed while playing.
+
+        Raises ValueError if `file` or `loop` changes, because the player reads these at its start.
+        """
         for name in ("file", "loop"):
             if getattr(params, name) != getattr(self._params, name):
-                raise ValueError(f"{name} of a player is read at its start; it cannot be set while it runs")
+                raise ValueError(
+                    f"{name} of a player is read only at the start; restart the player to use the new value"
+                )
         self._params = params
         return None
 
@@ -102,9 +111,10 @@ class Player(Node):
 
 
 def _timed_messages(params: PlayerParams) -> Iterator[Line]:
-    """Messages to publish with their times in the recording, s, run after run; without end when looping.
+    """Yield (time in s, name of the topic, message) of the messages to publish, one recorded run after the other.
 
-    Times never decrease within a run.
+    The times start at 0, continue from run to run, and never decrease within a run. When looping, the iterator is
+    endless.
     """
     base = 0.0
     while True:

@@ -39,7 +39,7 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.file:
-            raise ValueError("file is empty; give the path of the recording to write")
+            raise ValueError("file is ''; give the path of the recording to write")
         if not 0.0 < self.flush_s < float("inf"):
             raise ValueError(f"flush_s is {self.flush_s}; it must be a number above 0")
 
@@ -47,9 +47,9 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Recorder(Node):
     """Records every topic. While the disk is full, the recorder keeps the messages, and writes them once there is room.
 
-    A recording that is deleted during the run begins anew. Where another recorder writes the same file, this recorder
-    writes a file beside it: run.NODE.mcap for run.mcap. The node's verdict states which messages the file lacks; the
-    launch then fails.
+    If the file is deleted during the run, the recorder begins a new file. If another recorder writes the same file,
+    this recorder writes run.NODE.mcap instead of run.mcap. If the file lacks messages, the node's verdict is "failed"
+    and states which ones, so that the launch fails.
 
     A run that never began leaves the recording of an earlier run unchanged: the recorder writes to a temporary name and
     renames the file at the first state. The earlier recording is kept until the next run, as run.before.mcap for
@@ -70,15 +70,15 @@ class Recorder(Node):
     def check(cls, params: RecorderParams, plan: Plan) -> None:
         path = Path(params.file)
         if "\0" in params.file:
-            raise ValueError(f"file is {params.file[:80]!r}; a path has no NUL character")
+            raise ValueError(f"file is {params.file[:80]!r}; a path must not contain a NUL character")
         if any(len(os.fsencode(part)) > NAME_BYTES for part in path.parts) or len(params.file) > PATH_LENGTH:
-            most = f"a path has at most {PATH_LENGTH} characters, and {NAME_BYTES} bytes between two slashes"
-            raise ValueError(f"file is {params.file[:80]!r} ..., {len(params.file)} characters; {most}")
+            most = f"a path may have {PATH_LENGTH} characters, and {NAME_BYTES} bytes between two slashes"
+            raise ValueError(f"file is {params.file[:80]!r} ... and has {len(params.file)} characters; {most}")
         folder = path.absolute().parent
         if not folder.is_dir():
             raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}")
         if path.is_dir():
-            raise ValueError(f"file is {params.file!r}, which is a folder; give the path of a file, as run.mcap")
+            raise ValueError(f"file is {params.file!r}, which is a folder; give the path of a file, such as run.mcap")
 
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None
@@ -110,7 +110,7 @@ class Recorder(Node):
     def missing(self) -> Missing:
         """Received messages that are in no file.
 
-        While the disk refuses writes, the messages that wait to be written are included.
+        While the disk refuses writes, these include the messages that wait to be written.
         """
         found = Missing()
         found.merge(self._lost)
@@ -120,7 +120,7 @@ class Recorder(Node):
 
     @property
     def verdict(self) -> Verdict | None:
-        """ "failed" with "run.mcap lacks ..." where messages are missing or in another file; None otherwise."""
+        """Verdict "failed" with the reason if messages are missing or are in another file; None otherwise."""
         missing, reasons = (
             self.missing,
             list(self._reasons | ({self._failure: None} if self._failure else {})),
@@ -137,13 +137,13 @@ class Recorder(Node):
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 
     def _rest_text(self) -> str:
-        """Text that names the file with the messages recorded before the failure."""
+        """Text for the verdict that names the file with the recorded messages, or says that nothing was recorded."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
         return f"the rest is in {self._writer.path}"
 
     def on_start(self, context: Context) -> Outgoing:
-        """Open the file under a temporary name; an earlier recording stays until this one is complete."""
+        """Open the file under a temporary name, so that an earlier recording stays until the first state is written."""
         self._context = context
         self._opened = context.params
         self._flush_s = self._opened.flush_s
@@ -159,7 +159,7 @@ class Recorder(Node):
         return None
 
     def _open(self) -> None:
-        """Create the file and write the latched messages. OSError where the disk does not allow it."""
+        """Create the file and write the latched messages. Raises OSError if the disk does not allow it."""
         assert self._context is not None
         metadata, sidecar = run_metadata(self._context), run_sidecar(self._context)
         for _ in range(2):
@@ -176,13 +176,13 @@ class Recorder(Node):
             except FileInUseError as error:
                 self._use_other_path(str(error.strerror))
         if self._writer is None:
-            raise OSError(errno.EBUSY, "other recorders write it", str(self._path))
+            raise OSError(errno.EBUSY, "other recorders write to this file", str(self._path))
         for topic, message in self._latched.items():
             self._writer.write(topic, message, self._time)
         self._failure = ""
 
     def _use_other_path(self, why: str) -> None:
-        """Change the path to run.NODE.mcap because run.mcap cannot be used, for the reason `why`."""
+        """Change the path from run.mcap to run.NODE.mcap and log `why`, the reason why run.mcap cannot be used."""
         assert self._context is not None
         self._reasons[why] = None
         self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
@@ -229,30 +229,36 @@ class Recorder(Node):
                 self._lost.add(time)
 
     def on_tick(self, now: float) -> Outgoing:
-        """Flush, unless the next tick is early enough for the next flush."""
+        """Flush if a flush is due now or within the next 1.5 tick periods."""
         if now + 1.5 / self.rate_hz >= self._next_flush:
             self._next_flush = now + self._flush_s
             self._flush()
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """Flush, since simulation time was set back; the next flush follows at the next tick."""
+        """Flush now, because simulation time was set back, and again at the next tick."""
         self._next_flush = float("-inf")
         self._flush()
         return None
 
     def on_parameters(self, params: RecorderParams) -> Outgoing:
-        """Change the time between flushes. ValueError for `file` and `compression`, which are read at the start."""
+        """Change the time between flushes.
+
+        Raises ValueError if `file` or `compression` changes, because the recorder reads these at its start.
+        """
         assert self._context is not None
         file = "" if self._writer is None else str(self._writer.path)
         if params.file != self._opened.file or params.compression != self._opened.compression:
             name = "file" if params.file != self._opened.file else "compression"
-            raise ValueError(f"{name} of a recorder is read at its start; it cannot be set while it records {file}")
+            raise ValueError(
+                f"{name} of a recorder is read only at the start; restart the recorder to use the new value "
+                f"(present file: {file})"
+            )
         self._flush_s = params.flush_s
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """Response of the service `recording`: file, whether it is kept, the latest failure, and the counters."""
+        """Response of the service `recording`: file, whether the file has its final name, latest failure, counters."""
         if name != "recording":
             return super().on_request(name, args)
         file = "" if self._writer is None else str(self._writer.path)
@@ -268,8 +274,8 @@ class Recorder(Node):
         if writer is None:
             return None
         if not self._is_worth_keeping and writer.is_aside and self._context is not None:
-            there = "is as it was" if writer.path.exists() else "is not written"
-            self._context.info(f"no state was received, so nothing is recorded: {writer.path} {there}")
+            there = "is unchanged" if writer.path.exists() else "is not written"
+            self._context.info(f"no robot state was received, so nothing is recorded; {writer.path} {there}")
         try:
             if self._is_worth_keeping and writer.is_aside and writer.missing.messages < writer.messages:
                 self._take_place(writer, flush=False)  # the disk is full: what was written is kept
@@ -279,7 +285,9 @@ class Recorder(Node):
         return None
 
     def _take_place(self, writer: RecordingWriter, *, flush: bool = True) -> None:
-        """Rename the file to the recording's path. A truncated recording there is kept under another name."""
+        """Rename the file to the recording's path. A truncated recording that is at this path is kept: it gets another
+        name first.
+        """
         try:
             require_unlocked(writer.path)
         except FileInUseError as error:
@@ -287,7 +295,7 @@ class Recorder(Node):
             writer.retarget(self._path)
         kept = keep_unfinished(writer.path)
         if kept is not None and self._context is not None:
-            self._context.info(f"an unfinished recording was found at {writer.path}; kept as {kept}")
+            self._context.info(f"an unfinished recording was found at {writer.path}; it is kept as {kept}")
         writer.take_place(flush=flush)
 
     def _flush(self) -> None:
@@ -340,7 +348,9 @@ class Recorder(Node):
 
 
 def _recorder_before(context: Context) -> str:
-    """Name of an earlier node of the plan, on the same host, that records to the same file; "" where no node does."""
+    """Name of a node that precedes this node in the plan and records to the same file on the same host; "" if there is
+    none.
+    """
     plan = context.plan
     if plan is None:
         return ""
@@ -359,9 +369,10 @@ def _host(plan: Plan, name: str) -> str:
 
 
 def run_metadata(context: Context) -> dict[str, str]:
-    """The plan and the robot's parameters as JSON, without paths and domain, which differ between equal runs.
+    """The plan and the robot's parameters as JSON, without paths and domain number, because these differ between
+    otherwise equal runs.
 
-    A recorder that is not in the plan was started by hand; the metadata then has an entry that states it.
+    A recorder that is not in the plan was started by hand; the metadata then contain the entry "recorded_by".
     """
     plan: dict[str, Any] = msgspec.to_builtins(context.plan) or {}
     folder = plan.pop("folder", "")
@@ -386,7 +397,9 @@ def run_metadata(context: Context) -> dict[str, str]:
 
 
 def run_sidecar(context: Context) -> dict[str, Any]:
-    """Machine-specific data of the run: the plan's folder, and the files of nodes and robot that lie outside it."""
+    """Machine-specific data of the run: the folder of the launch plan, and the node and robot files outside this
+    folder.
+    """
     plan = context.plan
     folder = "" if plan is None else plan.folder
     nodes = [] if plan is None else plan.nodes
@@ -397,12 +410,17 @@ def run_sidecar(context: Context) -> dict[str, Any]:
 
 
 def _portable_or_name(run: str, folder: str) -> str:
-    """`run` relative to the plan's folder or the package; for a file outside both, its name without the folder."""
+    """A node's key `run` ("FILE:CLASS") with FILE relative to the plan's folder or the package.
+
+    If FILE is outside both, the result has the name of FILE without its folder.
+    """
     return _portable(run, folder) or run.rpartition("/")[2]
 
 
 def _portable(run: str, folder: str) -> str | None:
-    """The class reference `run` relative to the plan's folder or the package; None for a file outside both."""
+    """A node's key `run` ("FILE:CLASS") with FILE relative to the plan's folder or the package; None if FILE is outside
+    both.
+    """
     file, name = split(run)
     colon, path = ":" if name else "", PurePath(file)
     if not path.is_absolute():

@@ -41,7 +41,7 @@ class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
     """Serial port, parameter file, and timing of the polls.
 
     port  device, such as /dev/ttyUSB0; empty: the port of this launch's emulated board
-    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    file  parameter file in the format of robots/charmie/charmie.toml; empty: the parameter file of the plan's robot
     """
 
     port: str = ""
@@ -61,10 +61,11 @@ class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 class SerialBoard(Node):
     """Polls the board, sends it the commands of base, lift and tilt, and publishes the measured state.
 
-    Commands are those of the model: velocities of base_x, base_y and base_yaw, positions of lift and tilt.
-    `measured_state` has these five joints, those of the base from wheel odometry, stamped with simulation time computed
-    from the board's clock. `applied_command` has the commands as sent to the board, rounded to the board's resolution,
-    with the timestamp of the board's response, and the position commands of all other joints.
+    The node accepts the commands that the robot's model accepts: velocities of base_x, base_y and base_yaw, and
+    positions of lift and tilt. `measured_state` has these five joints; base_x, base_y and base_yaw come from wheel
+    odometry. The timestamp of `measured_state` is simulation time computed from the board's clock. `applied_command`
+    contains the commands as sent to the board, rounded to the board's resolution, and unchanged position commands for
+    the joints that the board does not drive. Its timestamp is that of the board's response.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -77,7 +78,7 @@ class SerialBoard(Node):
         import importlib.util
 
         if importlib.util.find_spec("serial") is None:
-            raise ValueError("the driver needs pyserial: pip install 'armswing[serial]'")
+            raise ValueError("the driver needs pyserial; install it with pip install 'armswing[serial]'")
         require_realtime(plan.sim)
         read_parameters(_file(params, plan.sim.parameters))
 
@@ -127,7 +128,9 @@ class SerialBoard(Node):
                 self._others[joint] = value
             elif joint in JOINTS:
                 takes = "velocities" if joint in JOINTS[:3] else "positions"
-                self._context.warn(f"the board takes {takes} of {joint}, not {command.mode}; the command is not sent")
+                self._context.warn(
+                    f"the board accepts {takes} of {joint}, not {command.mode}; the driver does not send this command"
+                )
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
         if self._port is None and not self._open(now):
@@ -168,10 +171,10 @@ class SerialBoard(Node):
         except OSError as error:
             if now - self._away_since > MISSED_S:
                 why = os.strerror(error.errno) if error.errno else "it is not a serial port"
-                self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried repeatedly")
+                self._context.warn(f"the port {self._path} cannot be opened: {why}; the driver tries again repeatedly")
             return False
         if self._opened or now - self._away_since > MISSED_S:
-            self._context.info(f"the port {self._path} is open")
+            self._context.info(f"the driver has opened the port {self._path}")
         self._opened += 1
         self._odometry = None  # the board may have been switched off since
         return True
@@ -203,9 +206,10 @@ class SerialBoard(Node):
         )
 
     def _as_commands(self, command: Command) -> list[JointCommand]:
-        """Commands of the model that correspond to the frame sent to the board, stamped with the time of the poll.
+        """Joint commands of the robot's model that are equivalent to the frame sent to the board.
 
-        The first command is stamped with the start of the run, because the brakes hold every joint until then.
+        The timestamp of a command is the time of the poll that sent the frame. For the first command it is 0, the start
+        of the run, because the brakes hold every joint until the first command.
         """
         full = self._robot.base
         steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
@@ -226,9 +230,10 @@ class SerialBoard(Node):
         ]
 
     def _applied_commands(self, stamp: float) -> Iterator[tuple[str, Message]]:
-        """Commands sent since the last response, oldest first; the newest has the timestamp of this response.
+        """Yield the commands sent since the previous response of the board, oldest first.
 
-        The timestamps of older commands are earlier by the time by which they were sent earlier.
+        The newest command gets the timestamp `stamp` of the present response. An older command gets a timestamp that is
+        earlier by the time between the sending of the two commands.
         """
         for each in self._sent:
             if each.timestamp > 0.0:
@@ -240,7 +245,7 @@ class SerialBoard(Node):
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
         is_first = self._odometry is None  # a stop before the port was open is not reported
         if frame.status & STOPPED and not (self._stopped or is_first):
-            self._context.warn("the board has stopped the base: no command came in time")
+            self._context.warn("the board has stopped the base, because no command reached the board in time")
         self._stopped = bool(frame.status & STOPPED)
         if self._odometry is None:
             self._odometry = Odometry(self._robot, self._place)
@@ -268,7 +273,7 @@ class SerialBoard(Node):
 
     @property
     def verdict(self) -> Verdict:
-        """Counts of polls and frames; "failed" where the port was never open or no frame arrived."""
+        """Verdict "passed" with counts of polls and frames; "failed" if the port was never open or no frame arrived."""
         if not self._opened:
             return Verdict("failed", f"the port {self._path} was never open")
         lost = 0 if self._odometry is None else self._odometry.lost
@@ -280,8 +285,9 @@ class SerialBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of polls, of frames received, torn, invalid and missing, of bytes outside frames, and of openings of
-        the port."""
+        """Numbers of polls, frames received, frames torn, frames invalid, frames missing, bytes outside frames, and
+        openings of the port.
+        """
         return {
             "polls": self._polls,
             "frames": self._reader.frames,

@@ -1,8 +1,8 @@
 """Plans the swings of a gibbon robot from measured quantities alone: joints, hand positions and grips.
 
-The planner estimates the shape of the line (cable or bars), plans each swing while both hands grip, and plans again in
-flight from the measured state. A plan starts `lead_ms` after the state that it is based on, the time allowed for
-planning.
+The planner estimates the shape of the line that the hands grip, which is a cable or a row of bars. It plans each swing
+while both hands grip, and plans the swing again in flight from the measured state. A plan starts `lead_ms` after the
+state from which it is made; this is the time allowed for planning.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAY_BE_ZERO = ("settle_ms", "above_mm", "trunk_stiffness", "trunk_damping")
 class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The planner's model, and the parameters of the swings.
 
-    robot       robot of the planner's model, written as `robot` in a launch file; empty for the robot of the plan
-    parameters  parameters of that model; they override those of the plan's robot
-    step        distance between the hands, m; None: the spacing of the model, of its bars or of the hands on its cable
+    robot       robot of the planner's model, written like `robot` in a launch file; "" means the robot of the plan
+    parameters  parameters of the model's robot, which override the parameters of the plan's robot
+    step        distance between the hands (m); None means the model's spacing of the bars, or of the hands on a cable
     """
 
     robot: str = ""
@@ -63,7 +63,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
 
 
 class SwingPlanner(Node):
-    """Publishes a swing plan whenever one is due."""
+    """Publishes swing plans: before each swing, and again during the swing."""
 
     subscribes = {"state": RobotState, "swing_status": SwingProgress}
     publishes = {"swing_plan": SwingPlan}
@@ -73,7 +73,7 @@ class SwingPlanner(Node):
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
         if plan.sim.mode == "fast":
-            raise ValueError('mode \'fast\' does not wait for plans; use "lockstep" or "realtime"')
+            raise ValueError('mode \'fast\' does not wait for swing plans; use mode "lockstep" or "realtime"')
         mechanism = planner_mechanism(params, plan.sim.parameters, plan.sim.robot)
         robot = build(plan.sim.robot, **plan.sim.parameters)
         check_line(mechanism, robot)
@@ -83,7 +83,8 @@ class SwingPlanner(Node):
         check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
         if "trunk" in joints_of(mechanism) and "trunk" not in joints_of(robot):
             raise ValueError(
-                f"the planner's model has a trunk, and the robot has none; its joints are {', '.join(joints_of(robot))}"
+                f"the planner's model has a trunk, but the robot has only the joints {', '.join(joints_of(robot))}; "
+                "use a model without a trunk"
             )
 
     def on_start(self, context: Context) -> Outgoing:
@@ -144,7 +145,10 @@ class SwingPlanner(Node):
         if not isinstance(message, RobotState):
             return None
         if missing := [output for output in OUTPUTS if output not in message.outputs]:
-            raise ValueError(f"{self._context.name} needs output {missing[0]!r}; the state has {list(message.outputs)}")
+            raise ValueError(
+                f"{self._context.name} needs the output {missing[0]!r} of the robot, but the state has only the "
+                f"outputs {list(message.outputs)}"
+            )
         measured = measurement(message)
         due = message.timestamp >= self._seen + 1e-3 * self._params.estimate_ms - 1e-9
         if not due and measured.grips == self._grips:
@@ -172,9 +176,10 @@ class SwingPlanner(Node):
 
 
 def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
-    """The mechanism that the planner uses as its model. ValueError for a robot that is not a gibbon.
+    """Build the mechanism that the planner uses as its model. Raises ValueError if the robot is not a gibbon.
 
-    given  parameters that the plan gives its robot
+    given  parameters of the plan's robot, used if `params` names no robot
+    robot  the plan's robot
     """
     given = {} if params.robot else given
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
@@ -185,7 +190,7 @@ def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | st
 
 
 def step_of(params: SwingPlannerParams, mechanism: Mechanism) -> float:
-    """Distance between the hands, m: the parameter `step`, or the model's spacing where `step` is None."""
+    """Distance between the hands (m): the parameter `step`, or the model's spacing if `step` is None."""
     return mechanism.parameters["spacing"] if params.step is None else params.step
 
 
@@ -195,7 +200,7 @@ def joints_of(mechanism: Mechanism) -> list[str]:
 
 
 def measurement(state: RobotState) -> Measured:
-    """Measured quantities of a state that a real gibbon robot can provide."""
+    """Extract from a state the quantities that a real gibbon robot can measure."""
     out = state.outputs
     pitch, elbow = state.name.index("pitch"), state.name.index("elbow")
     trunk = state.name.index("trunk") if "trunk" in state.name else -1
@@ -216,7 +221,10 @@ def measurement(state: RobotState) -> Measured:
 
 
 def plan_message(swing: Swing, path: np.ndarray) -> SwingPlan:
-    """The message of a planned swing. `path`, shape (n, 3), is the path of the swinging hand, m."""
+    """Message of a planned swing.
+
+    path  path of the swinging hand (m), shape (n, 3)
+    """
     plan, arrival = swing.plan, swing.plan.arrival
     every = max(len(path) // PATH_POINTS, 1)
     return SwingPlan(

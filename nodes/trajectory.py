@@ -38,18 +38,19 @@ LARGEST = 1e6  # largest value, velocity or acceleration of a waypoint, in its u
 
 
 class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The trajectory to publish. Times in seconds of simulation time; values in `units`, by default in degrees.
+    """The trajectory to publish. Times are in seconds of simulation time; values are in `units`, by default in degrees.
 
-    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...]; the
-                   first and the last position are held before and after
-    velocities     velocities at the waypoints, one row per waypoint without time, for "quintic"; zero by default
-    accelerations  accelerations at the waypoints, one row per waypoint without time, for "quintic"; zero by default
-    segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
-    file           a via-point file (see nodes/planning/via_points.py) in place of joints and waypoints; searched in the
-                   launch file's project folder, then in the folder where the launch was started
+    waypoints      [[t, value], ...] with one value for all joints, or [[t, value of joint 1, value of joint 2, ...],
+                   ...]. The first position is held before the first time, and the last position after the last time
+    velocities     velocities at the waypoints for "quintic", one row per waypoint without its time; zero by default
+    accelerations  accelerations at the waypoints for "quintic", one row per waypoint without its time; zero by default
+    segments       motion from rest: [[duration, acceleration], ...] with one acceleration for all joints, or with one
+                   acceleration per joint
+    file           a via-point file (see nodes/planning/via_points.py), which replaces joints and waypoints. It is
+                   searched in the launch file's project folder, then in the folder where the launch was started
     relative       whether values are added to the joint positions of the first state; joint limits are then not checked
-    beyond_limits  whether joints may exceed their position and velocity limits; false: positions beyond a limit are
-                   refused before the start, velocities beyond a limit cause a warning
+    beyond_limits  whether joints may exceed their position and velocity limits. If not, a position beyond a limit is an
+                   error before the start, and a velocity beyond a limit causes a warning
     """
 
     joints: list[str] = []
@@ -79,11 +80,11 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name, kinds in OF_KIND.items():
             if getattr(self, name) and self.kind not in kinds:
                 wanted = " and ".join(f'"{kind}"' for kind in kinds)
-                raise ValueError(f'kind "{self.kind}" takes no {name}; they belong to {wanted}')
+                raise ValueError(f'kind "{self.kind}" does not use {name}, which belong to {wanted}; leave them out')
         if self.file:
             self._check_no_more_than_the_file()
         elif not self.joints or len(set(self.joints)) != len(self.joints):
-            raise ValueError(f"joints is {self.joints}; name at least one, each once")
+            raise ValueError(f"joints is {self.joints}; name at least one joint, and each joint once")
         else:
             self._check_values()
 
@@ -91,38 +92,46 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("joints", "units", "waypoints", "velocities", "accelerations"):
             if getattr(self, name):
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}, and file = {self.file!r} gives them, too; remove one of the two"
+                    f"{name} is {getattr(self, name)}, but file = {self.file!r} gives this, too; remove one of the two"
                 )
 
     def _check_values(self) -> None:
         n = len(self.joints)
         for name in ("units", "velocity_limit", "acceleration_limit"):
             if len(getattr(self, name)) not in (0, 1, n):
-                raise ValueError(f"{name} has {len(getattr(self, name))} entries; it takes one for all or {n}")
+                raise ValueError(
+                    f"{name} has {len(getattr(self, name))} entries; give one entry for all joints, or {n} entries"
+                )
         if self.kind == "sine":
             if any(unit not in ANGLES for unit in self.units):
-                raise ValueError(f'kind "sine" has amplitude_deg, an angle; units is {self.units}')
+                raise ValueError(
+                    f'units is {self.units}; use "deg" or "rad", because amplitude_deg of kind "sine" is an angle'
+                )
             return
         key = "segments" if self.kind == "acceleration_segments" else "waypoints"
         rows: list[list[float]] = getattr(self, key)
         if not rows:
-            raise ValueError(f'kind "{self.kind}" needs {key} = [[t, value], ...]')
+            raise ValueError(f'kind "{self.kind}" needs a list [[t, value], ...] in the key {key}')
         for name in ("waypoints", "segments", "velocities", "accelerations"):
             if (count := len(getattr(self, name))) > ROWS:
-                raise ValueError(f"{name} has {count} rows; it takes at most {ROWS}")
+                raise ValueError(f"{name} has {count} rows; it can have at most {ROWS}")
         one = "t and one value" if n == 1 else "t and one value for all joints, or t and one per joint"
         _check_rows(rows, key.removesuffix("s"), one, {2, 1 + n})
         for name in ("velocities", "accelerations"):
             if given := getattr(self, name):
                 _check_rows(given, f"{name} row", "values alone", {len(rows[0]) - 1})
                 if len(given) != len(rows):
-                    raise ValueError(f"{name} has {len(given)} rows for {len(rows)} waypoints")
+                    raise ValueError(
+                        f"{name} has {len(given)} rows for {len(rows)} waypoints; give one row per waypoint"
+                    )
         for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=2):
             if key == "waypoints" and after <= before:
                 raise ValueError(f"waypoint {k} is at {after} s; it must be later than waypoint {k - 1}, at {before} s")
         for k, row in enumerate(rows, start=1):
             if not 0.0 <= row[0] <= LATEST_S:
-                raise ValueError(f"{key.removesuffix('s')} {k} is at {row[0]:g} s; times are in 0 .. {LATEST_S:g} s")
+                raise ValueError(
+                    f"{key.removesuffix('s')} {k} is at {row[0]:g} s; times must be in 0 .. {LATEST_S:g} s"
+                )
             _check_values_of(row[1:], f"{key.removesuffix('s')} {k}")
         for name in ("velocities", "accelerations"):
             for k, row in enumerate(getattr(self, name), start=1):
@@ -134,21 +143,29 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def _check_values_of(row: Sequence[float], what: str) -> None:
     if large := [value for value in row if abs(value) > LARGEST]:
-        raise ValueError(f"{what} has {large[0]:g}; values are in {-LARGEST:g} .. {LARGEST:g}")
+        raise ValueError(f"{what} has the value {large[0]:g}; values must be in {-LARGEST:g} .. {LARGEST:g}")
 
 
 def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int]) -> None:
-    """Raise ValueError, one line, unless all rows are finite and have one width, which must be one of `widths`."""
+    """Check that all rows are finite and have the same number of entries.
+
+    Raises ValueError with a one-line message otherwise.
+
+    widths  permitted numbers of entries
+    """
     for k, row in enumerate(rows, start=1):
         if len(row) not in widths or len(row) != len(rows[0]):
             wanted = " or ".join(str(width) for width in sorted(widths))
-            raise ValueError(f"{what} {k} is {row}; every one has {wanted} numbers: {form}")
+            raise ValueError(f"{what} {k} is {row}; every row must have {wanted} numbers: {form}")
         if not all(math.isfinite(number) for number in row):
             raise ValueError(f"{what} {k} is {row}; every number must be finite")
 
 
 def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
-    """The via points in SI units, from the parameters' file or waypoints. ValueError, one line, for invalid ones."""
+    """Return the via points in SI units, from the file or from the waypoints of the parameters.
+
+    Raises ValueError with a one-line message for invalid via points.
+    """
     if params.file:
         inside = Path(folder) / params.file
         return read_via_points(inside if inside.is_file() else Path(params.file))
@@ -177,8 +194,9 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
 
 def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
-    """Motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for an impossible
-    motion.
+    """Return the motion of each joint as a function of the time t (s) after `start_s`.
+
+    Raises ValueError with a one-line message for an impossible motion.
     """
     n, times = len(via.joints), via.times
     if params.kind == "sine":
@@ -213,12 +231,16 @@ def _trapezoidal(joint: str, times: list[float], values: list[float], accelerati
 def _for_all(values: list[float], n: int, name: str) -> list[float]:
     whole = list(values) * n if len(values) == 1 else list(values)
     if len(whole) != n or not all(value > 0.0 for value in whole):
-        raise ValueError(f'kind "trapezoidal": {name} is {values}; it takes one number above 0 for all, or {n}')
+        raise ValueError(
+            f'kind "trapezoidal": {name} is {values}; it must have one number above 0 for all joints, or {n}'
+        )
     return whole
 
 
 def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
-    """Raise ValueError, one line, for joints that the robot lacks and for units that do not fit their joint.
+    """Check that the robot has the joints, and that each unit fits its joint.
+
+    Raises ValueError with a one-line message otherwise.
 
     units  {joint: "rad" or "m"} of the robot's joints
     """
@@ -228,20 +250,24 @@ def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
             raise ValueError(f"{where}: {robot!r} has no joint {joint!r}{suggestion(joint, units)}")
         if (unit in ANGLES) != (units[joint] == "rad"):
             wanted = "deg or rad" if units[joint] == "rad" else "m or mm"
-            raise ValueError(f"{where}: joint {joint!r} is in {unit}; it takes {wanted}")
+            raise ValueError(f"{where}: joint {joint!r} has the unit {unit}; the unit must be {wanted}")
 
 
 def _check(params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve], joints: Sequence[Any], robot: str) -> None:
-    """Raise ValueError, one line, for joints that the robot lacks, and for values beyond their limits."""
+    """Check that the robot has the joints, and that the motions stay within the joints' limits.
+
+    Raises ValueError with a one-line message otherwise.
+    """
     check_joints(via, {joint.name: joint.unit for joint in joints}, robot)
     if not (params.relative or params.beyond_limits):
         check_reach(via, ways, joints, robot)
 
 
 class Trajectory(Node):
-    """Publishes `reference` at `Params.rate_hz` of simulation time, which it takes from the states' timestamps.
+    """Publishes `reference` at the rate `Params.rate_hz` of simulation time.
 
-    The reference therefore pauses, resets and changes speed with the simulation, in every mode.
+    The simulation time comes from the timestamps of the states. In every mode, the reference therefore pauses, resets
+    and changes speed with the simulation.
     """
 
     subscribes = {"description": Description, "state": RobotState}
@@ -279,7 +305,11 @@ class Trajectory(Node):
     def _check_described(
         self, of: Description, params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve]
     ) -> None:
-        """Raise ValueError for values beyond limits; warn of joints without an actuator and of excessive speeds."""
+        """Check the trajectory against the robot's description.
+
+        Raises ValueError for positions beyond joint limits. Warns of joints without an actuator and of excessive
+        speeds.
+        """
         _check(params, via, ways, of.joints, of.robot)
         if line := undriven(via, of.actuators, of.robot):
             self._context.warn(line)
@@ -314,11 +344,11 @@ class Trajectory(Node):
         ]
 
     def _found(self, state: RobotState) -> list[float]:
-        """Positions of the trajectory's joints in a state, rad or m, in the trajectory's order."""
+        """Positions (rad or m) that the trajectory's joints have in a state, in the order of the trajectory."""
         missing = [joint for joint in self._joints if joint not in state.name]
         if missing:
             raise ValueError(
                 f"the reference names joint {missing[0]!r}, which the state does not have; "
-                f"its joints are {', '.join(state.name[:10])}"
+                f"the state's joints are {', '.join(state.name[:10])}"
             )
         return [state.position[state.name.index(joint)] for joint in self._joints]

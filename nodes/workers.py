@@ -1,5 +1,7 @@
-"""Worker processes of sweeps and studies: they live long, do one task at a time, and take nothing with them when they
-end."""
+"""Worker processes of sweeps and studies.
+
+A worker does many tasks, one at a time. If its process ends, only the present task is lost.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Answer = TypeVar("Answer", covariant=True)
 
 
 class Loss(NamedTuple):
-    """Why a task has no result: its process ended, or was ended because it took too long (`hung`)."""
+    """Why a task has no result: its process ended, or was killed because the task took too long (`hung`)."""
 
     hung: bool
     reason: str
@@ -33,40 +35,40 @@ class Loss(NamedTuple):
 
 
 class Job(Protocol[Asked, Answer]):
-    """What worker processes do: a result for each task, both sent as bytes."""
+    """The kind of work that worker processes do: a result for each task. Tasks and results are sent as bytes."""
 
     def encode(self, task: Asked) -> bytes:
-        """A task as bytes."""
+        """Encode a task as bytes."""
 
     def do(self, task: bytes) -> bytes:
-        """Do an encoded task, in a worker process; its result as bytes."""
+        """Do an encoded task in a worker process, and return the result as bytes."""
 
     def decode(self, result: bytes) -> Answer:
-        """A result from its bytes."""
+        """Decode a result from bytes."""
 
     def lost(self, task: Asked, loss: Loss) -> Answer:
-        """Result of a task whose process ended."""
+        """Result of a task whose process ended before the task was done."""
 
 
 class Process(Protocol):
-    """What a worker needs of its process."""
+    """The part of the interface of multiprocessing.Process that a worker uses."""
 
     @property
     def exitcode(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Exit code of the process, negative if a signal ended it; None while it runs."""
 
     def kill(self) -> None:
-        """End it."""
+        """End the process at once."""
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait until the process has ended."""
 
 
 class Worker(Generic[Task, Result]):
-    """One process that does tasks, forked from this one with all that it has imported and compiled.
+    """A child process that does tasks. It is forked, so all modules and compiled code of the parent are already loaded.
 
-    task   the task that it does; None while it has none
-    since  when it was given the task, time.monotonic()
+    task   the task that the process is doing; None if it is idle
+    since  time at which the process was given the task, from time.monotonic()
     """
 
     def __init__(self, job: Job[Task, Result]) -> None:
@@ -76,7 +78,7 @@ class Worker(Generic[Task, Result]):
         self._start()
 
     def _start(self) -> None:
-        """Start the process: sets `connection` and `_process`."""
+        """Start the process, and set `connection` and `_process`."""
         context = multiprocessing.get_context("fork")
         self.connection, other = context.Pipe()
         process = context.Process(target=_serve, args=(other, self.connection, self.job, os.getpid()))
@@ -89,13 +91,16 @@ class Worker(Generic[Task, Result]):
         other.close()
 
     def give(self, task: Task) -> None:
-        """Have it do a task."""
+        """Send a task to the process."""
         self.task, self.since = task, time.monotonic()
         with contextlib.suppress(OSError):  # it has ended; `take` says so
             self.connection.send_bytes(self.job.encode(task))
 
     def take(self) -> Result:
-        """The result of its task; that of a lost task if the process has ended, and a new process in its place."""
+        """Return the result of the present task.
+
+        If the process has ended, return the job's result for a lost task, and start a new process.
+        """
         task = self.task
         assert task is not None
         self.task = None
@@ -106,7 +111,10 @@ class Worker(Generic[Task, Result]):
             return self._lost(task, False, f"its process ended {_how(self._process.exitcode)}")
 
     def end(self, limit_s: float) -> Result:
-        """End the process of a task that takes longer than limit_s: the result of a lost task, and a new process."""
+        """Kill the process because its task took longer than limit_s (s), and start a new process.
+
+        Returns the job's result for a lost task.
+        """
         task = self.task
         assert task is not None
         self.task = None
@@ -119,15 +127,15 @@ class Worker(Generic[Task, Result]):
         return self.job.lost(task, Loss(hung, reason, time.monotonic() - self.since))
 
     def stop(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
 
 
 class Pool(Generic[Task, Result]):
-    """Workers of one job, as a context: its end ends the processes.
+    """Worker processes for one job, as a context manager that ends the processes on exit.
 
-    limit_s  wall time after which a task is ended, s
+    limit_s  wall time after which the process of a task is killed and the task is lost (s)
     """
 
     def __init__(self, job: Job[Task, Result], workers: int, limit_s: float) -> None:
@@ -145,7 +153,10 @@ class Pool(Generic[Task, Result]):
         return [worker for worker in self.workers if worker.task is not None]
 
     def ended(self, timeout_s: float) -> Iterator[tuple[Task, Result]]:
-        """Tasks that ended and their results, after timeout_s at most; none where all still run."""
+        """Yield (task, result) of the tasks that have ended. Waits at most timeout_s (s) for the first of them.
+
+        A task that has exceeded the time limit is ended here, as a lost task.
+        """
         by_connection: dict[Any, Worker[Task, Result]] = {worker.connection: worker for worker in self.busy}
         for ready in wait(list(by_connection), timeout_s):
             worker = by_connection[ready]
@@ -159,7 +170,10 @@ class Pool(Generic[Task, Result]):
                 yield task, worker.end(self.limit_s)
 
     def results(self, tasks: Iterable[Task], look: Callable[[], None]) -> Iterator[tuple[Task, Result]]:
-        """Each task and its result, in the order in which they end; `look` is called every LOOK_S and may raise."""
+        """Yield (task, result) of each task, in the order in which the tasks end.
+
+        look  function called every LOOK_S seconds; it may raise an exception to stop the work
+        """
         left = deque(tasks)
         while left or self.busy:
             for worker in self.idle:
@@ -177,7 +191,7 @@ class Pool(Generic[Task, Result]):
 
 
 def _serve(connection: Connection, parents: Connection, job: Job[Any, Any], parent: int) -> None:
-    """Do the tasks that the parent sends until it hangs up."""
+    """Do the tasks that the parent process sends, until the parent closes the connection."""
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

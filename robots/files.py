@@ -1,7 +1,7 @@
 """Robots from a user's files: a function in a Python file, "path/to/file.py:function", or a model file, "robot.urdf".
 
-The folder of a Python file is appended to sys.path, so that the file can import modules beside it, but these cannot
-shadow packages of armswing.
+The folder of a Python file is appended to sys.path. The file can therefore import modules from this folder, but these
+modules cannot replace packages of armswing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # the function's name is the first 
 
 
 def is_reference(robot: str) -> bool:
-    """Whether `robot` refers to a file ("file.py:function" or "robot.urdf") and is not a name in the registry."""
+    """Whether `robot` refers to a file, such as "file.py:function" or "robot.urdf", and not to a registered robot."""
     return robot.rpartition(":")[0].endswith(".py") or robot.endswith(".py") or is_model_file(robot)
 
 
 def is_model_file(robot: str) -> bool:
-    """Whether `robot` is the path of a URDF or MJCF file, such as "robot.urdf"."""
+    """Whether `robot` is the path of a URDF or MJCF file."""
     return robot.lower().endswith(MODELS)
 
 
@@ -60,9 +60,9 @@ def robot_name(robot: str) -> str:
 
 
 def located(robot: str, *folders: str | Path) -> str:
-    """The robot reference with its file as an absolute path; the file is searched for in `folders`, in order.
+    """The reference `robot` with an absolute path of its file, which is searched for in `folders`, in order.
 
-    Raises InvalidRequest if `robot` does not refer to a file, or if no folder has the file.
+    Raises InvalidRequest if `robot` does not refer to a file, or if the file is in none of the folders.
     """
     file, name = split(robot)
     if (not name and not is_model_file(robot)) or (name and not (file.endswith(".py") and NAME.fullmatch(name))):
@@ -75,7 +75,9 @@ def located(robot: str, *folders: str | Path) -> str:
 
 
 def located_if_there(robot: str, *folders: str | Path) -> str:
-    """`located(robot, *folders)`, but registry names and references to missing files are returned unchanged."""
+    """`located(robot, *folders)`, but names of registered robots and references to missing files are returned
+    unchanged.
+    """
     try:
         return located(robot, *folders) if is_reference(robot) else robot
     except InvalidRequest:
@@ -83,9 +85,9 @@ def located_if_there(robot: str, *folders: str | Path) -> str:
 
 
 def load(robot: str) -> Callable[..., Any]:
-    """The function that builds a robot from a file; the file is read again if its content has changed.
+    """The function that builds a robot from a file. A file that has changed is read again.
 
-    Raises InvalidRequest, in one line, for a missing file or function.
+    Raises InvalidRequest with a one-line message for a missing file or function, or if importing the file fails.
     """
     path, name = split(located(robot))
     if is_model_file(robot):
@@ -103,18 +105,20 @@ def load(robot: str) -> Callable[..., Any]:
             for key, value in vars(module).items()
             if callable(value) and getattr(value, "__module__", "") == module.__name__
         ]
-        functions = f"; its functions are {', '.join(there)}" if there else "; it has no function"
-        raise InvalidRequest(f"robot {robot!r}: {path} has no {name!r}{functions}{did_you_mean(name, there)}")
+        functions = f"; its functions are {', '.join(there)}" if there else "; it defines no function"
+        raise InvalidRequest(f"robot {robot!r}: {path} has no function {name!r}{functions}{did_you_mean(name, there)}")
     if not callable(function):
-        raise InvalidRequest(f"robot {robot!r}: {name!r} of {path} is no function that returns a Mechanism")
+        raise InvalidRequest(
+            f"robot {robot!r}: {name!r} in {path} is not a function; name one that returns a Mechanism"
+        )
     found: Callable[..., Any] = function
     return found
 
 
 def python_module(path: Path, version: bytes = b"") -> ModuleType:
-    """Import a file as a module with a unique name.
+    """Import a Python file as a module with a unique name.
 
-    version  content of the file; a file whose content has changed is imported again
+    version  content of the file, so that a file with new content is imported again
     """
     folder = str(path.parent)
     if folder not in sys.path:
@@ -136,9 +140,10 @@ def python_module(path: Path, version: bytes = b"") -> ModuleType:
 
 
 def failure(error: Exception, path: Path, doing: str = "importing") -> str:
-    """Message for an exception in a user's file, with the file and line of the last frame in the user's code.
+    """One-line message about an exception in a user's file, with the file and line of the last frame in the user's
+    code.
 
-    doing  action that failed, such as "importing"
+    doing  the action that failed, such as "importing"
     """
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     if isinstance(error, SyntaxError) and error.filename:
@@ -151,7 +156,7 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
 
 
 def _is_of_python(file: str) -> bool:
-    """Whether a file is not the user's: import machinery, standard library, installed packages, or armswing."""
+    """Whether a source file is part of Python, of an installed package or of armswing, and not written by the user."""
     parts = Path(file).parts
     ours = [str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/plan/loading.py")]
     return file.startswith("<") or file in ours or "site-packages" in parts or file.startswith(PYTHON)

@@ -81,13 +81,15 @@ def _load(name: str) -> Builder:
         why = f"{type(error).__name__}: {error}"
         raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} cannot be loaded: {why}") from error
     if not callable(loaded):
-        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} is no function that returns a Mechanism")
+        raise InvalidRequest(
+            f"robot {name!r}: its entry point {point.value!r} is not a function that returns a Mechanism"
+        )
     function: Builder = loaded
     return function
 
 
 def builder(name: str) -> Builder:
-    """The function that builds a robot; its signature and docstring describe the parameters."""
+    """The function that builds a robot. Its signature and docstring describe the robot's parameters."""
     if name in BUILTIN:
         return BUILTIN[name]
     if name in _entry_points():
@@ -99,11 +101,11 @@ def builder(name: str) -> Builder:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a robot's builder.
+    """A parameter of the function that builds a robot.
 
     choices  permitted values; empty if the parameter is not limited to a list of values
     meaning  description for displays and documentation
-    none     text for the value that is used if the default is None or empty
+    none     text that says which value is used if the default is None or empty
     """
 
     name: str
@@ -115,7 +117,9 @@ class Parameter:
 
 
 def parameters(name: str) -> list[Parameter]:
-    """The parameters of a robot, as its builder declares them with ParameterInfo annotations."""
+    """The parameters of a robot, from the signature of the function that builds it and its ParameterInfo
+    annotations.
+    """
     function = builder(name)
     hints, found = _hints(function), []
     for parameter in inspect.signature(function).parameters.values():
@@ -136,7 +140,7 @@ def _hints(function: Builder) -> dict[str, Any]:
 
 
 def _counted(hint: Any, value: Any) -> Any:
-    """`value` converted to int if the builder takes an int and it is whole: 24.0, as from a launch file, becomes 24."""
+    """`value` as an int if the parameter is an int and the value is whole: 24.0 from a launch file becomes 24."""
     kind = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     among = typing.get_args(kind)
     counts = kind is int or (float not in among and any(one is int or type(one) is int for one in among))
@@ -144,15 +148,18 @@ def _counted(hint: Any, value: Any) -> Any:
 
 
 def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """`parameters` with coordinates="joint" added if the robot has a choice of coordinates and none is given."""
+    """`parameters` with coordinates = "joint" added, if the robot has the parameter `coordinates` and none is given."""
     has_choice = "coordinates" in inspect.signature(builder(name)).parameters
     return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
-    """Build the mechanism of a robot and validate it; UnknownName or InvalidRequest for wrong names and values.
+    """Build and validate the mechanism of a robot.
 
-    Every robot takes `pushable`: names of bodies, "arm, hand", on which a force can act from outside; "*" for all.
+    Every robot has the additional parameter `pushable`: names of bodies on which an external force can act, such as
+    "arm, hand", or "*" for all.
+
+    Raises UnknownName for an unknown robot or parameter, InvalidRequest for invalid values.
     """
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)

@@ -16,11 +16,12 @@ SAMPLES = 8  # random postures, with a fixed seed, beside the start
 
 
 def with_stops(mechanism: Mechanism) -> Mechanism:
-    """A copy of a mechanism, a tree in joint coordinates, with compliant stops at every lower and upper limit.
+    """A copy of a mechanism, a tree in joint coordinates, with compliant stops at all joint limits.
 
-    The stiffness of a stop is such that an impact at 1 rad/s or 1 m/s has the circular frequency RATE, with the least
-    inertia of the joint over several postures. It is thus chosen for the simulation's step and does not represent the
-    real machine: under load, light joints go well beyond their limits. A joint that moves no mass gets no stops.
+    The stiffness of a joint's stop is chosen such that an impact at 1 rad/s or 1 m/s has the circular frequency RATE,
+    computed with the least inertia of the joint over several postures. The stiffness suits the simulation's step and
+    does not represent the real machine: under load, light joints move well beyond their limits. A joint that moves no
+    mass gets no stops.
     """
     limited = [joint for joint in mechanism.moving_joints if joint.lower is not None or joint.upper is not None]
     least = least_inertias(mechanism) if limited else {}
@@ -35,9 +36,10 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 
 
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
-    """{joint: least inertia, kg m2 or kg} over the start and random postures, if all other joints move freely.
+    """{joint: least effective inertia, kg m2 or kg} over the start and random postures, while all other joints move
+    freely.
 
-    Spherical and free joints keep their orientation; inf for a joint that moves no mass.
+    Spherical and free joints keep their orientation. The value is inf for a joint that moves no mass.
     """
     moving = [joint for joint in mechanism.joints if joint.coordinates]
     names = [joint.name for joint in moving for _ in joint.coordinates]

@@ -1,7 +1,7 @@
 """Checks of a simulation's start, and the nearest state that satisfies the constraints.
 
-A start that violates its constraints by more than the rounding of numbers in files is refused, because the stabilizer
-would close the gaps by forces that add an arbitrary amount of energy.
+A start whose constraint violation is larger than rounding of numbers in files is refused, because the stabilizer would
+close the gaps by forces that add an arbitrary amount of energy.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ APART = 1e-12  # m: below it, the line between the ends of a spring has no direc
 def checked_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, share: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q and v (n_q,) of a start after all checks; moved onto the constraints if `assemble_start`.
+    """Check the start of a simulation; returns q and v (n_q,).
 
-    share       permitted violation of the constraints, as a fraction of the characteristic length
-    stacklevel  stack level of the warnings
-
-    Warns of any violation. Raises InvalidMechanism for one larger than `share`, unless the mechanism has `open_start`.
+    assemble_start  whether to move the start to the nearest state that satisfies the constraints
+    share           permitted violation of the constraints, as a fraction of the characteristic length
+    stacklevel      stack level of the warnings
+    Warns of any violation. Raises InvalidMechanism for a violation larger than permitted, unless the mechanism permits
+    such a start by its field `open_start`.
     """
     mechanism = system.mechanism
     _check_contacts(system, q, p)
@@ -50,8 +51,8 @@ def checked_start(
         J = system.terms(0.0, q, v, None, p)[2]
         if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), share):
             raise InvalidMechanism(
-                f"{line}; violations this large are refused: use Simulation(..., assemble_start=True) to start at the "
-                "nearest state that satisfies them, or a mechanism with open_start=True to start here"
+                f"{line}; violations this large are refused; pass assemble_start=True to Simulation to start at the "
+                "nearest state that satisfies the constraints, or set open_start=True in the mechanism to start here"
             )
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     for line in angle_doubts(mechanism, q.tolist()):
@@ -63,13 +64,13 @@ def checked_start(
 def consistent_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones in the metric of the mass matrix.
+    """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones in the metric of the mass matrix M.
 
-    p  parameters, by default those of the start
+    p  parameters, by default the default values
+    q results from Gauss-Newton steps dq with the least dq' M dq, so that heavy bodies move least. A step is halved
+    until it reduces the constraint violation. v is the nearest velocity in the same metric.
 
-    q comes from Gauss-Newton steps dq of least dq' M dq, halved until they reduce the violation Phi, so that heavy
-    bodies move least; v is the nearest velocity in the same metric. Raises InvalidRequest with the names of constraints
-    that remain violated.
+    Raises InvalidRequest with the names of constraints that remain violated.
     """
     q, v = np.array(q, dtype=float), np.array(v, dtype=float)
     p = system.default_parameters() if p is None else p
@@ -100,7 +101,10 @@ def consistent_start(
 def _least_motion(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The x (n_q,) of least x' M x with J x = wanted; least squares if the rows of J contradict each other."""
+    """The vector x (n_q,) with J x = wanted for which x' M x is smallest.
+
+    If the rows of J contradict each other, J x = wanted is satisfied in the least-squares sense.
+    """
     M, _, every, _ = system.terms(0.0, q, v, None, p)
     # J' J makes M regular along directions that only the rows restrain (Euler parameters); the least x is unchanged
     scale = np.trace(M) / max(np.sum(every * every), 1e-300)
@@ -109,7 +113,7 @@ def _least_motion(
     except np.linalg.LinAlgError:
         raise InvalidRequest(
             f"no start of {system.mechanism.name!r} that satisfies its constraints was found: its mass matrix is "
-            f"singular at q = {q.tolist()}"
+            f"singular at q = {q.tolist()}; give a mass and an inertia to every body that moves"
         ) from None
     y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, wanted, rcond=RANK)[0]
     return np.asarray(np.linalg.solve(L.T, y))
@@ -118,7 +122,10 @@ def _least_motion(
 def _closer(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(q, Phi) after the first of dq, dq/2, dq/4, ... that reduces |Phi| below `before`; None if none does."""
+    """(q, Phi) after the first of the steps dq, dq/2, dq/4, ... that reduces the violation; None if none does.
+
+    before  sum of the squares of the violations Phi before the step
+    """
     share = 1.0
     for _ in range(HALVINGS):
         tried = q + share * dq
@@ -130,7 +137,11 @@ def _closer(
 
 
 def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """Raise InvalidMechanism if the ends of a spring with rest length, pretension or damping coincide at q."""
+    """Raise InvalidMechanism if the two ends of a spring coincide at q, because the direction of its force is then
+    undefined.
+
+    Springs without rest length, pretension and damping are exempt.
+    """
     mechanism = system.mechanism
     springs = [s for s in mechanism.springs if any(x != 0.0 for x in (s.rest_length, s.pretension, s.damping))]
     if not springs:
@@ -146,7 +157,7 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
 
 
 def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """Raise InvalidMechanism if a point that slides on a beam is beyond the beam's ends at q."""
+    """Raise InvalidMechanism if a contact point on a beam is beyond the beam's ends at q."""
     mechanism = system.mechanism
     held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact) and (held is None or c.name in held)]
@@ -164,7 +175,7 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
 
 
 def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
-    """Function (body, body-fixed point) that returns the point's world position (3,) at q."""
+    """Function (body, point fixed to the body) that returns the point's world position (3,), m, at q."""
     positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
     names = [body.name for body in system.mechanism.bodies]
 

@@ -1,12 +1,13 @@
 """Batch evaluation: kernels that evaluate several copies of a system per call, one copy per vector lane.
 
     batch = system.batch(lanes=8)
-    batch.inverse_dynamics(q, v, a)                     # rows of any number of systems
+    batch.inverse_dynamics(q, v, a)                     # one system per row of q, v, a
     batch.rollout(q0, v0, u, step_s=1e-3, steps=1000)   # RK4, every system from its own start
-    batch.peaks(q0, v0, u, step_s=1e-3, steps=1000)     # the same motions, of which only the ranges are kept
+    batch.peaks(q0, v0, u, step_s=1e-3, steps=1000)     # the same motions, but only their ranges are kept
 
-A batch kernel computes the same as the scalar kernel of its name, with one number per copy in place of each number.
-Batch kernels are compiled when a Batch is first created, and cached like the scalar ones.
+A batch kernel computes the same as the scalar kernel of the same name, but for all copies at once: each number in the
+inputs and outputs becomes a row with one number per copy. Batch kernels are compiled when a Batch is first created, and
+cached like scalar kernels.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Rollout:
-    """Result of a rollout: times (k,), s, and states q, v (n_systems, k, n_q); index 0 of k is the start."""
+    """Result of a rollout: times (k,), s, and states q, v (n_systems, k, n_q). The first of the k states is the
+    start.
+    """
 
     times: Array
     q: Array
@@ -42,18 +45,18 @@ class Rollout:
 
 
 class Batch:
-    """The kernels of a system for `lanes` copies at once. Holds no state.
+    """The kernels of a system that evaluate `lanes` copies at once. A Batch has no state.
 
-    The constraints are those of the first constraint mode. They hold at the acceleration level, and are stabilized only
-    if a run has a stabilizer.
+    If the mechanism has several constraint modes (sets of active constraints), the first one is used. The constraints
+    are imposed on accelerations only; to limit their drift, choose a stabilizer.
     """
 
     def __init__(self, system: System, lanes: int) -> None:
         if lanes not in LANES:
-            raise InvalidRequest(f"lanes is {lanes}; a batch has one of {', '.join(map(str, LANES))} lanes")
+            raise InvalidRequest(f"lanes is {lanes}; it must be one of {', '.join(map(str, LANES))}")
         if system.mechanism.beams:
             raise InvalidRequest(
-                f"{system.mechanism.name!r} has beams; a batch takes only mechanisms of rigid bodies: use a Simulation"
+                f"{system.mechanism.name!r} has beams, which a batch does not support; use a Simulation"
             )
         self.system, self.lanes = system, lanes
         key = f"{system.code_hash}-{lanes}"
@@ -70,27 +73,35 @@ class Batch:
         self._loops: dict[tuple[bool, tuple[LaneServo, ...]], RangeLoop] = {}  # by stabilizer and servos
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
-        """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of system k at [i, k].
+        """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of copy k is at [i, k].
+
+        The kernels and their inputs and outputs are:
 
         inverse_dynamics  t, q, v, a, p -> tau
         forward_dynamics  t, q, v, tau, p -> a, lam
         rates             t, q, v, u, p -> a, lam
+
+        tau are generalized forces, u actuator efforts, p parameters and lam constraint multipliers.
         """
         for number, array in enumerate([*inputs, *outputs], start=1):
             if array.ndim != 2 or array.shape[1] != self.lanes or not array.flags.c_contiguous:
                 order = "C" if array.flags.c_contiguous else "not C"
                 raise ValueError(
-                    f"kernel {name!r}: array {number} has shape {array.shape}, {order}-contiguous; it takes "
-                    f"C-contiguous arrays of shape (size, {self.lanes})"
+                    f"kernel {name!r}: array {number} has shape {array.shape} and is {order}-contiguous; it must be "
+                    f"C-contiguous with shape (size, {self.lanes})"
                 )
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
-        """Generalized forces tau (n, n_q) for each row of q, v, a (n, n_q), as by `sim_core.inverse_dynamics`."""
+        """Generalized forces tau (n, n_q) of n systems, one per row of q, v, a (n, n_q), as by
+        `sim_core.inverse_dynamics`.
+        """
         return self._each("inverse_dynamics", q, v, a, p)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, p: Any = None) -> Array:
-        """Accelerations a (n, n_q) for each row of q, v, tau (n, n_q), as by `sim_core.forward_dynamics`."""
+        """Accelerations a (n, n_q) of n systems, one per row of q, v, tau (n, n_q), as by
+        `sim_core.forward_dynamics`.
+        """
         return self._each("forward_dynamics", q, v, tau, p)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
@@ -123,20 +134,22 @@ class Batch:
         stabilizer: str = "none",
         modes: Mapping[str, str] | None = None,
     ) -> Rollout:
-        """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q).
+        """Integrate n systems by RK4 with a fixed step from the states q0, v0 (n, n_q).
 
         step_s      step, s
         steps       number of steps
-        every       number of steps between states in the result
-        u           actuator efforts: None for zero, (n, n_u) constant, or (n, steps, n_u) with one row per step;
-                    clipped to the actuators' limits, as a Simulation clips them
-        p           parameters (n, n_p), by default the mechanism's values
-        stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        modes       {actuator: "velocity" or "position"}: its column of u holds commands of its servo, in rad/s, m/s,
-                    rad or m, which act from the first step on as `Servos` has them; by default all are efforts
-        A system that diverges has non-finite entries from there on and does not affect the others. Raises
-        InvalidRequest for sizes that do not fit, for mechanisms with guards, whose events need a Simulation, and for
-        spherical and free joints.
+        every       number of steps from one state in the result to the next
+        u           actuator efforts: None for zero, (n, n_u) for constant efforts, or (n, steps, n_u) for one row per
+                    step; clipped to the actuators' limits, as in a Simulation
+        p           parameters (n, n_p), by default the mechanism's default values
+        stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
+        modes       {actuator: "velocity" or "position"} of actuators whose column of u contains commands of their
+                    servo, in rad/s, m/s, rad or m, instead of efforts; the servos work as in `Servos`, from the first
+                    step on
+        A system that diverges has non-finite values from this step on and does not affect the others.
+
+        Raises InvalidRequest for arrays of the wrong shape, for mechanisms with guards, whose events require a
+        Simulation, and for spherical and free joints.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
@@ -191,21 +204,22 @@ class Batch:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Peaks:
-        """Smallest and largest value of every state over a run of n systems from q0, v0 (n, n_q).
+        """Smallest and largest value of every state during the motions of n systems from the states q0, v0 (n, n_q).
 
-        The motion is that of `rollout`, equal to rounding, but is not stored. Extrema between two steps are those of
-        the cubic through the values and slopes at both steps. The result of a system does not depend on the number of
-        lanes, the threads or the other systems.
+        The motions are those of `rollout`, up to rounding, but are not stored. Extrema between two steps are those of
+        the cubic through the values and slopes at both steps. The result of a system depends neither on the number of
+        lanes or threads nor on the other systems.
 
         step_s      step, s
         steps       number of steps
-        p           parameters (n, n_p), by default the mechanism's values
-        u           actuator efforts: None for zero, or (n, n_u) constant, clipped to the actuators' limits
-        stabilizer  "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints; or "none"
-        modes       actuators with servos, as in `rollout`; a velocity's slope at the end of a step is that of the next
-                    step's effort
-        threads     threads that share the systems, by default one per processor; the GIL is released
-        progress    called about every 20 ms with the numbers of finished and of all systems
+        p           parameters (n, n_p), by default the mechanism's default values
+        u           actuator efforts: None for zero, or (n, n_u) for constant efforts, clipped to the actuators' limits
+        stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
+        modes       actuators with servos, as in `rollout`. The cubic of a velocity then uses, as the slope at the end
+                    of a step, the acceleration under the effort of the next step
+        threads     number of threads that share the systems, by default one per processor; they do not hold the GIL
+        progress    function that is called about every 20 ms with the number of finished systems and the number of all
+                    systems
         Raises InvalidRequest as `rollout` does.
         """
         from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
@@ -234,12 +248,12 @@ class Batch:
         return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
 
     def _gains(self, stabilizer: str, step_s: float) -> Array:
-        """Gains Kp, Kd, Ku of the stabilizer at the step `step_s`; empty without stabilizer or constraints."""
+        """Gains Kp, Kd, Ku of the stabilizer for the step `step_s`, s; empty without stabilizer or constraints."""
         from sim_core.integrators.steppers import stepper_named
         from sim_core.stabilization.stabilizers import SampledFuzzy
 
         if stabilizer not in STABILIZERS:
-            raise InvalidRequest(f"a batch has no stabilizer {stabilizer!r}; it has {' and '.join(STABILIZERS)}")
+            raise InvalidRequest(f"a batch has no stabilizer {stabilizer!r}; choose {' or '.join(STABILIZERS)}")
         if stabilizer == "none" or not self.system.max_rows:
             return np.zeros(0)
         length = self.system.mechanism.characteristic_length
@@ -249,7 +263,7 @@ class Batch:
         return np.asarray([1.0 / eps, k2 / k1 * step_s / eps, k1 * eps / (slope * step_s**2)])
 
     def _checked_run(self, q0: Any, step_s: float, steps: int, every: int) -> int:
-        """Number of systems of a run; raises InvalidRequest for invalid arguments and for unsupported mechanisms."""
+        """Number of systems in a run. Raises InvalidRequest for invalid arguments and for unsupported mechanisms."""
         if self.system.mechanism.guards:
             raise InvalidRequest(
                 f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
@@ -257,12 +271,13 @@ class Batch:
         if self.system.mechanism.oriented_joints:
             joint = self.system.mechanism.oriented_joints[0]
             raise InvalidRequest(
-                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}; a batch does not "
-                "integrate spherical and free joints: use a Simulation"
+                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}, and a batch does not "
+                "integrate spherical and free joints; use a Simulation"
             )
         if steps < 0 or every < 1 or not 0 < step_s < np.inf:
             raise InvalidRequest(
-                f"steps is {steps}, every {every}, step_s {step_s}; they must be at least 0, at least 1, and above 0"
+                f"steps is {steps} and must be at least 0; every is {every} and must be at least 1; "
+                f"step_s is {step_s} and must be above 0"
             )
         return len(np.atleast_2d(np.asarray(q0, dtype=float)))
 
@@ -270,7 +285,8 @@ class Batch:
         array = np.atleast_2d(np.asarray(value, dtype=float))
         if array.shape != (count, size):
             raise InvalidRequest(
-                f"{name} has shape {array.shape}; {count} of {self.system.mechanism.name!r} take {(count, size)}"
+                f"{name} has shape {array.shape}; for {count} systems of {self.system.mechanism.name!r} it must be "
+                f"{(count, size)}"
             )
         self._require_finite(name, array)
         return array
@@ -284,9 +300,11 @@ class Batch:
         return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:
-        """Actuator efforts and servo commands within their limits as an array (count, 1 or steps, n_u).
+        """Actuator efforts and servo commands, clipped to their limits.
 
-        steps < 0: constant ones only
+        The shape of the result is (count, 1, n_u) or (count, steps, n_u).
+
+        steps  number of steps; negative if only constant efforts are permitted
         """
         n_u = self.system.n_u
         array = np.zeros((count, n_u)) if u is None else np.asarray(u, dtype=float)
@@ -298,17 +316,20 @@ class Batch:
         if array.ndim < 3:
             return np.asarray(np.clip(self._rows("u", array, count, n_u), least, most)[:, None, :])
         if steps < 0:
-            raise InvalidRequest(f"u has shape {array.shape}; efforts are constant here, of shape {(count, n_u)}")
+            raise InvalidRequest(f"u has shape {array.shape}; give constant efforts, of shape {(count, n_u)}")
         if array.shape != (count, steps, n_u):
             raise InvalidRequest(
-                f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}"
+                f"u has shape {array.shape}; for this rollout it must be {(count, steps, n_u)} or {(count, n_u)}"
             )
         self._require_finite("u", array)
         return np.asarray(np.clip(array, least, most))
 
 
 def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dict[str, Array]:
-    """First targets and commands (n, servos) of all systems; the commands are the servos' columns of u."""
+    """{"target": initial targets of the servos, "command": commands to the servos} of n systems, (n, servos) each.
+
+    The commands are columns of u.
+    """
     target = np.zeros((len(rows["q"]), len(servos)))
     for k, servo in enumerate(servos):
         target[:, k] = servo.first_target(rows["q"], rows["v"])
@@ -316,6 +337,9 @@ def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dic
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
-    """Rows begin ... begin + lanes - 1, transposed so that lanes are the last axis; the last row fills missing ones."""
+    """The rows from index `begin` on, one per lane, with the lanes as the last axis.
+
+    Lanes beyond the last row repeat the last row.
+    """
     index = np.minimum(np.arange(begin, begin + lanes), len(rows) - 1)
     return np.moveaxis(rows[index], 0, -1)

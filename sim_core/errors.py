@@ -22,7 +22,7 @@ class UnknownName(InvalidRequest):
     """A name that does not exist, such as that of a body or joint.
 
     name       the unknown name
-    kind       what it should name, such as "joint"
+    kind       kind of object that the name should denote, such as "joint"
     available  names that exist
     more       text appended to the message
     """
@@ -49,7 +49,7 @@ class InvalidMechanism(InvalidRequest):
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
     """A run that ended because the state is not finite, the stepper failed, or guards fire repeatedly within one step.
 
-    line     message without the path of `file`
+    line     error message without the file path
     time     simulation time of the last finite state, s
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
     file     path of the file to which the history was written
@@ -85,12 +85,12 @@ class DescriptionWarning(SimulationWarning):
 class ResidualWarning(SimulationWarning):
     """Warning: the accelerations do not satisfy the constraint equations J a = gamma - U.
 
-    The constraint rows contradict each other, or are too ill-conditioned.
+    The cause is that constraint rows contradict each other or are too ill-conditioned.
     """
 
 
 class StartWarning(SimulationWarning):
-    """Warning: the start violates the constraints, is near singular angles, or is beyond the level of a guard."""
+    """Warning: the initial state violates constraints, is near singular angles, or is beyond the level of a guard."""
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:

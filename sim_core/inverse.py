@@ -15,7 +15,9 @@ from sim_core.system import System
 
 def _column(system: System, name: str, value: Any) -> np.ndarray:
     if not isinstance(system, System):
-        raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) returns one")
+        raise TypeError(
+            f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
+        )
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
         takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"
@@ -29,14 +31,14 @@ def _parameters(p: Any) -> np.ndarray | None:
 
 
 def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> np.ndarray:
-    """Generalized forces tau (n_q,) that produce accelerations a (n_q,) at q, v: M a - f with f without actuators.
+    """Generalized forces tau (n_q,) that produce the accelerations a (n_q,) at coordinates q and velocities v.
 
-    p  parameters (n_p,), such as those of a state: tunables, and the quaternions of spherical and free joints; by
-       default the values of the start
+    p  parameters (n_p,), as in a state: tunables, and the quaternions of spherical and free joints; by default the
+       values at the start of a simulation
 
-    tau is in N or N m along the coordinates. f contains springs, joint loads and damping, but no constraint forces: in
-    a mechanism with loops, actuators and constraints together must exert tau. Raises ValueError for arrays of another
-    size, InvalidRequest for entries that are not finite.
+    The result is tau = M a - f, in N or N m along the coordinates. f contains springs, joint loads and damping, but
+    neither actuators nor constraint forces: in a mechanism with loops, actuators and constraints together must exert
+    tau. Raises ValueError for an array of a wrong size, InvalidRequest for entries that are not finite.
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
@@ -49,8 +51,8 @@ def forward_dynamics(
 ) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
-    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` is as in `inverse_dynamics`; it
-    then also tells which constraints hold.
+    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` is as in `inverse_dynamics`; if
+    `p` is given, its flags also determine which constraints hold.
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
@@ -96,14 +98,14 @@ def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
 class DrivenDynamics:
     """Inverse dynamics of a mechanism with actuated and passive joints, in joint coordinates.
 
-    Write the arrays q, v and a (n_q,), with the accelerations of the actuated joints, then call the object. It writes
-    the accelerations of the passive joints that keep the loops closed to `a`, and the actuators' efforts (N or N m) at
-    their joints to `tau` (n_q,), zero elsewhere. In a mechanism without loops `a` is not changed, and passive joints
-    are assumed to have the accelerations given.
+    Write q, v and the accelerations of the actuated joints to the arrays `q`, `v` and `a` (n_q,), then call the object.
+    The call writes to `a` the accelerations of the passive joints that keep the loops closed. It writes to `tau` (n_q,)
+    the efforts (N or N m) of the actuators at their joints, and 0 at all other joints. In a mechanism without loops,
+    the call does not change `a`: the passive joints are assumed to have the accelerations in `a`.
 
-    With the actuated joints i and the passive joints d: J_d a_d = gamma - J_i a_i. With r = M a - f of the tree without
-    constraints: J_d' lam = -r_d and tau_i = r_i + J_i' lam. Solved by least squares if the number of constraint rows
-    differs from that of passive joints.
+    With the actuated joints i and the passive joints d, J_d a_d = gamma - J_i a_i. With r = M a - f of the tree without
+    constraints, J_d' lam = -r_d and tau_i = r_i + J_i' lam. These equations are solved by least squares if the number
+    of constraint rows differs from the number of passive joints.
     """
 
     def __init__(self, system: System, q: np.ndarray | None = None) -> None:

@@ -46,7 +46,7 @@ class Posture:
     def r_AO(self) -> Array:
         """Vector (3,), m, from the joint's point on the parent to the body's origin, in the body's axes.
 
-        [eq. 1, d along the axis]
+        [GoncalvesEtAl2024, eq. 1, with d along the axis]
         """
         back = -np.array(self.joint.child_point)
         return back if self.slide is None else self.R_PB.T @ self.slide + back
@@ -59,7 +59,10 @@ class Posture:
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """Motion of a body in its axes: angular velocity and acceleration, accelerations of O and C minus gravity."""
+    """Motion of a body in its own axes: angular velocity, angular acceleration, and accelerations of O and C.
+
+    The gravitational acceleration is subtracted from the accelerations of O and C.
+    """
 
     posture: Posture
     w: Array
@@ -86,16 +89,20 @@ class JointLoad:
 
 
 def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
-    """{body: posture} at joint positions q (n_q,), computed from base to end-effectors. [eqs. 15 to 19]
+    """{body: Posture} of all bodies at the joint positions q (n_q,). [GoncalvesEtAl2024, eqs. 15 to 19]
 
-    Raises InvalidMechanism for mechanisms that are not in joint coordinates, and for spherical and free joints.
+    The postures are computed from the base to the end-effectors. Raises InvalidMechanism if the mechanism is not in
+    joint coordinates, or if it has a spherical or free joint.
     """
     if mechanism.coordinates != "joint":
-        raise InvalidMechanism(f"mechanism {mechanism.name!r} is not in joint coordinates, which joint loads need")
+        raise InvalidMechanism(
+            f"mechanism {mechanism.name!r} is not in joint coordinates, which joint loads need; build it with "
+            "coordinates='joint'"
+        )
     if mechanism.oriented_joints:
         joint = mechanism.oriented_joints[0]
         raise InvalidMechanism(
-            f"mechanism {mechanism.name!r}: joint {joint.name!r} is {joint.kind}; joint loads are computed for "
+            f"mechanism {mechanism.name!r}: joint {joint.name!r} is {joint.kind}; joint loads are computed only for "
             "revolute, prismatic, planar and fixed joints"
         )
     places: dict[str, tuple[Array, Array]] = {GROUND: (AT_REST, np.eye(3))}
@@ -113,12 +120,12 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
 
 
 def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array) -> dict[str, BodyMotion]:
-    """Forward iterations: {body: motion} for joint velocities v and accelerations a (n_q,). [eqs. 28 to 32]
+    """Forward iterations: {body: motion} for joint velocities v and accelerations a (n_q,).
 
     at  {body: posture}
 
-    Gravity enters as an acceleration of the ground. The last term of eq. 30 is (joint rate) w x z, with the joint's
-    axis z; the paper prints the derivative of w instead of w.
+    Gravity enters as an acceleration of the ground. The equations are [GoncalvesEtAl2024, eqs. 28 to 32] with one
+    correction: the last term of eq. 30 is (joint rate) w x z with the joint's axis z; the paper prints dw/dt for w.
     """
     ground = (AT_REST, AT_REST, -np.array(mechanism.gravity))
     moving: dict[str, tuple[Array, Array, Array]] = {GROUND: ground}
@@ -143,9 +150,10 @@ def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array)
 
 
 def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array]:
-    """(force (3,), N; moment about C (3,), N m) that the joints of a body must exert on it. [eqs. 33, 34]
+    """Force (3,), N, and moment about C (3,), N m, that the joints of a body together must exert on the body.
 
     acting  other loads on the body
+    [GoncalvesEtAl2024, eqs. 33, 34]
     """
     body = motion.posture.body
     inertia, C = inertia_of(body), np.array(body.center_of_mass)
@@ -169,10 +177,12 @@ def joint_loads(
     acting: Mapping[str, Iterable[Acting]] | None = None,
     only: Collection[str] | None = None,
 ) -> dict[str, JointLoad]:
-    """Backward iterations: {body: load at the joint to its parent}, from end-effectors to base. [eqs. 33, 34]
+    """{body: load at the joint to its parent}, computed from the end-effectors to the base (backward iterations).
 
-    acting  {body: loads other than those of joints, such as springs and contacts}
-    only    bodies to compute, by default all; `acting` must then contain the reactions of bodies that are left out
+    acting  {body: loads that are not joint loads, such as those of springs and contacts}
+    only    bodies to compute, by default all; if a body is left out, `acting` must contain the reaction of this body on
+            its parent
+    [GoncalvesEtAl2024, eqs. 33, 34]
     """
     known = {name: list(ones) for name, ones in (acting or {}).items()}
     found: dict[str, JointLoad] = {}
@@ -218,10 +228,10 @@ def _slides_of(joint: Joint) -> tuple[tuple[float, float, float], ...]:
 
 
 def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Array | None, Array | None]]:
-    """Yield (joint, translation, rotation) with the entries of `values`, one per coordinate, that belong to each joint.
+    """Yield (joint, translation, rotation) for each joint, from `values` with one number per coordinate.
 
-    The translation is a vector in the parent's axes, the rotation a number about the joint's axis; None if the joint
-    has no such part.
+    The translation is a vector in the parent's axes; it is None for a joint without translation. The rotation is a
+    number about the joint's axis; it is None for a joint without rotation.
     """
     at = 0
     for joint in mechanism.joints:
@@ -235,7 +245,7 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """Rotation matrix R_PB of a joint at an angle, rad. [eqs. 17, 18, as a rotation about the axis]"""
+    """Rotation matrix R_PB of a joint at an angle, rad. [GoncalvesEtAl2024, eqs. 17, 18, as a turn about the axis]"""
     fixed = np.array(joint.rotation)
     return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
 

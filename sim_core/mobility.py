@@ -1,7 +1,7 @@
-"""Mass matrix of a description at one pose, effective masses at contacts, and the stiffness of contacts that have none.
+"""Mass matrix of a description at one pose, effective masses at contacts, and the default stiffness of contacts.
 
-The numbers come from the description alone, before its equations are derived. Constraints and beams are left out: they
-only make an effective mass larger.
+The numbers come from the description alone, before its equations are derived. Constraints and beams are neglected; with
+them, the effective masses could only be larger.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ DIGITS = 3  # of a computed stiffness, so that it is the same number on every pr
 
 @dataclass(frozen=True)
 class MovingBody:
-    """Pose of a body and its Jacobians: position p_WB (3,), rotation R_WB (3, 3), velocity and angular velocity of the
-    body's frame per coordinate velocity, (3, n) each, in world axes.
+    """Pose of a body in the world, and the Jacobians of the velocity of its frame.
+
+    p   (3,) position p_WB
+    R   (3, 3) rotation matrix R_WB
+    Jv  (3, n) Jacobian of the velocity of the body's origin with respect to the n coordinate velocities, in world axes
+    Jw  (3, n) Jacobian of the angular velocity, in world axes
     """
 
     p: Array
@@ -37,14 +41,17 @@ class MovingBody:
     Jw: Array
 
     def velocity(self, point: Any) -> Array:
-        """Velocity (3, n) of a body-fixed point per coordinate velocity."""
+        """Jacobian (3, n) of the velocity of a body-fixed point, in world axes.
+
+        point  (3,) point in the body's frame
+        """
         return np.asarray(self.Jv - _cross(self.R @ np.asarray(point)) @ self.Jw)
 
 
 def moving_bodies(mechanism: Mechanism, q: Array) -> dict[str, MovingBody]:
     """{body: MovingBody} of a tree of joints at joint positions q; the ground is included.
 
-    Spherical and free joints have their orientation at the start.
+    Spherical and free joints are taken at their initial orientation, whatever q is.
     """
     n = sum(len(joint.coordinates) for joint in mechanism.joints)
     found = {GROUND: MovingBody(np.zeros(3), np.eye(3), np.zeros((3, n)), np.zeros((3, n)))}
@@ -57,7 +64,11 @@ def moving_bodies(mechanism: Mechanism, q: Array) -> dict[str, MovingBody]:
 
 
 def _moved(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
-    """The child of a joint whose positions are q and whose first coordinate has the index `at`."""
+    """Pose and Jacobians of the child of a joint.
+
+    q   positions of this joint alone
+    at  index of the joint's first coordinate among all coordinates
+    """
     slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": tuple(np.eye(3))}
     directions = [parent.R @ np.array(axis) for axis in slides.get(joint.kind, ())]
     arm = parent.R @ np.array(joint.parent_point)
@@ -80,7 +91,7 @@ def _moved(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
 
 
 def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array:
-    """Mass matrix (n, n) of a tree of joints, with the joints' armatures; `bodies` are those of `moving_bodies`."""
+    """Mass matrix (n, n) of a tree of joints, with the joints' armatures; `bodies` is the result of `moving_bodies`."""
     n = bodies[GROUND].Jv.shape[1]
     M = np.zeros((n, n))
     for body in mechanism.bodies:
@@ -105,8 +116,9 @@ def inverse_of(M: Array) -> Array:
 def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, float]:
     """{contact: effective mass, kg} of all sphere contacts at q, by default at the start.
 
-    The effective mass is that of the two bodies against each other at the contact, with everything that moves with
-    them, in the direction in which it is least. It is inf if neither body can move there.
+    The effective mass is the mass with which the two bodies, and all that moves with them, resist a relative
+    acceleration at the contact, in the direction in which this mass is smallest. It is inf if neither body can move at
+    the contact.
     """
     start = np.array(mechanism.initial_q if q is None else q, dtype=float)
     if mechanism.coordinates == "absolute":
@@ -134,7 +146,9 @@ def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, 
 
 
 def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
-    """(body, points in its frame at which the contact may act) of both sides; normals pass through these points."""
+    """[(body, points)] of both bodies of a contact: points in the body's frame through which the contact normal may
+    pass.
+    """
     center, other = np.array(contact.center), np.array(contact.other_point)
     if contact.other_half_sizes is not None:
         R = np.asarray(rotation_from_quaternion(np.array(contact.other_quaternion, dtype=float)))
@@ -146,7 +160,10 @@ def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
 
 
 def _largest(mobilities: Iterable[Array]) -> float:
-    """Largest mobility, 1/kg, in any direction and at any of the points."""
+    """Largest mobility, 1/kg, in any direction and at any point.
+
+    mobilities  mobility matrix (3, 3) at each point
+    """
     return max(float(np.linalg.eigvalsh(each)[-1]) for each in mobilities)
 
 
@@ -172,18 +189,19 @@ def _free_mobility(body: Body) -> Any:
 
 
 def masses_for_stiffness(mechanism: Mechanism) -> dict[str, float]:
-    """{contact: effective mass at the start, kg}, at most the mass of all bodies.
+    """{contact: mass, kg, from which the default stiffness is computed}.
 
-    A contact on the axis of a hinge, which cannot move there, has the mass of all bodies.
+    This is the effective mass at the start, but at most the total mass of all bodies. The total mass is used, for
+    example, at a contact on the axis of a hinge, where the body cannot move.
     """
     total = sum(value_of(body.mass) for body in mechanism.bodies)
     return {name: min(mass, total) for name, mass in effective_masses(mechanism).items()}
 
 
 def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
-    """The mechanism with the stiffness that follows from the effective mass in place of each stiffness None.
+    """A copy of the mechanism in which contacts with stiffness None have a stiffness computed from the effective mass.
 
-    Raises InvalidMechanism for such a contact of bodies without mass.
+    Raises InvalidMechanism if the effective mass of one of these contacts is 0.
     """
     if all(contact.stiffness is not None for contact in mechanism.contacts):
         return mechanism
@@ -194,7 +212,7 @@ def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
             if not masses[contact.name] > 0.0:
                 raise InvalidMechanism(
                     f"mechanism {mechanism.name!r}: contact {contact.name!r}: its effective mass is 0, so that no "
-                    "stiffness follows from it; give stiffness"
+                    "stiffness can be computed from it; set `stiffness`"
                 )
             stiffness = rounded(stiffness_for(masses[contact.name], contact.exponent))
             contact = dataclasses.replace(contact, stiffness=stiffness)
@@ -203,7 +221,7 @@ def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
 
 
 def rounded(value: float) -> float:
-    """The value with three digits, as a computed stiffness has."""
+    """The value rounded to three significant digits, as for a computed stiffness."""
     return float(f"{value:.{DIGITS}g}")
 
 

@@ -1,7 +1,8 @@
 """Ranges of the states of many systems over a run: the implementation of `Batch.peaks` with several threads.
 
-Each thread fills blocks (groups, rows, lanes) with one system per lane and calls the compiled loop without the GIL.
-Calls take about CALL_S each, so that an interrupt is noticed. The results do not depend on threads, blocks or calls.
+Each thread fills an array `block` with groups * lanes systems at a time, where a lane is an element of a SIMD vector,
+and calls the compiled loop without the GIL. Each call takes about CALL_S, so that an interrupt is noticed soon. The
+results do not depend on the number of threads, the block size or the number of calls.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ class Peaks:
     """Ranges of the states of n systems over a run.
 
     rows          names of the 2 n_q states: coordinates, then their velocities as `NAME.velocity`
-    low, high     (n, 2 n_q) smallest and largest value of each state, extrema between steps included; nan for a system
-                  that diverged
+    low, high     (n, 2 n_q) smallest and largest value of each state, including extrema between the steps; nan for a
+                  system that diverged
     q, v          (n, n_q) state at the end of the run
-    step_s, steps, stepper, stabilizer  step, s, number of steps, and names of the methods
-    lanes, cpu    systems per vector, and the type of the processor: on another type the last digits may differ
+    step_s, steps, stepper, stabilizer  step (s), number of steps, and names of the integration method and stabilizer
+    lanes, cpu    number of systems per SIMD vector, and type of the processor; on another type of processor the last
+                  digits may differ
     """
 
     rows: tuple[str, ...]
@@ -68,7 +70,7 @@ def state_rows(system: System) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RangeLoop:
-    """The compiled loop that integrates copies of a system, `lanes` at a time, and records their ranges."""
+    """Compiled loop that integrates `lanes` copies of a system at a time and records the range of each state."""
 
     layout: Layout
     lanes: int
@@ -76,7 +78,10 @@ class RangeLoop:
 
     @classmethod
     def of(cls, system: System, lanes: int, stabilized: bool, servos: Sequence[LaneServo] = ()) -> RangeLoop:
-        """Compile the loop, or load it from the cache; with the default stabilizer if `stabilized`, and with servos."""
+        """Compile the loop, or load it from the cache.
+
+        The loop has the default stabilizer if `stabilized`, and the given servos.
+        """
         layout = Layout(system.n_q, system.n_u, len(system.parameter_names), GAINS if stabilized else 0, len(servos))
         key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
         if servos:
@@ -106,10 +111,10 @@ class RangeLoop:
 
 @dataclass
 class Work:
-    """One computation of ranges for n systems: initial states, inputs, results, and the systems not yet computed.
+    """One computation of state ranges for n systems, shared by threads: initial states, inputs and results.
 
-    rows      {name of a row of the layout: (n, size)} of q, v, u, p, gains, target, command
-    progress  function of the numbers of finished and of all systems
+    rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command
+    progress  function that is called with the number of finished systems and the number of all systems
     """
 
     loop: RangeLoop
@@ -126,7 +131,10 @@ class Work:
         self._stop, self._error = threading.Event(), list[BaseException]()
 
     def carry_out(self, threads: int) -> None:
-        """Integrate all systems on the given number of threads; a KeyboardInterrupt ends them within about CALL_S."""
+        """Integrate all systems on the given number of threads.
+
+        After a KeyboardInterrupt, the threads end within about CALL_S.
+        """
         crew = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
         try:
             for one in crew:
@@ -178,9 +186,12 @@ class Work:
             groups = max(1, min(MOST_GROUPS, share, int(CALL_S / (each_s * (total + 1)))))
 
     def fill(self, block: Array, begin: int) -> None:
-        """Write initial states and inputs of the systems from number `begin` on to a block.
+        """Write the initial states and inputs of as many systems as fit into `block`, beginning with the system of
+        index `begin`.
 
-        Lanes without a system get a copy of the last one.
+        If fewer systems are left, the remaining lanes get copies of the last system.
+
+        block  (groups, rows, lanes) array that is filled; each pair of group and lane contains one system
         """
         groups, _, lanes = block.shape
         index = np.minimum(np.arange(begin, begin + groups * lanes), self.count - 1)
@@ -221,10 +232,10 @@ def cpu_name() -> str:
 
 
 def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array]:
-    """q and v (n, k, n_q) at the start and after every `every` steps of all systems.
+    """(q, v), arrays (n, k, n_q), of all n systems at k instants: at the start and after each further `every` steps.
 
-    efforts     (n, 1 or steps, n_u): constant, or one row per step
-    with_servo  actuators whose entries are commands of their servos
+    efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each step
+    with_servo  indices of actuators whose inputs are commands to their servos instead of efforts
     """
     layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
     kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))

@@ -1,8 +1,8 @@
 """Slow numpy form of a mechanism's equations, independent of the symbolic derivation: the reference for tests.
 
-Kinematic quantities are jets: the value and the first two derivatives along a line q + s d in the coordinates. With a
-coordinate axis as d, the first derivative is a column of a Jacobian; with d = v, the second is the velocity-dependent
-part of an acceleration. Both are exact.
+Kinematic quantities are jets: the value and the first two derivatives along a line q + s d in the coordinates. If d is
+a coordinate axis, the first derivative is a column of a Jacobian. If d = v, the second derivative is the
+velocity-dependent part of an acceleration. Both results are exact.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Jet:
 
 
 def constant(x: Any) -> Jet:
-    """The jet (value and two derivatives) of a constant: both derivatives are zero."""
+    """The jet of a constant, whose two derivatives are zero."""
     x = np.asarray(x, dtype=float)
     return Jet(x, np.zeros_like(x), np.zeros_like(x))
 
@@ -86,7 +86,12 @@ def axial(K: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MovingFrame:
-    """Pose of a body as jets along a line q + s d in the coordinates; e: jet of its Euler parameters, or None."""
+    """Pose of a body as jets along a line q + s d in the coordinates.
+
+    p  jet of the position
+    R  jet of the rotation matrix
+    e  jet of the Euler parameters; None for a body without Euler parameters
+    """
 
     p: Jet
     R: Jet
@@ -98,7 +103,7 @@ class MovingFrame:
     def angular_velocity(self) -> np.ndarray:
         """Angular velocity w_WB_B = axial(R' dR/ds) (3,), with the line parameter s as time.
 
-        With Euler parameters it is computed from these, whose norm may differ from 1.
+        For a body with Euler parameters, w_WB_B is computed from the Euler parameters, whose norm may differ from 1.
         """
         if self.e is None:
             return axial(np.asarray(self.R.x.T @ self.R.d))
@@ -117,7 +122,10 @@ def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
-    """{body: MovingFrame} along the line q + s direction; for a beam, a frame with its coordinates as position."""
+    """{body: MovingFrame} along the line q + s direction.
+
+    Each beam has an entry too: a MovingFrame with the beam's coordinates in place of the position.
+    """
     line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
     build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
     first = len(line) - sum(beam.n_coordinates for beam in mechanism.beams)
@@ -131,7 +139,11 @@ def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> 
 
 
 def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, MovingFrame]) -> None:
-    """Insert the coordinate that a partitioned formulation eliminates into `line`, from the row w - p = 0."""
+    """Insert the jet of the dependent coordinate into `line`, the jets of the other coordinates.
+
+    A partitioned formulation eliminates this coordinate. Its value follows from the constraint row w - p = 0 of the
+    beam contact, see `_contact_rows`.
+    """
     contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
     place = [joint.name for joint in mechanism.moving_joints].index(contact.dependent)
     line.insert(place, constant(0.0))
@@ -229,7 +241,10 @@ def _orientation(joint: Joint, s: Jet) -> Jet:
 
 
 def _relative_angles(mechanism: Mechanism, line: list[Jet]) -> list[Jet]:
-    """Joint positions from absolute angles: each angle minus that of the parent; fixed joints keep its angle."""
+    """Joint positions from absolute angles: the angle of each joint's child minus the angle of its parent.
+
+    The child of a fixed joint has the angle of the parent; a fixed joint has no position.
+    """
     zero = constant(0.0)
     angle, found, moving = {GROUND: zero}, [], iter(line)
     for joint in mechanism.joints:
@@ -244,7 +259,7 @@ def _stack(jets: list[Jet]) -> Jet:
 
 
 def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
-    """Jet Phi, dPhi/ds, d2Phi/ds2 of all constraint rows, including rows that no coordinate changes."""
+    """Jet Phi, dPhi/ds, d2Phi/ds2 of all constraint rows, including rows that do not depend on any coordinate."""
     jets = [jet for _, jet in _named_rows(mechanism, frames)]
     return _stack(jets) if jets else constant(np.zeros(0))
 
@@ -269,7 +284,10 @@ def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tu
 
 
 def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
-    """Flags (n_r,) of the rows with these constraint names: 1 if the constraint holds at the start, otherwise 0."""
+    """Flags (n_r,) of constraint rows: 1 if the row's constraint holds at the start, otherwise 0.
+
+    names  name of the constraint of each row
+    """
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     return np.array([kept is None or name in kept or name not in mechanism.switched for name in names], dtype=float)
 
@@ -296,7 +314,7 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
 
 
 def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """Constraint rows of a joint, directly from its definition: points coincide, axes are aligned."""
+    """Constraint rows of a joint from the joint's definition: points coincide, axes are aligned."""
     from sim_core.spatial import perpendicular_axes
 
     parent, child = frames[joint.parent], frames[joint.child]
@@ -328,10 +346,11 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 
 
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v; tunables have their start values.
+    """(M, f, J, gamma, Phi) at q, v: f is without actuator efforts, Phi has the holonomic rows, tunables have initial
+    values.
 
-    Rows that no coordinate changes are left out, as in the derivation. Rows of constraints that do not hold in the
-    constraint mode at the start are zero.
+    Rows that do not depend on any coordinate are left out, as in the derivation. Rows of constraints that do not hold
+    in the initial constraint mode are zero.
     """
     axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
     along = frames_along(mechanism, q, v)
@@ -387,7 +406,7 @@ def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
 
 
 def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dict[str, MovingFrame]) -> np.ndarray:
-    """Generalized force (n_q,) of a spring: minus its tension times d(length)/dq."""
+    """Generalized force (n_q,) of a spring: minus the spring's tension times d(length)/dq."""
     apart = _gap(spring, along)
     length = np.linalg.norm(apart.x)
     line = apart.x / length

@@ -64,18 +64,19 @@ class Simulation:
 
     step_s      length of a tick, s: one step of a stepper with fixed steps
     stepper     integration method: a name or a Stepper
-    stabilizer  constraint stabilization: a name or a Stabilizer; a stepper and stabilizer that cannot work together
-                raise InvalidRequest
-    parameters  {tunable: value}, within their bounds
-    assemble_start  whether to move the start (the mechanism's, or the one given to `reset`) to the nearest state that
-                    satisfies the constraints
-    readings    reads joint states, energy, outputs and violations; one call for all costs less than single calls
-    energy_ledger  energy at the reset, work since, and the error of the energy balance
-    notices     problems found during the run and not yet collected by `take_notices`
-    placed      (7 n_bodies,) positions (3 n) and quaternions (4 n) of the bodies at the last call of the kernel `place`
-    Warns: StabilityWarning if the gains, or a beam's fastest mode, cannot be stable at this step; StepTooLargeWarning
-    if the step is too large for the fastest mode, at the start or later in the run; StartWarning if the start violates
-    the constraints.
+    stabilizer  constraint stabilization: a name or a Stabilizer; InvalidRequest is raised for a stepper and a
+                stabilizer that cannot work together
+    parameters  {name of a tunable: value}, with values within the tunables' bounds
+    assemble_start  whether to replace the start state (that of the mechanism or that given to `reset`) by the nearest
+                    state that satisfies the constraints
+    readings    `Readings` object, which reads joint states, energy, outputs and violations in one fast call
+    energy_ledger  energy at the reset, work since the reset, and error of the energy balance
+    notices     problems that were found during the run and not yet taken by `take_notices`
+    placed      (7 n_bodies,) positions (3 n) and quaternions (4 n) of the n bodies at the last call of the kernel
+                `place`
+    Warns with StabilityWarning if the stabilizer's gains, or a beam's fastest mode, are unstable at this step; with
+    StepTooLargeWarning if the step is too large for the fastest mode, at the start or later in the run; with
+    StartWarning if the start violates the constraints.
     """
 
     def __init__(
@@ -193,7 +194,9 @@ class Simulation:
                 self._check_modes(stacklevel=4)
 
     def _check_residual(self, stacklevel: int) -> None:
-        """Warn, once per run, if the accelerations a do not satisfy the constraint equations J a = gamma - U."""
+        """Warn if the accelerations a do not satisfy the constraint equations J a = gamma - U; at most one warning per
+        run.
+        """
         if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
             return
         self._warned_of_residual = True
@@ -214,7 +217,7 @@ class Simulation:
         self._marks_noted = 0
 
     def _note_departures(self) -> None:
-        """Append a notice for each time since the last call at which the energy error exceeded a limit."""
+        """Append a notice for each energy error that was recorded since the previous call."""
         marks = int(self._w.ledger[MARKS])
         for time, line in self.energy_ledger.lines(self._marks_noted, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""
@@ -223,7 +226,7 @@ class Simulation:
         self._marks_noted = marks
 
     def _check_modes(self, stacklevel: int) -> None:
-        """Warn, once per run, if the step is too large for the fastest mode, and schedule the next check."""
+        """Check the step against the fastest mode, and schedule the next check. Warns at most once per run."""
         self._schedule_mode_check()
         if self._fastest is None or self._too_large is not None:
             return
@@ -239,20 +242,24 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """Result of the check whether the step is too large for the fastest mode; None if no check found this.
+        """Result of the check that found the step too large for the fastest mode; None if every check has passed.
 
-        Checked when the tick is a power of four up to 65536, then at every multiple of 65536.
+        The step is checked at ticks that are powers of four up to 65536, then at every multiple of 65536.
         """
         return self._too_large
 
     @step_too_large.setter
     def step_too_large(self, found: StepTooLarge | None) -> None:
-        """Set the result of a check made before a snapshot, so that it is not reported again."""
+        """Set the result of a check from before a snapshot, so that the same problem is not reported again after a
+        restore.
+        """
         self._too_large = found
         self._schedule_mode_check()
 
     def warm_up(self) -> None:
-        """Compile or load the stepping loop without changing the state, so that the first step is as fast as others."""
+        """Compile or load the stepping loop, so that the first step is as fast as later steps; the state does not
+        change.
+        """
         arguments = 0, self.step_s, self._tick, *self._given
         with self.stepper.loading():
             self._loop(*arguments)
@@ -278,7 +285,11 @@ class Simulation:
 
     @property
     def constraint_mode(self) -> str:
-        """Name of the current constraint mode; without a name, the names of the switched constraints that hold."""
+        """Name of the current constraint mode.
+
+        If the set of constraints that hold has no name, the result lists the names of the switched constraints that
+        hold.
+        """
         return self._switching.name
 
     @property
@@ -327,7 +338,7 @@ class Simulation:
     def restore(self, state: State) -> None:
         """Continue from a snapshot of this simulation, or of another simulation of the same system.
 
-        Raises InvalidRequest, without changes, for a snapshot with wrong sizes or values.
+        Raises InvalidRequest, without changing the state, for a snapshot with wrong sizes or values.
         """
         w = self._w
         names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
@@ -367,9 +378,9 @@ class Simulation:
         self._marks_noted = int(w.ledger[MARKS])
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Go back to tick 0 at the mechanism's start, or at the given q and v; tunables keep their values.
+        """Go back to tick 0, to the mechanism's start state or to the given q and v; tunables keep their values.
 
-        q and v are checked like the mechanism's start, with a larger permitted violation of the constraints.
+        The given q and v are checked like the mechanism's start state, but may violate the constraints more.
         """
         mechanism, w = self.system.mechanism, self._w
         start = {
@@ -420,7 +431,7 @@ class Simulation:
             warnings.warn(missed_line(self.system.mechanism, missed), StartWarning, stacklevel=stacklevel)
 
     def _refresh(self) -> None:
-        """Recompute the wrapped angles and the guard values from the state."""
+        """Recompute the joint angles that are wrapped to [-pi, pi], and the guard values, from the state."""
         w = self._w
         w.t[0] = self.time
         self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
@@ -443,7 +454,9 @@ class Simulation:
         else:
             values = np.asarray(effort, dtype=float).reshape(-1)
             if values.size != (n_u := self.system.n_u):
-                raise InvalidRequest(f"{values.size} efforts given; {self.system.mechanism.name!r} has {n_u} actuators")
+                raise InvalidRequest(
+                    f"effort has {values.size} entries; {self.system.mechanism.name!r} has {n_u} actuators"
+                )
         require_finite(self.system.mechanism.name, "effort", values.tolist())
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
@@ -455,14 +468,14 @@ class Simulation:
     def driven(self) -> np.ndarray | None:
         """The array (n_u,) of efforts that the kernels read, which a caller may write in place of calling `drive`.
 
-        None for steppers that integrate past the tick, because these must be restarted when an effort changes.
+        None if the stepper integrates past the current tick, because it must then be restarted when an effort changes.
         """
         return None if self.stepper.integrates_past_tick else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Set tunables, {name: value}, from the next step on.
 
-        Raises UnknownName or InvalidRequest for an unknown name, a value outside its bounds, or one that makes the
+        Raises UnknownName for an unknown name, and InvalidRequest for a value that is outside its bounds or makes the
         description invalid.
         """
         energy = self.energy()
@@ -472,12 +485,12 @@ class Simulation:
         self.energy_ledger.book(self.energy() - energy)
 
     def push(self, body: str, force: Any, point: Any = (0.0, 0.0, 0.0)) -> None:
-        """Set the external force on a body, from the next step on, until set again; zero ends it.
+        """Set the external force on a body, which acts from the next step on until it is set again; zero ends it.
 
-        force  (3,), world axes, N
-        point  (3,) at which it acts, in the body's frame, m
-        The body must be one of the mechanism's `pushable`; otherwise UnknownName. The force is part of the State, and a
-        reset ends it. Raises InvalidRequest for vectors that are not three finite numbers.
+        force  (3,) force along the world axes, N
+        point  (3,) point of the body at which the force acts, in the body's frame, m
+        The force is part of the State, and a reset ends it. Raises UnknownName if the body is not in the mechanism's
+        `pushable`, and InvalidRequest if `force` or `point` is not three finite numbers.
         """
         mechanism = self.system.mechanism
         if body not in mechanism.pushable:
@@ -486,7 +499,7 @@ class Simulation:
         for name, vector in (("force", force), ("point", point)):
             array = np.asarray(vector, dtype=float).reshape(-1)
             if array.size != 3:
-                raise InvalidRequest(f"{name} of a push has {array.size} entries; it takes 3")
+                raise InvalidRequest(f"{name} of a push has {array.size} entries; it must have 3")
             require_finite(mechanism.name, f"{name} of the push on {body}", array.tolist())
             values = np.concatenate([values, array])
         first = self.system.parameter_names.index(push_names(body)[0])
@@ -494,7 +507,7 @@ class Simulation:
 
     @property
     def pushes(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """{body: (force (3,), N, point (3,), m)} of the external forces that are not zero."""
+        """{body: (force (3,) in N, point (3,) in m)} of the external forces that are not zero."""
         found = {}
         for body in self.system.mechanism.pushable:
             first = self.system.parameter_names.index(push_names(body)[0])
@@ -504,7 +517,10 @@ class Simulation:
         return found
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Write new values to an input array; a stepper that has integrated past the tick restarts from the tick."""
+        """Write new values to an input array.
+
+        If the stepper has already integrated past the current tick, it starts again from this tick.
+        """
         if self.stepper.integrates_past_tick and not np.array_equal(array, values):
             self._w.stepper_memory[:] = 0.0
         array[:] = values
@@ -536,26 +552,31 @@ class Simulation:
     def solve_residual(self) -> float:
         """Relative residual of the constraint equations J a = gamma - U in the current state.
 
-        Rounding errors cause about 1e-9; much more means that the solve failed. U is the stabilization.
-        The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
+        The residual is the largest |J a + U - gamma| of any row, divided by the largest |J| (|a| + 1) + |U| + |gamma|
+        of any row. U is the constraint stabilization. Rounding errors cause about 1e-9; a much larger residual means
+        that the solve failed.
         """
         w = self._w
         a = self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
         return self.system.solve_residual(self.time, w.q, w.v, a, w.p, w.U)
 
     def peak_solve_residual(self) -> float:
-        """The largest `solve_residual` since the reset, sampled at one step in 16."""
+        """The largest `solve_residual` since the reset, sampled at every 16th step."""
         return float(self._w.peak_residual[0])
 
     @property
     def substeps(self) -> int:
-        """Number of substeps taken since the reset near change points, where the constraint rows almost lose rank."""
+        """Number of substeps since the reset.
+
+        A step is divided into substeps near a change point, a configuration in which the constraint rows lose rank.
+        """
         return int(self._w.substepped[0])
 
     def violation(self) -> tuple[float, float]:
         """1-norms |Phi|_1 and |Phidot|_1 of the constraint violations and their rates in the current state.
 
-        Rows are not scaled: m and m/s for lengths, 1 and 1/s for angles and ratios.
+        The rows are not scaled, so that the sums mix units: m and m/s for rows that are lengths, 1 and 1/s for rows
+        that are angles or ratios.
         """
         return self.readings.violation()
 
@@ -574,16 +595,17 @@ class Simulation:
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Positions (relative to the parents, unwrapped), velocities and applied efforts of the declared joints.
 
-        Each (n_joints,), in the order of the joints.
+        The three results are arrays (n_joints,), in the order of the joints.
         """
         return *self.readings.motion(), self.readings.effort()
 
     def frames(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """{joint: (pose (7,), twist (6,))} of the spherical and free joints.
 
-        Pose: position of the child's joint point relative to the parent's, m, along the parent's axes; then the
-        quaternion w x y z of the child's axes relative to the parent's. Twist: linear velocity, m/s, along the parent's
-        axes; then angular velocity, rad/s, in the child's axes.
+        A pose contains the position (3,), m, of the child's joint point relative to the parent's joint point, along the
+        parent's axes, and the quaternion w x y z (4,) of the child's axes relative to the parent's axes. A twist
+        contains the linear velocity (3,), m/s, along the parent's axes and the angular velocity (3,), rad/s, in the
+        child's axes.
         """
         names = [joint.name for joint in self.system.mechanism.oriented_joints]
         return dict(zip(names, zip(*self.readings.frames(), strict=True), strict=True))
@@ -597,7 +619,7 @@ class Simulation:
     def multipliers(self) -> np.ndarray:
         """Lagrange multipliers lam (n_r,) of M a + J' lam = f in the current state.
 
-        The stabilization is that of the last step.
+        The multipliers include the effect of the constraint stabilization U of the last step.
         """
         w = self._w
         return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[1]

@@ -1,4 +1,4 @@
-"""Decisions about the constrained solve that are made once, at assembly, and a slow numpy reference solution."""
+"""Properties of the constrained equations that assembly determines once, and a slow numpy reference solution."""
 
 from __future__ import annotations
 
@@ -24,16 +24,21 @@ LOOKS = 6  # samples per sense of motion from which the usual pivot is taken
 
 
 def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
-    """Whether constraint rows may lose rank: there are loops (`closed`), or J (n_r, n_q) lacks full rank."""
+    """Whether constraint rows may lose rank: true if the mechanism has closed loops, or if J (n_r, n_q) lacks full
+    rank.
+
+    closed  whether the mechanism has closed loops
+    """
     if not len(J):
         return False
     return closed or bool(np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) < len(J))
 
 
 def is_ill_conditioned(M: np.ndarray, J: np.ndarray) -> bool:
-    """Whether S = J M^-1 J', scaled to unit diagonal, has an eigenvalue between rounding errors and WELL_CONDITIONED.
+    """Whether S = J M^-1 J', scaled to unit diagonal, is ill conditioned although its rows are independent.
 
-    Eigenvalues as small as rounding errors belong to linearly dependent rows. M must be positive definite.
+    S is ill conditioned if an eigenvalue lies between DEPENDENT and WELL_CONDITIONED. Smaller eigenvalues are rounding
+    errors of linearly dependent rows. M must be positive definite.
     """
     S = J @ np.linalg.solve(M, J.T)
     size = np.sqrt(np.maximum(np.diag(S), 0.0))
@@ -49,12 +54,14 @@ def sampled_states(
     rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     each: int = SAMPLES // 2,
 ) -> list[np.ndarray]:
-    """Coordinates (n_q,) of the start and of states that the mechanism can reach from it, the same in every call.
+    """Coordinates (n_q,) of the start and of random states that the mechanism can reach from the start.
 
-    q      coordinates at the start; the only result if the mechanism cannot move
+    Equal arguments give equal results. If the mechanism cannot move, the result contains only the start.
+
+    q      coordinates at the start
     scale  (n_q,) typical size of each coordinate, rad or m
     rows   function of q that returns Phi (n_h,) and J (n_r, n_q)
-    each   number of states in each direction of motion
+    each   number of random states in each of the two senses of motion, forward and backward
     """
     random, found = np.random.default_rng(12), [q]
     for sign in (1.0, -1.0):
@@ -91,11 +98,12 @@ def _closed(
 
 
 def least_pivots(system: System) -> np.ndarray:
-    """Thresholds for the pivots of constraint rows, in the unit of S: smaller pivots mean that a change point is near.
+    """Thresholds for the pivots of the constraint rows: a pivot below its threshold means that a change point is near.
 
-    A change point is a configuration in which rows lose rank. Thresholds are 0, never reached, for rows that can be
-    switched off. They come from states that the mechanism can reach from its start, with the parameters of its
-    description, so that rows that depend on others everywhere, whose pivots are always small, have small thresholds.
+    A change point is a configuration in which constraint rows lose rank. The pivots are those of S = J M^-1 J'. The
+    thresholds are computed from states that the mechanism can reach from its start, with the parameters of the
+    description. A row that is linearly dependent on other rows in all these states has small pivots everywhere, and
+    therefore a small threshold. Rows that can be switched off have the threshold 0, which no pivot reaches.
     """
     if not system.pivot_rows:
         return np.zeros(0)

@@ -14,7 +14,10 @@ Triple = tuple[float, float, float]
 
 
 def library_of(*values: Array) -> Any:
-    """The casadi module if one of the values is a CasADi SX, otherwise numpy; casadi is imported only if needed."""
+    """The module casadi if one of the values is a CasADi SX, otherwise the module numpy.
+
+    casadi is imported only if needed.
+    """
     for value in values:
         module = type(value).__module__
         if module.startswith("casadi"):
@@ -92,7 +95,7 @@ def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
 def rotation_from_quaternion(e: Array) -> Array:
     """Rotation matrix (3, 3) of Euler parameters e = (e0, e1, e2, e3), scalar first.
 
-    A quadratic function of e, which is not normalized.
+    The entries are quadratic functions of e; e is not normalized first.
     """
     w, x, y, z = e[0], e[1], e[2], e[3]
     return matrix(
@@ -136,7 +139,7 @@ def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
 
 
 def perpendicular_axes(axis: Triple) -> tuple[Triple, Triple]:
-    """Two unit vectors (e1, e2) with e1 x e2 = axis; for the axis z they are x and y, and so on cyclically."""
+    """Two unit vectors (e1, e2) with e1 x e2 = axis: x and y for the axis z, y and z for x, z and x for y."""
     table = {
         (0.0, 0.0, 1.0): ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
         (1.0, 0.0, 0.0): ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),

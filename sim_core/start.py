@@ -1,4 +1,4 @@
-"""Violations of the constraints at a start, and the text of the warnings about them."""
+"""Violations of the constraints by a start state, and the texts of warnings about a start state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NAMED = 4  # number of constraints named in a message, the most violated first
 def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float], phidot: Iterable[float]) -> str:
     """Text that lists violated constraints, such as "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; "" if there are none.
 
-    names        names of the constraint rows, holonomic ones first; rows with the same name are added up
+    names        name of the constraint of each row, holonomic rows first; the absolute values of a constraint's rows
+                 are added up
     phi, phidot  violations Phi of the holonomic rows, rates Phidot of all rows
     """
     allowed = ROUNDING * max(1.0, mechanism.characteristic_length)
@@ -39,12 +40,13 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
 def too_far(
     system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
 ) -> bool:
-    """Whether a start violates its constraints by more than the rounding of numbers in files explains.
+    """Whether a start state violates its constraints by more than rounding of the numbers in a file can explain.
 
     phi, phidot  violations Phi of the holonomic rows, rates Phidot of all rows
     rates        |J| |v| (n_r,): magnitude of the terms that cancel in each Phidot
-    share        permitted |Phi| over the characteristic length (over 1 for rows that are not lengths), and permitted
-                 |Phidot| over `rates`, or over a tenth of that length per second if this is larger
+    share        permitted relative violation. The limit of |Phi| is share * size, where the size is the characteristic
+                 length for rows that are lengths and 1 for other rows. The limit of |Phidot| is
+                 share * max(rates, size / 10 s)
     """
     length = system.mechanism.characteristic_length
     sizes = [length if each else 1.0 for each in system.lengths]
@@ -63,9 +65,9 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """Text of the warning about guards whose point starts beyond their level and moves away from it.
+    """Text of the warning about guards whose point is beyond the guard's level at the start and moves away from it.
 
-    missed  (name of the guard, distance beyond the level, m) of each
+    missed  (name of the guard, distance of its point beyond the level, m) of each such guard
     """
     named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
     more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""

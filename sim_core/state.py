@@ -13,16 +13,19 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class State:
-    """The complete state of a simulation: a run restarted from it produces the same bytes. Time is tick * step.
+    """The complete state of a simulation at the time tick * step. A run restarted from a State continues bit for bit.
 
-    p              parameters (Mechanism.parameter_names): tunables, captured numbers, quaternions of joints, external
-                   forces, then 1 or 0 for each switched constraint (holds or not)
+    p              parameters, in the order of Mechanism.parameter_names: tunables; parameters that guards have set
+                   (CapturedParameter); quaternions of joints; external forces; for each switched constraint 1 if it
+                   holds, otherwise 0
     U              stabilization of the last step, in 1/s^2 times the unit of the violation Phi
     constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
     turns          whole revolutions of the joints whose angle is wrapped to [-pi, pi]
     peaks          largest 1-norms |Phi|_1 and |Phidot|_1 of the violations and their rates since the reset
-    guards         guard values at the start of the next step, for finding crossings; empty: computed from the state
-    ledger         energy ledger since the reset, see integrators/ledger.py; empty: the ledger starts here
+    guards         guard values at the start of the next step, for finding crossings; if empty, `Simulation.restore`
+                   computes them from the state
+    ledger         energy ledger since the reset, see integrators/ledger.py; if empty, the ledger begins anew at this
+                   state
     """
 
     tick: int
@@ -48,10 +51,10 @@ class State:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> State:
-        """The state from a dict that `to_plain` returned; InvalidRequest with the names of missing fields."""
+        """The state from a dict that `to_plain` returned. Raises InvalidRequest if fields are missing."""
         missing = [item.name for item in fields(State) if item.name not in (*plain, "guards", "ledger")]
         if missing:
-            raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
+            raise InvalidRequest(f"the state lacks {', '.join(missing)}; it has {', '.join(plain)}")
         whole = {"tick", "constraint_mode"}
         values: dict[str, Any] = {
             item.name: int(plain[item.name]) if item.name in whole else np.array(plain[item.name], dtype=float)
@@ -72,14 +75,15 @@ class Notice:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of the constraint mode: (q, v) before and after the change, and the energy lost, J.
+    """A change of the constraint mode, with q and v before and after the change, and the energy lost, J.
 
     part            part of the robot that the change concerns
     source, target  names of the constraint modes before and after; for modes without a name, the names of the switched
                     constraints that hold
-    Several events of one impact have the same states before and after, but their own modes and energies. The energy of
-    an event is the work of the constraints that it switched on, negative if they pull; the energies add up to the loss
-    of the impact.
+    If one impact causes several changes, all of them have the states before and after the whole impact, but each has
+    its own modes and energy. The energy of a change is the energy that the impulses of the constraints that it switched
+    on take from the motion; it is negative if these impulses pull. The energies of the changes add up to the energy
+    lost in the impact.
     """
 
     kind: str

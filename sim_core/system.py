@@ -36,9 +36,9 @@ OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", 
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraint rows of a system, and the parameters p of one constraint mode, which switch rows on and off.
+    """Names and number of a system's constraint rows, and the parameters p of one of its constraint modes.
 
-    All constraint modes of a system have the same rows.
+    All constraint modes of a system have the same rows; flags in p switch the rows of each constraint on and off.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Rows:
 
 
 class System:
-    """A mechanism with its native kernels. Holds no state; several simulations can share it.
+    """A mechanism with its compiled kernels. A System holds no state, so that several simulations can share it.
 
-    Methods take the time t, s, coordinates q (n_q,) and velocities v = dq/dt (n_q,), and return new arrays. Actuator
-    inputs u (n_u,) are zero by default; parameters p (n_p,) are those of the start.
+    Methods take the time t, s, coordinates q (n_q,) and velocities v = dq/dt (n_q,), and return new arrays. By default,
+    the actuator inputs u (n_u,) are zero, and the parameters p (n_p,) are those at the start.
     """
 
     def __init__(self, mechanism: Mechanism, library: Library) -> None:
@@ -91,7 +91,10 @@ class System:
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
-        """Thresholds for the pivots of constraint rows in a factor; below them the rows have nearly lost rank."""
+        """Thresholds for the pivots of constraint rows in a factor.
+
+        A pivot below its threshold indicates that the constraint rows almost lose rank.
+        """
         return least_pivots(self)
 
     @property
@@ -130,13 +133,13 @@ class System:
         return np.array(self.constraint_modes[index].parameters, dtype=float)
 
     def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:
-        """The kernel `name` bound to arrays of the caller: each call reads and writes them without copies."""
+        """The kernel `name` bound to arrays of the caller: each call reads `inputs` and writes `outputs` in place."""
         return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(
         self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray, p: np.ndarray | None = None
     ) -> BoundKernel:
-        """`sim_core.inverse_dynamics` on the caller's arrays: each call reads q, v, a and writes tau to `out`."""
+        """Kernel of `sim_core.inverse_dynamics` bound to arrays: each call reads q, v, a and writes tau to `out`."""
         self._check_sizes(q=q, v=v, a=a, out=out)
         return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self._own_parameters(p)], [out])
 
@@ -149,7 +152,7 @@ class System:
         constraint_mode: int | None = None,
         p: np.ndarray | None = None,
     ) -> BoundKernel:
-        """`sim_core.forward_dynamics` on the caller's arrays: each call reads q, v, tau and writes a to `out`."""
+        """Kernel of `sim_core.forward_dynamics` bound to arrays: each call reads q, v, tau and writes a to `out`."""
         self._check_sizes(q=q, v=v, tau=tau, out=out)
         inputs = [np.zeros(1), q, v, tau, self._own_parameters(p, constraint_mode)]
         return self.bind("forward_dynamics", inputs, [out, np.zeros(self.max_rows)])
@@ -157,10 +160,10 @@ class System:
     def bind_forward_kinematics(
         self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray, p: np.ndarray | None = None
     ) -> BoundKernel:
-        """`sim_core.forward_kinematics` on the caller's arrays: each call reads q and writes the bodies' poses.
+        """Kernel of `sim_core.forward_kinematics` bound to arrays: each call reads q and writes the bodies' poses.
 
-        positions  (n, 3) world positions of the bodies, in their order
-        rotations  (n, 3, 3) rotations R_WB
+        positions  (n, 3) world positions of the bodies, in the order of the description
+        rotations  (n, 3, 3) rotation matrices R_WB of the bodies
         """
         self._check_sizes(q=q)
         n = len(self.mechanism.bodies)
@@ -171,30 +174,37 @@ class System:
         return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
 
     def batch(self, lanes: int = 8) -> Batch:
-        """A Batch of this system: kernels that evaluate `lanes` (2, 4, 8, 16 or 32) copies at once, and rollouts."""
+        """A Batch of this system, whose kernels evaluate `lanes` (2, 4, 8, 16 or 32) copies of the system at once."""
         from sim_core.batch import Batch
 
         return Batch(self, lanes)
 
     def size_hint(self, size: int) -> str:
-        """End of an error message that names coordinates="joint", if `size` is the number of joints; otherwise ""."""
+        """Text that suggests coordinates="joint", to be appended to an error message about a wrong number of
+        coordinates.
+
+        Returns "" unless the mechanism is in absolute coordinates and `size`, the wrong number, is the number of its
+        joints.
+        """
         joints = len(self.mechanism.moving_joints)
         if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
             return ""
         return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
 
     def _own_parameters(self, p: np.ndarray | None, constraint_mode: int | None = None) -> np.ndarray:
-        """Parameters p (n_p,) for a bound kernel: the caller's array, or by default those of a constraint mode."""
+        """Parameters p (n_p,) for a bound kernel: the caller's array `p`, or, if `p` is None, the initial ones of a
+        constraint mode.
+        """
         if p is None:
             return self.default_parameters(constraint_mode)
         if not isinstance(p, np.ndarray) or p.dtype != np.float64 or p.shape != (len(self.parameter_names),):
-            raise ValueError(f"p must be an array of {len(self.parameter_names)} float64 that the caller owns")
+            raise ValueError(f"p must be a numpy array of {len(self.parameter_names)} float64 numbers")
         return p
 
     def _check_sizes(self, **arrays: np.ndarray) -> None:
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype != np.float64:
-                raise ValueError(f"{name} must be an array of float64 that the caller owns: np.array(..., dtype=float)")
+                raise ValueError(f"{name} must be a numpy array of float64; create it with np.array(..., dtype=float)")
             if array.shape != (self.n_q,):
                 takes = f"{self.mechanism.name!r} takes ({self.n_q},){self.size_hint(array.size)}"
                 raise ValueError(f"{name} has shape {array.shape}; {takes}")
@@ -237,7 +247,7 @@ class System:
     def acceleration(
         self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(a, lam, factor): solution of M a + J' lam = f, J a = gamma - U, and the factor of its KKT matrix.
+        """(a, lam, factor): solution a, lam of M a + J' lam = f, J a = gamma - U, and the factorized KKT matrix.
 
         Accelerations a (n_q,), Lagrange multipliers lam (n_r,); U (n_r,) is the stabilization, by default zero. The
         factor can be passed to `apply`.
@@ -252,7 +262,8 @@ class System:
     ) -> float:
         """Relative residual of the constraint equations J a = gamma - U for accelerations a and stabilization U.
 
-        The largest |J a + U - gamma| of any row divided by the largest |J| (|a| + 1) + |U| + |gamma|.
+        The residual is the largest |J a + U - gamma| of any row, divided by the largest |J| (|a| + 1) + |U| + |gamma|
+        of any row.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         inputs = [*self._inputs(t, q, v, None, p, constraint_mode), U, np.array(a, dtype=float)]
@@ -270,7 +281,7 @@ class System:
     def least_norm(
         self, t: float, q: Any, v: Any, r2: Any, p: Any = None, constraint_mode: int | None = None
     ) -> np.ndarray:
-        """The x (n_q,) of least norm with J x = r2: the pseudo-inverse of J at this state, times r2."""
+        """Vector x (n_q,) of least norm with J x = r2, that is, the pseudo-inverse of J at (t, q, v) times r2."""
         out = [np.zeros(self.n_q)]
         r2 = np.ascontiguousarray(r2, dtype=float)
         self.bind("least_norm", [*self._inputs(t, q, v, None, p, constraint_mode), r2], out)()
@@ -298,13 +309,16 @@ class System:
     def energy(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[float, float]:
         """Kinetic and potential energy, J.
 
-        The potential energy is zero if every centre of mass is at the origin and every spring is unstressed.
+        The zero of the potential energy is a state in which every centre of mass is at the origin and no spring is
+        stressed.
         """
         (energy,) = self._shared("energy", [2], t, q, v, p)
         return float(energy[0]), float(energy[1])
 
     def outputs(self, t: float, q: Any, v: Any, p: Any = None, u: Any = None) -> dict[str, float]:
-        """{output: value} of the mechanism's named outputs at efforts u (n_u,), by default 0; angles as in `joints`."""
+        """{output: value} of the mechanism's named outputs at efforts u (n_u,), by default 0; angles are wrapped as in
+        `joints`.
+        """
         values = np.zeros(len(self.output_names))
         self.bind("outputs", self._inputs(t, q, v, u, p), [values])()
         return dict(zip(self.output_names, values.tolist(), strict=True))

@@ -1,7 +1,8 @@
-"""Validation of values from launch files, parameter files, JSON and calls against annotated types.
+"""Validation of values against annotated types, for launch files, parameter files, JSON and calls.
 
-`misfit` checks a table against a msgspec struct; `arguments` checks values against the parameters of a function or
-dataclass. msgspec converts the values; the messages name the wrong key, its value, and the permitted values.
+`misfit` checks a table of values against a msgspec struct; `arguments` checks values against the parameters of a
+function or dataclass, and converts them with msgspec. The messages name the wrong key, its value, and the permitted
+values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ WITHIN = {
 
 @dataclass(frozen=True)
 class Range:
-    """Inclusive range of a number, and its unit, for annotations: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
+    """Inclusive range and unit of a number, for annotations such as `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
 
     low: float
     high: float
@@ -43,7 +44,7 @@ class Range:
 
 
 def ranges_of(kind: Any) -> Iterator[Range]:
-    """Yield the Range annotations of a numeric or optional numeric type; those of list entries are left out."""
+    """Yield the Range annotations of a numeric or optional numeric type; annotations of list entries are left out."""
     if get_origin(kind) is Annotated:
         yield from (note for note in get_args(kind)[1:] if isinstance(note, Range))
     elif get_origin(kind) not in (list, tuple, dict):
@@ -52,7 +53,9 @@ def ranges_of(kind: Any) -> Iterator[Range]:
 
 
 def out_of_range(value: object, kind: Any) -> str:
-    """Text such as "is 1e-09, not in 0.001 .. 1000 ms" for a number outside all ranges of its type; otherwise ""."""
+    """Text such as "is 1e-09, not in 0.001 .. 1000 ms" for a number outside every `Range` of the type `kind`; otherwise
+    "".
+    """
     ranges = list(ranges_of(kind))
     if isinstance(value, bool) or not isinstance(value, int | float) or not ranges:
         return ""
@@ -61,7 +64,7 @@ def out_of_range(value: object, kind: Any) -> str:
     wanted, low = " or ".join(map(str, ranges)), min(each.low for each in ranges)
     if value <= 0 < low:
         least = f"at least {low}" if isinstance(low, int) else "above zero"
-        return f"is {_shown(value)}, not {least}; it takes {wanted}"
+        return f"is {_shown(value)}, not {least}; it must be in {wanted}"
     return f"is {_shown(value)}, not in {wanted}"
 
 
@@ -82,11 +85,11 @@ class Misfit(NamedTuple):
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: str = "") -> Misfit | None:
-    """The first error in `data` as a value of the type `kind`, or None.
+    """The first error in `data` as a value of the type `kind`; None if there is none.
 
-    Numbers must be finite, unless the default of their field is not, and within a `Range` of their field.
-    first  {dotted key of a list: number of its first entry}, such as 1 for keys like axes.1; the entries of other
-           lists have keys like axes[0]
+    A number must be finite, unless the default of its field is not finite, and within a `Range` of its field.
+    first  {dotted key of a list: number that messages give to the list's first entry}. For {"axes": 1}, messages call
+           the first entry of the list `axes` axes.1; for a list that is not in `first`, messages call it axes[0]
     at     dotted key of `data` itself
     """
     return _wrong(data, inspect.type_info(kind), at, first or {})
@@ -95,7 +98,7 @@ def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: 
 def arguments(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """{parameter: value} with `values` converted to the annotated types of a function's parameters.
 
-    Tables are converted to dataclasses.
+    A table for a parameter whose type is a dataclass is converted to this dataclass.
     owner  label that begins the error message
     Raises UnknownName or InvalidRequest for the first unknown, missing or mistyped parameter.
     """
@@ -163,7 +166,7 @@ def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping
     if kind.forbid_unknown_fields and (unknown := [key for key in data if key not in fields]):
         return Misfit(at, unknown_key(unknown[0], fields))
     if missing := [name for name, field in fields.items() if field.required and name not in data]:
-        return Misfit(at, f"lacks the key {missing[0]!r}; it takes {article(fields[missing[0]].type)}")
+        return Misfit(at, f"lacks the key {missing[0]!r}; give it {article(fields[missing[0]].type)}")
     hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind.cls)}
     for key, item in data.items():
         if key not in fields or not (_all_finite(item) or _all_finite(fields[key].default)):
@@ -176,7 +179,9 @@ def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """Text such as "unknown key 'masss'; did you mean 'mass'?", or with all known keys if none is similar."""
+    """Text such as "unknown key 'masss'; did you mean 'mass'?"; if no known key is similar, the text lists all known
+    keys.
+    """
     names = list(known)
     hint = did_you_mean(key, names) or f"; the keys are {', '.join(names)}"
     return f"unknown key {key!r}{hint}"
@@ -204,7 +209,7 @@ def _wrong_list(data: object, kind: Any, at: str, first: Mapping[str, int]) -> M
         return _mismatch(at, data, kind)
     least, most = _lengths(kind)
     if not least <= len(data) <= most:
-        return Misfit(at, f"has {len(data)} entries; it takes {_count(least, most)}")
+        return Misfit(at, f"has {len(data)} entries; it must have {_count(least, most)}")
     items = kind.item_types if isinstance(kind, inspect.TupleType) else [kind.item_type] * len(data)
     start = first.get(at, 0)
     of_numbers = all(isinstance(item, inspect.FloatType | inspect.IntType) for item in items)
@@ -231,12 +236,14 @@ def _mismatch(at: str, data: object, kind: inspect.Type, hint: str = "") -> Misf
     wanted = article(kind)
     if not _all_finite(data):
         wanted = wanted.replace("number", "finite number", 1)
-    verb = "it is" if wanted.startswith("one of") else "it must be"
+    verb = "choose" if wanted.startswith("one of") else "it must be"
     return Misfit(at, f"is {_shown(data)}; {verb} {wanted}{hint}")
 
 
 def article(kind: inspect.Type) -> str:
-    """Description of the permitted values of a type: "a number above 0", "a list of 3 numbers", "one of x, y, z"."""
+    """Description of the permitted values of a type, such as "a number above 0", "a list of 3 numbers", "one of x, y,
+    z".
+    """
     if isinstance(kind, inspect.FloatType | inspect.IntType):
         limits = [f"{word} {getattr(kind, name):g}" for name, word in BOUNDS.items() if getattr(kind, name) is not None]
         number = "a whole number" if isinstance(kind, inspect.IntType) else "a number"

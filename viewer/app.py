@@ -44,9 +44,11 @@ def run(
     colors: str | None = None,
     layout: str | None = None,
 ) -> int:
-    """Show the recording `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0), and return the exit code.
+    """Show the recording `file` or a live domain, and return the exit code.
 
+    file        path of the recording; None: a live domain is shown
     png         path of the picture to write instead of opening a window
+    domain      number of the live domain; None: the number in ARMSWING_DOMAIN, or 0 if this is not set
     fields      fields to plot, among position velocity effort energy phi phidot outputs force hold; empty: the
                 default ones
     plane       viewing plane of the bodies: auto, xy, xz, yz or space
@@ -57,8 +59,9 @@ def run(
     colors      theme, "light" or "dark"; None for light or, in a window, for the one that the user chose last
     layout      file of a layout to show in the window or film
 
-    Where Qt cannot run, matplotlib draws the picture and stderr says why. Raises ViewerUnavailable when a window cannot
-    be opened or when neither Qt nor matplotlib is available, and ValueError for a bad recording, field or plane.
+    If Qt cannot run, matplotlib draws the picture, and a message on stderr says why. Raises ViewerUnavailable if a
+    window cannot be opened or neither Qt nor matplotlib is available, and ValueError for a bad recording, field or
+    plane.
     """
     _limit_threads()
     palette.use(colors or palette.DEFAULT)
@@ -69,7 +72,7 @@ def run(
 
             palette.use(remembered_theme())
         if film is not None and importlib.util.find_spec("imageio_ffmpeg") is None:
-            raise ViewerUnavailable("a film needs imageio-ffmpeg: pip install 'armswing[film]'")
+            raise ViewerUnavailable("a film needs imageio-ffmpeg; install it with pip install 'armswing[film]'")
         application = _application()
     except ViewerUnavailable as error:
         if png is None:
@@ -159,8 +162,8 @@ def _film(
 def _interrupts(application: Any) -> Iterator[threading.Event]:
     """Context manager that yields an event; Ctrl-C sets the event and quits the Qt application.
 
-    A KeyboardInterrupt raised inside a Qt callback would end the process with a traceback. Python runs the signal
-    handler at the window's next timer tick, that is within one frame.
+    A KeyboardInterrupt raised inside a Qt callback would end the process with a traceback. Here, Python runs the signal
+    handler at the next tick of the window's timer, within one displayed frame.
     """
     asked = threading.Event()
 
@@ -199,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _limit_threads() -> None:
-    """Keep numpy's linear algebra on one thread: its arrays are small here, and waiting threads cost a core's time."""
+    """Keep numpy's linear algebra on one thread: the viewer's arrays are small, and idle threads would use a core."""
     if "numpy" not in sys.modules:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -213,7 +216,7 @@ def _application() -> Any:
     theme.silence_runtime_folder()
     application = pg.mkQApp("armswing")
     if not QtGui.QFontDatabase().families():
-        raise ViewerUnavailable("the viewer finds no font: apt-get install -y fonts-dejavu-core")
+        raise ViewerUnavailable("the viewer finds no font; install one with apt-get install -y fonts-dejavu-core")
     application.setFont(theme.font(9.5))
     theme.use(palette.theme)
     return application
@@ -264,10 +267,10 @@ def _run_without_qt(
 ) -> int:
     """Write the picture with matplotlib, because Qt cannot run for the reason `reason`; return the exit code.
 
-    Raises ViewerUnavailable where matplotlib is missing, too.
+    Raises ViewerUnavailable if matplotlib is missing, too.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
+        raise ViewerUnavailable(f"{reason}; or run pip install matplotlib to draw pictures without Qt")
     from viewer.panels import choose_fields
     from viewer.recorded import read_signals
     from viewer.scene.projection import check_plane
@@ -292,7 +295,7 @@ def _run_without_qt(
 
 
 def _listen(domain: int | None, is_stopped: Callable[[], bool] = lambda: False) -> tuple[Signals, str, str]:
-    """(signals of a live domain, its subtitle, text to show while no state has arrived).
+    """Returns (signals, subtitle, text to show while no state has arrived) for a live domain.
 
     Messages are gathered for GATHER_S seconds after the first state.
     """

@@ -1,4 +1,7 @@
-"""Check that Qt can start on this computer, made before Qt is loaded because Qt aborts the process when it cannot."""
+"""Checks that Qt can start on this computer.
+
+The check runs before Qt is loaded, because Qt aborts the process if it cannot start.
+"""
 
 from __future__ import annotations
 
@@ -26,28 +29,31 @@ XCB_LIBRARIES = (
 
 
 class ViewerUnavailable(RuntimeError):  # noqa: N818 - not a fault of the program
-    """The viewer cannot run on this computer. The only argument is one line with the reason and the remedy."""
+    """Raised if the viewer cannot run on this computer. The message is one line with the reason and the remedy."""
 
 
 def require_qt(window: bool) -> None:
-    """Choose Qt's platform plugin; raise ViewerUnavailable when Qt would not start.
+    """Choose Qt's platform plugin. Raises ViewerUnavailable if Qt would not start.
 
-    A picture (`window` False) needs no display and is drawn with the offscreen plugin, whatever DISPLAY is. A window
-    needs a display.
+    window  true to open a window, which requires a display; false to draw a picture with the offscreen plugin
     """
     missing = [name for name in ("pyqtgraph", "PyQt5") if importlib.util.find_spec(name) is None]
     if missing and importlib.util.find_spec("PyQt6") is None:
-        raise ViewerUnavailable(f"the viewer needs {' and '.join(missing)}: pip install 'armswing[viewer]'")
+        raise ViewerUnavailable(
+            f"the viewer needs {' and '.join(missing)}; install with: pip install 'armswing[viewer]'"
+        )
     display = "WAYLAND_DISPLAY" in os.environ or "DISPLAY" in os.environ
     if "QT_QPA_PLATFORM" not in os.environ:
         if window and not display:
-            raise ViewerUnavailable("no display to open a window on; ask for a picture: --png FILE")
+            raise ViewerUnavailable(
+                "there is no display to open a window on; pass --png FILE to write a picture instead"
+            )
         if not window:
             os.environ["QT_QPA_PLATFORM"] = "offscreen"
     offscreen = os.environ.get("QT_QPA_PLATFORM", "").startswith(("offscreen", "minimal"))
     absent = absent_libraries(BASE_LIBRARIES if offscreen else BASE_LIBRARIES + XCB_LIBRARIES)
     if absent:
-        raise ViewerUnavailable(f"the viewer lacks {', '.join(absent)}: {APT_LINE}")
+        raise ViewerUnavailable(f"the viewer lacks {', '.join(absent)}; install with: {APT_LINE}")
 
 
 def absent_libraries(names: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Colours as text, independent of Qt, for a light or a dark background.
 
-The colours of curves are distinct for colour-blind readers. Modules read colours as `palette.INK` at the time of
-drawing, because `use` changes them.
+Colour-blind readers can tell the curves' colours apart. Other modules read a colour as `palette.INK` each time they
+draw, because `use` changes the colours.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NAMED = {  # the colour names of HTML 4
 
 
 def use(name: str) -> None:
-    """Use the colours of one of THEMES from now on. Raises ValueError for another name."""
+    """Use the colours of the theme `name` from now on. Raises ValueError for a name that is not in THEMES."""
     global theme
     check_theme(name)
     theme = name
@@ -85,7 +85,7 @@ def axis_colors() -> tuple[str, ...]:
 
 
 def curve_color(index: int) -> str:
-    """Colour of the curve with this index in a plot; every index has another colour."""
+    """Colour of the curve with this index in a plot; no two indices have the same colour."""
     if index < len(CURVES):
         return visible(CURVES[index])
     hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
@@ -98,15 +98,18 @@ def curve_dash(index: int) -> tuple[str, list[float]]:
 
 
 def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
-    """{kind: colour} of the kinds of constraint-mode changes (time, kind), in the order of first occurrence."""
+    """{kind: its colour} for changes (time, kind) of the constraint mode, in the order of first occurrence."""
     kinds = list(dict.fromkeys(kind for _, kind in changes))
     others = [kind for kind in kinds if kind not in CHANGES]
     return {k: visible(CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)]) for k in kinds}
 
 
 def solid_color(index: int, wanted: str = "") -> str:
-    """Colour of a body as #rrggbb: `wanted` where it is a valid colour, else the palette colour of the body's
-    `index`."""
+    """Colour of a body as #rrggbb.
+
+    index   index of the body, for the colour from the palette
+    wanted  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
+    """
     wanted = NAMED.get(wanted.lower(), wanted.lower())
     if re.fullmatch("#[0-9a-f]{3}", wanted):
         wanted = "#" + "".join(2 * digit for digit in wanted[1:])
@@ -114,8 +117,10 @@ def solid_color(index: int, wanted: str = "") -> str:
 
 
 def darker(color: str, percent: float) -> str:
-    """Colour #rrggbb with its brightness divided by percent / 100; a percentage below 100 lightens, up to full
-    brightness."""
+    """The colour #rrggbb with its brightness divided by percent / 100.
+
+    A percentage below 100 lightens the colour, at most to full brightness.
+    """
     parts = [int(color[place : place + 2], 16) for place in (1, 3, 5)]
     scale = min(100.0 / percent, 255.0 / max(1, *parts))
     return _hex([scale * part for part in parts])

@@ -1,4 +1,7 @@
-"""Selection and arrangement of plots: a panel per field and unit; panels without data are left out."""
+"""Selection and arrangement of plots. A plot panel shows the curves of one field that share a unit.
+
+Panels without data are left out.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ NO_VIOLATION = "exactly 0 in every state: no constraints"
 class Field:
     """A field that can be plotted.
 
-    over   name of the field whose curves are drawn dashed over this one's
-    curve  label of the only curve to draw; empty for all curves
-    words  labels of the values 0, 1, 2 ..., written on the axis instead of numbers
+    over   name of another field, such as "reference"; its curves are drawn dashed over the curves of this field
+    curve  label of the only curve to draw; "" to draw all curves
+    words  labels of the values 0, 1, 2 ..., which the axis shows instead of numbers
     """
 
     name: str
@@ -55,9 +58,9 @@ COMMON = FIELDS[:6]
 class Panel:
     """One plot: the curves of a field that share a unit.
 
-    only    labels of the curves drawn; None for all
-    remark  text shown instead of curves
-    wide    whether the panel spans both columns
+    only    labels of the curves to draw; None to draw all curves
+    remark  text that is shown instead of curves, if there are none
+    wide    whether the panel spans both columns of the grid of panels
     """
 
     field: Field
@@ -72,10 +75,11 @@ class Panel:
 
 
 def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
-    """The fields with the wanted names, each NAME or NAME.CURVE for a single curve; the common fields when none is
-    named.
+    """The fields with the given names; the common fields if no name is given.
 
-    Raises ValueError for an unknown field; with `signals`, the message suggests the curve of an output with that name.
+    wanted  NAME of each field, or NAME.CURVE for a single curve of a field
+
+    Raises ValueError for an unknown field. If `signals` has an output with this name, the message suggests its curve.
     """
     if not wanted:
         return COMMON
@@ -87,8 +91,8 @@ def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tupl
             curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
             meant = did_you_mean(name, curves) or did_you_mean(name, known)
             raise ValueError(
-                f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one, as "
-                f"outputs.{name}"
+                f"there is no field {name!r} to plot{meant}; use one of {', '.join(known)}, or FIELD.CURVE for a "
+                f"single curve, such as outputs.{name}"
             )
         found.append(replace(known[name], curve=curve))
     return tuple(found)
@@ -100,25 +104,26 @@ def _has(signals: Signals, field: str, curve: str) -> bool:
 
 
 def check_curves(fields: Sequence[Field], signals: Signals) -> None:
-    """Raise ValueError where a field names a curve that the signals do not have."""
+    """Raise ValueError if a field names a curve that the signals do not have."""
     for field in fields:
         series = series_of(field, signals)
         labels = () if series is None else series.labels
         if field.curve and field.curve not in labels:
             meant = did_you_mean(f"{field.name}.{field.curve}", [f"{field.name}.{label}" for label in labels])
             there = ", ".join(labels) or "none"
-            raise ValueError(f"no curve {field.curve!r} in {field.name!r} to plot{meant}; its curves are {there}")
+            raise ValueError(f"field {field.name!r} has no curve {field.curve!r}{meant}; the field's curves: {there}")
 
 
 def series_of(field: Field, signals: Signals) -> Series | None:
-    """The time series that a field plots; None where the signals have none."""
+    """The time series that a field plots; None if the signals do not have it."""
     return signals.derived(field.name) if field.name in DERIVED else signals.series.get(field.name)
 
 
 def _default(signals: Signals) -> tuple[Field, ...]:
-    """The default fields: the common ones, and force and gripper fields where the robot has them.
+    """The fields to plot by default for a robot.
 
-    With those, phidot is left out, and phi too while it stays below SMALL.
+    These are the common fields (COMMON) and, if the robot has them, the fields force and hold (grippers). If force or
+    hold is plotted, phidot is left out, and phi is left out unless phi has exceeded SMALL.
     """
     better = tuple(field for field in FIELDS if field.name in DERIVED and series_of(field, signals) is not None)
     phi = signals.series.get("phi")
@@ -129,7 +134,7 @@ def _default(signals: Signals) -> tuple[Field, ...]:
 
 
 def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
-    """(panels of these fields for this robot, sentence that lists the fields left out).
+    """(panels of these fields for a robot, sentence that lists the fields left out).
 
     keep_empty  whether a field without curves keeps its panel, with a remark
     """
@@ -149,9 +154,10 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
 
 
 def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """The panels, with one of them spanning both columns where their number is odd.
+    """The panels for a grid of two columns. If the number of panels is odd, one panel is marked to span both columns.
 
-    The energy panel is widened where pairs remain before and after it, else the last panel.
+    The energy panel is marked if an even number of panels precedes it, otherwise the last panel. A single panel is not
+    marked.
     """
     if len(panels) % 2 == 0 or len(panels) == 1:
         return tuple(panels)
@@ -201,9 +207,7 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
 
 
 def _of_joint(effort: str) -> str:
-    """Unit of the position of an actuator that drives no joint, from the unit of its effort: "rad" for N m, "m" for
-    N.
-    """
+    """Unit of the position of an actuator without a joint: "m" if the unit of its effort is N, otherwise "rad"."""
     return "m" if effort == "N" else "rad"
 
 

@@ -1,4 +1,4 @@
-"""One still picture without Qt: the same scene and the same plots, drawn by matplotlib."""
+"""Still picture of a run without Qt: matplotlib draws the same scene and the same plots."""
 
 from __future__ import annotations
 
@@ -59,10 +59,13 @@ def save_still(
     fields: Sequence[str] = (),
     plane: str = "auto",
 ) -> None:
-    """Write a picture of the bodies at the last state, of earlier poses, and of the plots. Raises OSError.
+    """Write a picture (PNG) with the last pose, earlier poses, and plots.
 
-    waiting        text shown instead where no state was recorded
-    fields, plane  as in `viewer.app.run`
+    waiting  text that is shown instead of poses and plots if no state was recorded
+    fields   names of the fields to plot; empty for the default fields
+    plane    viewing plane: auto, xy, xz, yz or space
+
+    Raises OSError if the file cannot be written.
     """
     figure = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=palette.PAPER)
     FigureCanvasAgg(figure)
@@ -93,7 +96,7 @@ def save_still(
 
 
 class _Page:
-    """A matplotlib figure laid out in pixels from its lower left corner."""
+    """A matplotlib figure that is laid out in pixels, measured from its lower left corner."""
 
     def __init__(self, figure: Figure, signals: Signals) -> None:
         self._figure = figure
@@ -109,7 +112,10 @@ class _Page:
         weight: str = "normal",
         align: str = "left",
     ) -> None:
-        """Write a line of text whose upper edge is at y, pixels."""
+        """Write a line of text.
+
+        y  position of the upper edge of the text, pixels
+        """
         color = palette.INK if color is None else color
         self._figure.text(
             x / WIDTH, y / HEIGHT, text, size=size, color=color, weight=weight, ha=align, va="top", family=FONT
@@ -161,8 +167,8 @@ class _Page:
         self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)
 
     def draw_plots(self, box: Box, fields: Sequence[str], wide: bool) -> None:
-        """Draw the panels in two columns (four if `wide`), and below them the legend entries that do not fit into
-        titles."""
+        """Draw the panels in two columns (or four if `wide`), and below them a legend of the curves that no title
+        names."""
         panels, left_out = arrange(choose_fields(fields, self._signals), self._signals, bool(fields))
         if not panels:
             return
@@ -192,7 +198,10 @@ class _Page:
                 self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
 
     def _places(self, panel: Panel) -> dict[str, int]:
-        """{label of a panel: index of its curve among all curves of the field}, which sets the curve's colour."""
+        """{label of a curve in the panel: index of this curve among all curves of the field}.
+
+        The index sets the colour of the curve.
+        """
         main = series_of(panel.field, self._signals)
         if panel.field.curve:
             return {panel.field.curve: 0}
@@ -200,7 +209,7 @@ class _Page:
         return {label: place for place, label in enumerate(labels) if panel.takes(label)}
 
     def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
-        """{label: colour index} of the curves in panels whose legends do not have room for all curves."""
+        """{label: colour index} of all curves in the panels in which a legend of all curves does not fit."""
         found: dict[str, int] = {}
         for panel in panels:
             places = self._places(panel)
@@ -238,8 +247,9 @@ class _Page:
             axes.axvline(signals.diverged_at, color=palette.ALARM, linestyle="--", linewidth=1.5 * POINT)
 
     def _draw_curve(self, axes: Any, panel: Panel, role: str, label: str, place: int) -> tuple[float, float] | None:
-        """Draw one curve. Returns the range of values that its axis must show; None for a curve without finite
-        values.
+        """Draw one curve, and return (lowest value, highest value) that the value axis must show.
+
+        Returns None for a curve without finite values.
         """
         series = self._signals.series.get(role) if role else series_of(panel.field, self._signals)
         if series is None or label not in series.labels:
@@ -284,7 +294,7 @@ class _Page:
             axes.ticklabel_format(useOffset=False)
 
     def _legend(self, left: float, top: float, width: float, keys: Sequence[Key]) -> int:
-        """Draw marks and names in rows below `top`, and return the number of rows."""
+        """Draw the legend entries, marks and names, in rows below `top`, and return the number of rows."""
         x, y = left, top
         for mark, name, color in keys:
             taken = KEY_MARK + LETTER * len(name)
@@ -305,7 +315,7 @@ class _Page:
 
 
 def _rows(keys: Sequence[Key], width: float) -> int:
-    """Number of rows that a legend takes."""
+    """Number of rows that the entries of a legend fill."""
     x, rows = 0.0, 1 if keys else 0
     for _, name, _ in keys:
         taken = KEY_MARK + LETTER * len(name)
@@ -316,7 +326,10 @@ def _rows(keys: Sequence[Key], width: float) -> int:
 
 
 def _few(keys: Sequence[Key]) -> list[Key]:
-    """The entries of a legend; more than MOST_NAMED bodies are replaced by one entry with their number."""
+    """Legend entries to draw.
+
+    If there are more than MOST_NAMED bodies, a single entry with the number of bodies replaces their entries.
+    """
     bodies = [key for key in keys if key[0] == BODY]
     if len(bodies) <= MOST_NAMED:
         return list(keys)

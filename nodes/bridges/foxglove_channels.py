@@ -15,12 +15,13 @@ from nodes.recording.schema import json_schema, schema_name
 
 
 class FoxgloveChannels:
-    """Channels of the Foxglove SDK by topic: each message as JSON, and the robot in Foxglove's own schemas.
+    """Logs each message as JSON on a Foxglove channel of its topic, and the robot also in Foxglove's own message types.
 
-    Topic "/<robot>/state" carries the project's message with the schema of recordings; "/<robot>/joint_states",
-    "/<robot>/scene" and "/tf" carry Foxglove's messages. Log time is simulation time in ns.
+    Channel "/<robot>/state", for example, carries the message RobotState with the JSON Schema that recordings use.
+    Channels "/<robot>/joint_states", "/<robot>/scene" and "/tf" carry message types of Foxglove. Log times are
+    simulation times in ns.
 
-    logged  number of messages of the project logged
+    logged  number of messages passed to `log`
     """
 
     def __init__(self, context: Context) -> None:
@@ -35,7 +36,7 @@ class FoxgloveChannels:
         self._latched: dict[str, dict[str, tuple[Message, float]]] = {}  # {channel: {publisher: (message, time)}}
 
     def log(self, topic: str, message: Message, time_s: float) -> None:
-        """Log one message on its channels."""
+        """Log one message on its topic's channel, and log robot data also on channels with Foxglove's own schemas."""
         log_time = round(time_s * 1e9)
         row = lookup(topic)
         if row is not None and row.latched:

@@ -12,9 +12,10 @@ from nodes.recording.reader import RecordingFile
 
 
 def export_foxglove(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
-    """Write the recording `source` to `target` with everything that the bridge adds; returns the number of messages.
+    """Write the recording `source` to the MCAP file `target`, and return the number of messages.
 
-    Messages of a user's own types are copied as JSON without a schema. Log times are those of the recording.
+    The file also has the scene, transforms and joint states that the live Foxglove bridge sends. Messages of a user's
+    own types are copied as JSON without a schema. Every message keeps its recorded log time.
     """
     context = Context()
     channels = FoxgloveChannels(context)

@@ -34,14 +34,16 @@ GREY = "#8a8f98"  # of a shape without a colour
 
 
 def stamp(time_s: float) -> Timestamp:
-    """Simulation time, s, as a time stamp of Foxglove."""
+    """Foxglove timestamp of a simulation time in s."""
     nanoseconds = round(time_s * 1e9)
     return Timestamp(nanoseconds // 10**9, nanoseconds % 10**9)
 
 
 def scene_of(description: Description) -> SceneUpdate:
-    """Scene of the ground and the bodies. The shapes of a body form an entity in the body's frame, which moves with the
-    body."""
+    """Scene of the ground and the bodies.
+
+    The shapes of each body form one entity, which is fixed in the body's frame.
+    """
     entities = [_entity(f"{description.robot}/{WORLD}", WORLD, description.ground)]
     entities += [
         _entity(frame_of(description, place), frame_of(description, place), body.shapes)
@@ -56,7 +58,7 @@ def frame_of(description: Description, body: int) -> str:
 
 
 def transforms_of(description: Description, poses: BodyPoses, time_s: float) -> FrameTransforms:
-    """Transforms with the pose of every body in the frame `world`."""
+    """Transforms that give the pose of every body in the frame `world`."""
     return FrameTransforms(
         transforms=[
             FrameTransform(
@@ -72,7 +74,10 @@ def transforms_of(description: Description, poses: BodyPoses, time_s: float) -> 
 
 
 def lines_of(topic: str, lines: Polylines, time_s: float) -> SceneUpdate:
-    """Scene of polylines in the frame `world`; they replace those of the previous message on the same topic."""
+    """Scene of polylines in the frame `world`.
+
+    The new polylines replace the polylines of the previous message on the same topic.
+    """
     points = iter(_points(lines.points))
     drawn = [_line(list(islice(points, count)), GREY) for count in lines.count]
     return SceneUpdate(entities=[SceneEntity(timestamp=stamp(time_s), frame_id=WORLD, id=topic, lines=drawn)])

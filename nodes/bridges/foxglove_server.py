@@ -27,9 +27,12 @@ SERVICES = ("pause", "resume", "step", "reset", "speed", "snapshot", "restore")
 
 
 class Steering(ServerListener):
-    """Handles the requests of the bridge's clients, on threads of the SDK: parameters, services, and latched messages.
+    """Answers the requests of the Foxglove clients of the bridge; the SDK calls its methods on threads of the SDK.
 
-    subscribed  topics that clients have subscribed to since `take_subscribed`
+    The requests read and set parameters, call services of the simulation, and subscribe to topics.
+
+    client  client of the live launch; None before the first launch
+    server  server that sends warnings to the Foxglove clients; None until the server has started
     """
 
     def __init__(self) -> None:
@@ -51,8 +54,10 @@ class Steering(ServerListener):
             self._subscribed.add(channel.topic)
 
     def on_get_parameters(self, client: Peer, param_names: list[str], request_id: str | None = None) -> list[Parameter]:
-        """The parameters named in `param_names`, as "node.key"; without names, all parameters of the simulation and the
-        nodes."""
+        """Return the parameters named in `param_names`, where each name has the form "node.key".
+
+        An empty list requests all parameters of the simulation and the nodes. Unknown names are left out.
+        """
         found = self.parameters()
         wanted = param_names or list(found)
         return [Parameter(name, value=found[name]) for name in wanted if name in found]
@@ -60,7 +65,7 @@ class Steering(ServerListener):
     def on_set_parameters(
         self, client: Peer, parameters: list[Parameter], request_id: str | None = None
     ) -> list[Parameter]:
-        """Set parameters and return their present values. The client gets a warning where a value was refused."""
+        """Set parameters and return their values afterwards. The clients get a warning for each refused value."""
         for parameter in parameters:
             node, _, key = parameter.name.partition(".")
             try:
@@ -71,7 +76,7 @@ class Steering(ServerListener):
         return self.on_get_parameters(client, [parameter.name for parameter in parameters])
 
     def parameters(self) -> dict[str, Any]:
-        """{"node.key": value} of all parameters of the live launch; {} where none is live."""
+        """Return {"node.key": value} of all parameters of the live launch, or {} if no launch is live."""
         found: dict[str, Any] = {}
         try:
             client = self._launch()
@@ -83,7 +88,10 @@ class Steering(ServerListener):
         return found
 
     def call(self, request: ServiceRequest) -> bytes:
-        """Response of a service of the simulation, as JSON. The client receives an exception as refusal."""
+        """Call a service of the simulation and return its response as JSON.
+
+        The client receives the text of an exception as the reason why the call failed.
+        """
         name = request.service_name.rpartition("/")[2]
         args = msgspec.json.decode(request.payload or b"{}", type=dict)
         if name == "restore":
@@ -97,7 +105,7 @@ class Steering(ServerListener):
 
     def _launch(self) -> Client:
         if self.client is None:
-            raise ConnectionError("no launch is live")
+            raise ConnectionError("no launch is live; start one with 'armswing launch FILE'")
         return self.client
 
     def _warn(self, line: str) -> None:
@@ -108,10 +116,10 @@ class Steering(ServerListener):
 class FoxgloveBridge:
     """Serves a live launch to Foxglove on ws://127.0.0.1:port until `stop` is set.
 
-    port      0: a free one
-    messages  the live messages, with their numbers received and lost
+    port      number of the port; 0 chooses a free port
+    messages  the live messages, which also count the messages received and lost
 
-    Raises OSError where the port cannot be used.
+    Raises OSError if the port cannot be used.
     """
 
     def __init__(self, domain: int | None, port: int, stop: threading.Event) -> None:
@@ -155,7 +163,7 @@ class FoxgloveBridge:
         self._steering.client = client
 
     def _advance(self, time_s: float) -> None:
-        """Send the simulation time to the clients; where it has gone back, begin a new session."""
+        """Send the simulation time to the clients; if this time has decreased, begin a new session first."""
         if time_s < self._time:
             self._server.clear_session()
             self._told = -1.0

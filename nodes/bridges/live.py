@@ -1,4 +1,4 @@
-"""The messages of live launches for a bridge to another program: waits for a launch, and after its end for the next."""
+"""Live messages of a domain, launch after launch, for a bridge to another program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ RETRY_S = 0.5
 
 
 class LiveMessages:
-    """Messages of every topic of a domain, launch after launch, with the simulation time of each.
+    """Iterates over the messages of all topics of a domain, with the simulation time of each message.
 
-    on_launch  called with a client of each launch before its first message
-    stop       set when the iteration shall end
+    When a launch ends, the iteration continues with the messages of the next launch.
+
+    on_launch  function called before the first message of each launch, with a client of that launch
+    stop       event that ends the iteration
     received   number of messages so far
     """
 
@@ -35,12 +37,14 @@ class LiveMessages:
 
     @property
     def lost(self) -> int:
-        """Number of messages lost on the way to this bridge, by the gaps in seq."""
+        """Number of messages lost on the way to this bridge, counted from gaps in the sequence numbers."""
         return self._lost_before + (0 if self._client is None else self._client.lost)
 
     def __iter__(self) -> Iterator[tuple[str, Message, float]]:
-        """(topic, message, simulation time in s). A message stamped by another clock has the time of the latest
-        state.
+        """Yield (topic, message, simulation time in s) of every message. When a launch ends, wait for the next one.
+
+        A state or command whose time stamp is from another clock than the simulation's gets the time of the latest
+        simulated state.
         """
         while not self.stop.is_set():
             try:

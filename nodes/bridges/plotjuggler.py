@@ -1,7 +1,8 @@
-"""Bridge to PlotJuggler: every topic of a launch on one ZeroMQ address, with joint names and simulation time.
+"""Bridge to PlotJuggler: publishes every topic of a launch at one ZeroMQ address, with joint names and simulation time.
 
-PlotJuggler's ZeroMQ subscriber reads one address; a launch has one per node, with the process id in its path. Frames:
-topic, MessagePack map, simulation time in s as text, as that plugin expects them.
+PlotJuggler's ZeroMQ subscriber connects to a single address, but every node of a launch publishes at an address of its
+own. Each bridged message has the three ZeroMQ frames that PlotJuggler expects: the topic, a MessagePack map, and the
+simulation time in s as text.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ STEPS = "in PlotJuggler: Streaming, ZMQ Subscriber, Start; Connect, tcp://, loca
 class PlotJugglerBridge:
     """Publishes every live message, converted by `plottable`, on tcp://127.0.0.1:port until `stop` is set.
 
-    port      0: a free one
-    messages  the live messages, with their numbers received and lost
+    port      number of the port; 0 chooses a free port
+    messages  the live messages, which also count the messages received and lost
     sent      number of messages published
 
-    Raises OSError where the port is in use.
+    Raises OSError if the port is in use.
     """
 
     def __init__(self, domain: int | None, port: int, stop: threading.Event) -> None:
@@ -62,15 +63,22 @@ class PlotJugglerBridge:
 
 
 def series(topic: str, message: Message) -> str:
-    """Name under which the curves of a message are listed: the topic, with the node's name where many nodes publish the
-    topic."""
+    """Name under which PlotJuggler lists the curves of a message.
+
+    The name is the topic. Many nodes publish on the topics `status` and `clock`. On `status`, the name of the
+    publishing node is added; on `clock`, the names of both nodes of the round trip are added.
+    """
     if isinstance(message, Status):
         return f"{topic}/{message.node}"
     return f"{topic}/{message.asker}/{message.peer}" if isinstance(message, PeerClock) else topic
 
 
 def plottable(message: Message) -> dict[str, Any]:
-    """The message as a map. Each list with one number per entry of `name` becomes {name: number}."""
+    """Return the message as a map.
+
+    If the message has a list `name`, every list with one number per name becomes a map {name: number}, and `name`
+    itself is left out.
+    """
     plain: dict[str, Any] = msgspec.to_builtins(message)
     names = plain.get("name")
     if isinstance(names, list) and names and len(set(names)) == len(names):

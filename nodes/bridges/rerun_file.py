@@ -1,4 +1,4 @@
-"""A recording as a Rerun file (.rrd): curves, the robot's bodies and their poses, lines, and events as a log."""
+"""Writes a recording as a Rerun file (.rrd): curves, the robot's bodies and their poses, lines, and events as a log."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ GREY = "#8a8f98"  # of a shape without a colour
 
 
 def export_rerun(recording: Recording, path: str | os.PathLike[str]) -> int:
-    """Write the recording to `path`; returns the number of curves. The timeline `sim_time` is the simulation time.
+    """Write the recording to the Rerun file `path`, and return the number of curves.
 
-    The curve "rotary_pendulum/state/position/arm" is an entity of that name. Bodies are entities below "world".
+    The timeline `sim_time` is the simulation time. Each curve is an entity, such as
+    "rotary_pendulum/state/position/arm". The bodies are entities below "world".
     """
     stream = rr.RecordingStream("armswing", recording_id=recording.path.name, send_properties=False)
     stream.save(os.fspath(path))
@@ -85,7 +86,7 @@ def _send_poses(stream: rr.RecordingStream, description: Description, fields: Co
 
 
 def _send_shapes(stream: rr.RecordingStream, description: Description) -> None:
-    """Send the shapes of ground and bodies, valid at all times, and the upward axis."""
+    """Send the upward axis, and the shapes of the ground and the bodies. This data does not depend on time."""
     up = int(np.argmax(np.abs(description.gravity)))
     views = (rr.ViewCoordinates.RIGHT_HAND_X_UP, rr.ViewCoordinates.RIGHT_HAND_Y_UP, rr.ViewCoordinates.RIGHT_HAND_Z_UP)
     stream.log("world", views[up], static=True)
@@ -138,7 +139,7 @@ def _body(description: Description, name: str) -> str:
 
 
 def _entity(*parts: str) -> str:
-    """Path of an entity. Slashes in the parts separate levels; other special characters are escaped."""
+    """Path of a Rerun entity. Slashes in the parts separate levels; other special characters are escaped."""
     return str(rr.new_entity_path([piece for part in parts for piece in part.split("/") if piece]))
 
 
@@ -147,7 +148,7 @@ def _xyzw(quaternion: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _rotation(quaternion: list[float]) -> NDArray[np.float64]:
-    """Rotation matrix of a unit quaternion w x y z."""
+    """Rotation matrix of a unit quaternion (w, x, y, z)."""
     w, x, y, z = quaternion
     return np.array(
         [

@@ -1264,7 +1264,7 @@ static void take_message(armswing_client *client, connection *link, const frame 
     switch (link->role) {
     case DATA:
         if (count == 1) take_subscription(client, link, last->data, last->size);
-        else refuse(client, "(subscription)", "more than one frame");
+        else refuse(client, "(subscription)", "the message has more than one ZeroMQ frame; expected one");
         break;
     case SERVICE:
         if ((count == 1 || (count == 2 && frames[0].size == 0)) && last->size <= LARGEST_MESSAGE && is_whole(payload))
@@ -1273,7 +1273,7 @@ static void take_message(armswing_client *client, connection *link, const frame 
         break;
     case STEP:
         if (count == 1) take_turn(client, link, payload);
-        else refuse(client, "(turn)", "more than one frame");
+        else refuse(client, "(turn)", "the message has more than one ZeroMQ frame; expected one");
         break;
     case REGISTRY:
         if (count == 1) take_reply(client, payload);

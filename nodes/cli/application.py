@@ -93,7 +93,7 @@ doctor.add_to(app)
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code.
 
-    An error that the user caused or can correct is printed as one line on stderr.
+    An error that the user caused or can correct is printed as one line to standard error.
     """
     logging.getLogger("armswing.compile").addHandler(logging.NullHandler())  # commands that compile show progress
     try:
@@ -119,7 +119,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Context manager in which recording warnings are printed as one line on stderr."""
+    """Context manager that prints every RecordingWarning as one line to standard error."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -135,7 +135,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _exit_code_of(error: Exception) -> int | None:
-    """Exit code of an error whose one-line message is enough for the user; None for a defect of the program."""
+    """Exit code of an error that is reported by its one-line message; None for a defect of the program."""
     if isinstance(error, InputError):
         return 2
     if isinstance(error, UnavailableError):

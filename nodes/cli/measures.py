@@ -20,7 +20,7 @@ WINDOW = 10_000
 
 
 class Rate:
-    """Messages per second over the last WINDOW messages, from their arrival times."""
+    """Message rate over the last WINDOW messages, from their arrival times."""
 
     def __init__(self) -> None:
         self._arrivals: deque[float] = deque(maxlen=WINDOW)
@@ -30,8 +30,7 @@ class Rate:
         self._arrivals.append(time.perf_counter())
 
     def figures(self) -> dict[str, float | int | None]:
-        """{figure: value}: number of messages, rate_hz, and the smallest, largest and standard deviation of the
-        periods, s."""
+        """Return message count, rate (Hz), and minimum, maximum and standard deviation of the period (s)."""
         periods = np.diff(np.array(self._arrivals))
         if not len(periods):
             return {"messages": len(self._arrivals), "rate_hz": None}
@@ -64,7 +63,7 @@ class Bandwidth:
         self._sizes.append((time.perf_counter(), len(encode(message))))
 
     def figures(self) -> dict[str, float | int | None]:
-        """{figure: value}: number of messages, bytes_per_s, and the mean size of a message in bytes."""
+        """Return the number of messages, their mean size (bytes) and the bandwidth (bytes/s)."""
         sizes = [size for _, size in self._sizes]
         elapsed = self._sizes[-1][0] - self._sizes[0][0] if sizes else 0.0
         return {
@@ -83,7 +82,9 @@ class Bandwidth:
 
 
 class RemoteClock:
-    """Clock of a node on another host, estimated from round trips of its service `clock` over the last minute.
+    """Estimates the clock of a node on another host.
+
+    The estimate uses round trips of the last minute, which are calls of the node's service `clock`.
 
     host  name of the host in the plan
     """
@@ -93,7 +94,7 @@ class RemoteClock:
         self._track = ClockTrack()
 
     def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
-        """Make one more round trip by calling `ask`. A failed call is ignored."""
+        """Make one more round trip by calling `ask`, which returns the remote times. A failed call is ignored."""
         asked = time.time_ns()
         try:
             there = ask()
@@ -104,28 +105,31 @@ class RemoteClock:
         self._track.add(reading)
 
     def offset_at(self, local_s: float) -> float:
-        """Remote clock minus local clock at a local time, s; NaN before three round trips have succeeded."""
+        """Remote clock minus local clock (s) at a local time (s); NaN before three round trips have succeeded."""
         peer = self._track.to_peer(local_s)
         return math.nan if peer is None else peer - local_s
 
     @property
     def offset_s(self) -> float:
-        """Remote clock minus local clock at the latest round trip, s; NaN before three round trips have succeeded."""
+        """Remote clock minus local clock (s) at the latest round trip; NaN before three round trips have succeeded."""
         return self._track.latest_offset
 
     @property
     def uncertainty_s(self) -> float:
-        """Standard deviation of `offset_s`, s; valid for any split of the round trip between its two directions."""
+        """Standard deviation of `offset_s` (s).
+
+        The estimate makes no assumption about how the round-trip time is split between the two directions.
+        """
         return self._track.latest_uncertainty
 
     def figures(self) -> dict[str, Any]:
-        """{figure: value}: host, offset_s and uncertainty_s; the last two are None while unknown."""
+        """Return host, offset_s and uncertainty_s; the offset and its uncertainty are None while they are unknown."""
         known = math.isfinite(self.offset_s)
         offset_s, uncertainty_s = (self.offset_s, self.uncertainty_s) if known else (None, None)
         return {"host": self.host, "offset_s": offset_s, "uncertainty_s": uncertainty_s}
 
     def text(self) -> str:
-        """One line with the clock's offset, and whether the delays are corrected for it."""
+        """One line with the offset of the clock, or the statement that the delays are not corrected for this offset."""
         if not math.isfinite(self.offset_s):
             return f"the clock of host {self.host!r} is not known, so that these figures include its offset"
         ahead, known = seconds_text(abs(self.offset_s)), seconds_text(self.uncertainty_s)
@@ -134,9 +138,9 @@ class RemoteClock:
 
 
 class Delay:
-    """Time from the sender's stamp to reception, over the last WINDOW messages.
+    """Delay from the sender's time stamp to reception, over the last WINDOW messages.
 
-    far  clock of a sender on another host, by which the delays are corrected; None for a sender on this host
+    far  clock of the sender's computer, with which the delays are corrected; None if the sender runs on this computer
     """
 
     def __init__(self, far: RemoteClock | None = None) -> None:
@@ -145,7 +149,10 @@ class Delay:
         self._unstamped = 0
 
     def take(self, message: Message) -> None:
-        """Record a message's delay; messages without a wall-clock stamp, as in lockstep, are only counted."""
+        """Record a message's delay.
+
+        A message without a wall-clock stamp, as in lockstep, is counted but has no delay.
+        """
         if message.sent_ns:
             now_ns = time.time_ns()
             self._delays.append((1e-9 * now_ns, 1e-9 * (now_ns - message.sent_ns)))
@@ -153,8 +160,10 @@ class Delay:
             self._unstamped += 1
 
     def figures(self) -> dict[str, Any]:
-        """{figure: value}: median, 99th percentile and largest delay, s, and the clock offset, s, of a sender on
-        another host."""
+        """Return median, 99th percentile and maximum of the delay (s).
+
+        For a sender on another computer, the result also has the estimated offset of that computer's clock.
+        """
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
         ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]

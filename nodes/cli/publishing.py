@@ -38,10 +38,11 @@ def publish(
     """Publish the JSON message `text` on `topic` repeatedly. Returns the number of messages published.
 
     rate_hz  messages per second
-    count    number of messages; 0: until Ctrl-C
+    count    number of messages; 0 publishes until Ctrl-C
     greet    function called before the first message, with a line that names the message, its rate and the subscribers
 
-    Raises UnavailableError when the launch ends meanwhile, and when the simulation rejects the message.
+    Raises UnavailableError if the launch ends before all messages are published, or if the simulation rejects the
+    message.
     """
     if lookup(topic) is None:
         _refuse(topic, domain)
@@ -103,10 +104,10 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
 
 
 class Ear:
-    """Subscription to the simulation's state and events while publishing.
+    """Receives the simulation's state and events while a message is being published.
 
-    time     time of the latest state, s, used as the timestamp of messages; 0 before any state
-    refusal  reason why the simulation rejected a command of this publisher; "" without one
+    time     time of the latest state (s), which the published messages get as timestamp; 0 before the first state
+    refusal  reason why the simulation rejected a command of this publisher; "" if it rejected none
     """
 
     def __init__(self, client: Client, topic: str, name: str) -> None:
@@ -135,18 +136,23 @@ class Ear:
 
 
 def _check_commandable(client: Client, topic: str) -> None:
-    """Raise InputError for a command topic to which no simulation of the domain subscribes, or whose simulation is in
-    lockstep."""
+    """Raise InputError if the domain's simulation does not subscribe to the command topic, or runs in lockstep."""
     subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
     if topic not in subscribes:
         raise InputError(f"no simulation subscribes to {topic!r}{did_you_mean(topic, subscribes)}")
     if client.sim_status()["mode"] == "lockstep":
-        raise InputError("in lockstep the simulation accepts only commands of the nodes of its launch file")
+        raise InputError(
+            "in lockstep the simulation accepts commands only from nodes of its launch file; add the node there"
+        )
 
 
 def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
-    """Wait until the simulation has accepted or rejected all commands. UnavailableError, with the reason, for a
-    rejection."""
+    """Wait until the simulation has accepted or rejected all commands.
+
+    Raises UnavailableError with the reason if the simulation rejected a command, or if it accepted no command in time.
+
+    said  number of published commands
+    """
     deadline = time.monotonic() + TAKEN_S
     while True:
         status = client.sim_status()
@@ -158,11 +164,11 @@ def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) ->
     if refused["count"]:
         raise UnavailableError(f"the simulation rejects {topic!r}: {refused['reason']}")
     if not taken:
-        raise UnavailableError(f"the simulation accepted none of {said} commands; it is {status['state']}")
+        raise UnavailableError(f"the simulation is {status['state']} and accepted none of {said} commands")
 
 
 def _refuse(topic: str, domain: int | None) -> NoReturn:
-    """Raise InputError that lists the topics and suggests the nearest name; the live topics, where a launch is live."""
+    """Raise InputError for an unknown topic; the message lists the topics and suggests the nearest name."""
     known = list(known_topics())
     robot, slash, leaf = topic.rpartition("/")
     hint = did_you_mean(leaf, ROBOT_TOPICS, show=lambda name: f"{robot}/{name}") if slash else ""
@@ -172,7 +178,10 @@ def _refuse(topic: str, domain: int | None) -> NoReturn:
 
 
 def parse_message(topic: str, text: str) -> Message:
-    """Message of a standard topic from JSON; raises InputError for an unknown or wrongly typed field, naming it."""
+    """Decode a message of a standard topic from JSON.
+
+    Raises InputError, which names the field, for an unknown or wrongly typed field.
+    """
     row = lookup(topic)
     assert row is not None, f"{topic} was looked up before"
     kind = row.message
@@ -197,7 +206,10 @@ def parse_message(topic: str, text: str) -> Message:
 
 
 def example(kind: type[Message]) -> str:
-    """Example of a message of this type as JSON, with the first three of its own fields of a simple type."""
+    """Return an example of a message of this type as JSON.
+
+    The example has the first three fields of a simple type, such as a number, a string or a list of numbers.
+    """
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
     usual = kind()
     samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
@@ -212,8 +224,10 @@ def example(kind: type[Message]) -> str:
 
 
 def _sample(kind: Any, usual: Any) -> Any:
-    """Example value of a field: a list has as many entries as the field's default. None for a type too large for an
-    example."""
+    """Return an example value of a field, or None if the field's type is not simple enough for an example.
+
+    An example list has as many entries as `usual`, the default of the field, but at least one.
+    """
     if words := choices(kind):
         return words[0]
     is_list = get_origin(kind) is list
@@ -222,7 +236,10 @@ def _sample(kind: Any, usual: Any) -> Any:
 
 
 def _in_words(message: Message) -> str:
-    """The message type and the fields that differ from their defaults, as text: 'Twist {"linear": [0.0, 0.2, 0.0]}'."""
+    """Return the message type and the fields that differ from their defaults as text.
+
+    An example is 'Twist {"linear": [0.0, 0.2, 0.0]}'.
+    """
     usual = type(message)()
     said = {
         name: getattr(message, name)

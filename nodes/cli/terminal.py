@@ -14,12 +14,14 @@ from sim_core.support.suggestion import did_you_mean
 
 
 class InputError(Exception):
-    """The request is invalid. The message is one line for the user; the exit code is 2."""
+    """Raised for an invalid request of the user. The message is one line for the user; the exit code is 2."""
 
 
 class UnavailableError(Exception):
-    """A valid request cannot be met now, for example because no launch is live. The message is one line; the exit code
-    is 1."""
+    """Raised if a valid request cannot be met now, for example because no launch is live.
+
+    The message is one line for the user; the exit code is 1.
+    """
 
 
 Domain = Annotated[
@@ -49,9 +51,9 @@ def warn(text: str) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Context manager that shows a line on a terminal while its body runs, and removes the line afterwards.
+    """Context manager that shows a line on a terminal while the body of its `with` statement runs.
 
-    Nothing is shown where the output is not a terminal.
+    The line is removed afterwards. Nothing is shown where the output is not a terminal.
     """
     if not sys.stderr.isatty():
         yield
@@ -71,7 +73,7 @@ def say_json(data: Any, *, indent: int | None = 2) -> None:
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns under a header; nothing for a table without rows. The last column is not padded."""
+    """Print aligned columns under a header; without rows, print nothing. The last column is not padded."""
     table = [list(header), *[list(row) for row in rows]]
     if len(table) == 1:
         return
@@ -81,7 +83,7 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:
-    """{key: value} of texts "key=value". Values are written as in TOML; an unquoted word is a string."""
+    """Return {key: value} of texts such as "gain=2.5". Values are written as in TOML; an unquoted word is a string."""
     assignments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -102,8 +104,11 @@ def parse_value(text: str) -> Any:
 
 
 def require_recording(file: Path) -> None:
-    """Raise InputError for a recording that does not exist, with the nearest file name of its folder."""
+    """Raise InputError if the recording does not exist.
+
+    The message suggests the file in the recording's folder with the nearest name.
+    """
     if not file.is_file():
         there = {str(other): other for other in file.parent.glob("*.mcap")}
-        folder = " is a folder" if file.is_dir() else ""
+        folder = ", which is a folder" if file.is_dir() else ""
         raise InputError(f"no recording {str(file)!r}{folder}{did_you_mean(str(file), there)}")

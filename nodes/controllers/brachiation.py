@@ -1,8 +1,8 @@
 """Controller of a gibbon's hands and elbow: follows swing plans, and closes and opens the grippers in time.
 
-The elbow follows the plan by feedforward torque and a proportional-derivative law about the planned path. A plan that
-arrives after its start is counted and discarded; the previous plan stays active. A trunk with a motor is kept hanging
-by a PD law, which the planner models.
+The elbow's torque is the plan's feedforward torque plus proportional-derivative (PD) feedback of the deviation from the
+planned path. A plan that is received after its start time is counted and discarded; the previous plan stays active. If
+the trunk has a motor, a PD law keeps the trunk hanging vertically. The planner's model includes this PD law.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OVERDUE = 0.3  # s after the end of a swing; a hand that has not gripped by then
 
 
 class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Gains of elbow and trunk, and closing time of the grippers."""
+    """Gains and torque limit of elbow and trunk, and the time at which a hand closes before its arrival."""
 
     stiffness: float = 15.0  # N m/rad
     damping: float = 1.0  # N m s/rad
@@ -82,7 +82,7 @@ class Brachiation(Node):
         return self._begin(time)
 
     def snapshot(self) -> Any:
-        """The controller's state. Of the plans, the path of the hand is left out, as the controller does not use it."""
+        """State of the controller. Plans are stored without the path of the hand, which the controller does not use."""
         state = super().snapshot()
         waiting = [msgspec.structs.replace(plan, path=[]) for plan in self._waiting]
         current = None if self._current is None else msgspec.structs.replace(self._current, path=[])
@@ -108,7 +108,7 @@ class Brachiation(Node):
         return self._answer(message) if isinstance(message, RobotState) else None
 
     def _take(self, plan: SwingPlan) -> Outgoing:
-        """Queue a plan until its start. A plan that arrives after its start is counted and discarded."""
+        """Queue a plan until its start time. A plan that is received after its start time is counted and discarded."""
         if self._now > plan.start + SAME_INSTANT:
             progress = self._progress
             self._progress = msgspec.structs.replace(progress, refused=plan.number, late=progress.late + 1)
@@ -141,21 +141,25 @@ class Brachiation(Node):
         return said
 
     def _faded(self, state: RobotState, torque: float) -> float:
-        """Elbow torque, N m. After a start in the middle of a run, the torque fades from the present one to
-        `torque`.
+        """Elbow torque to command (N m).
+
+        When the controller takes over in the middle of a run, the command fades from the present torque to `torque`.
         """
         self._take_over.see(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
 
     def _note_miss(self, plan: SwingPlan) -> None:
-        """Count a swing as missed, once, when it has ended OVERDUE ago without a grip."""
+        """Count a plan's swing, once, as missed if it ended more than OVERDUE seconds ago without a grip."""
         if plan.number != self._missed and self._now > plan.start + plan.duration + OVERDUE:
             self._missed = plan.number
             self._misses += 1
 
     def _end_swing(self, state: RobotState) -> None:
-        """End the swing. The swing counts as successful where the hand that swung has gripped and is now in front."""
+        """End the swing, and count it as a hand-over or a regrip.
+
+        It is a hand-over if the hand that swung is now in front of the other hand, otherwise a regrip.
+        """
         plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
         progress, self._flying, self._current, self._waiting = self._progress, False, None, []
@@ -172,7 +176,7 @@ class Brachiation(Node):
         return True
 
     def _act(self, state: RobotState) -> tuple[float, dict[str, bool]]:
-        """(torque of the elbow, N m; {hand: whether its gripper is closed}) in reply to a state."""
+        """Return (torque of the elbow in N m, {hand: whether its gripper is closed}) in reply to a state."""
         plan, params = self._current, self._params
         closed = dict.fromkeys(HANDS, True)
         if plan is None:
@@ -189,7 +193,10 @@ class Brachiation(Node):
         return min(max(torque, -params.torque_limit), params.torque_limit), closed
 
     def _hanging(self, state: RobotState) -> float:
-        """Torque of the trunk's motor, N m, from the trunk's angle to the vertical and its rate."""
+        """Torque of the trunk's motor (N m).
+
+        PD control brings the trunk's angle from the vertical to zero.
+        """
         pitch, trunk, params = state.name.index("pitch"), state.name.index("trunk"), self._params
         leans = math.remainder(state.position[pitch] + state.position[trunk], math.tau)
         torque = -params.trunk_stiffness * leans
@@ -228,15 +235,19 @@ class Brachiation(Node):
 
 
 def actuators(given: Mapping[str, float | str]) -> list[str]:
-    """Names of the actuators that the controller commands, for a gibbon with these parameters; a trunk with a motor is
-    one."""
+    """Names of the actuators that the controller commands, for a gibbon with these parameters.
+
+    They include the actuator "trunk" if the gibbon's trunk has a motor.
+    """
     has_motor = given.get("links") == 3 and given.get("trunk") == "actuated"
     return [*ACTUATORS, "trunk"] if has_motor else ACTUATORS
 
 
 def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
-    """Planned angle and rate of the elbow, rad and rad/s, `elapsed` s after the plan's start; at rest after the plan's
-    end."""
+    """Planned angle (rad) and rate (rad/s) of the elbow, `elapsed` seconds after the plan's start.
+
+    After the plan's end, the elbow rests at the final angle.
+    """
     s = min(max(elapsed / plan.duration, 0.0), 1.0)
     angle = rate = 0.0
     for power in reversed(plan.elbow):
@@ -246,9 +257,9 @@ def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
 
 
 def torque_at(plan: SwingPlan, elapsed: float) -> float:
-    """Planned elbow torque, N m, `elapsed` s after the plan's start.
+    """Planned elbow torque (N m), `elapsed` seconds after the plan's start.
 
-    Linear between the samples of the plan, and the last sample after the plan's end.
+    It is interpolated linearly between the samples of the plan. After the plan's end it is the last sample.
     """
     if not plan.torque:
         return 0.0

@@ -1,4 +1,4 @@
-"""Computed-torque control: inverse dynamics makes each joint an uncoupled linear oscillator about its reference."""
+"""Computed-torque control: with inverse dynamics, each joint's error behaves like an uncoupled linear oscillator."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
 class ComputedTorque(ModelController):
     """Computed-torque control: tau = ID(q, v, a* + 2 zeta w (v* - v) + w^2 (q* - q)), with inverse dynamics ID.
 
-    q*, v* and a* are the reference, w is the bandwidth and zeta the damping ratio. Joints that this controller does not
-    drive are assumed to have the acceleration of their reference, or zero.
+    q*, v* and a* are the reference, w is the bandwidth and zeta the damping ratio. A joint that this controller does
+    not drive is assumed to follow the acceleration of its reference. Without a reference, this acceleration is zero.
     """
 
     Params = ComputedTorqueParams

@@ -8,15 +8,17 @@ from sim_core.inverse import DrivenDynamics
 
 
 class GravityPDParams(ModelParams, frozen=True, kw_only=True):
-    """Gains of the controller, one for all joints or one per joint."""
+    """Gains of the controller. Each list has one number for all joints, or one per joint."""
 
     stiffness: list[float]  # N m/rad or N/m
     damping: list[float]  # N m s/rad or N s/m
 
 
 class GravityPD(ModelController):
-    """Efforts g(q) + stiffness (q* - q) + damping (v* - v), where q*, v* are the reference and g(q) are the efforts
-    that hold the robot at rest at q."""
+    """Commands the efforts g(q) + stiffness (q* - q) + damping (v* - v).
+
+    q* and v* are the reference. g(q) are the efforts that hold the robot at rest at q.
+    """
 
     Params = GravityPDParams
 

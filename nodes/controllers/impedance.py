@@ -1,4 +1,4 @@
-"""Cartesian impedance control: a point of the robot is held by a spring and damper to the point of the reference."""
+"""Cartesian impedance control: a spring and a damper pull a point of the robot to its position in the reference."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ AXES = 3  # of the world: x, y, z
 
 
 class ImpedanceParams(ModelParams, frozen=True, kw_only=True):
-    """The point, and its spring and damper along the axes of the world.
+    """The controlled point, and the spring and damper that act on it along the axes of the world.
 
-    body             body of the model that has the point
-    point            the point in the body's frame, m
-    stiffness        one for all axes or three, N/m
-    damping          one for all axes or three, N s/m
-    joint_stiffness  springs of the joints to the reference's positions beside it, one for all or one per joint
-    joint_damping    dampers of the joints beside it, one for all or one per joint
+    body             body of the model to which the point belongs
+    point            the point in the body's frame (m)
+    stiffness        stiffness of the spring (N/m): one number for all axes, or three
+    damping          damping of the damper (N s/m): one number for all axes, or three
+    joint_stiffness  stiffness of additional springs from the joints to their reference positions: one number for all
+                     joints, or one per joint
+    joint_damping    damping of additional dampers of the joints: one number for all joints, or one per joint
     """
 
     body: str
@@ -40,10 +41,11 @@ class ImpedanceParams(ModelParams, frozen=True, kw_only=True):
 
 
 class Impedance(ModelController):
-    """Efforts = g(q) + J' (stiffness (x* - x) + damping (dx*/dt - dx/dt)) + joint springs and dampers.
+    """Commands the efforts g(q) + J' (stiffness (x* - x) + damping (dx*/dt - dx/dt)) + joint springs and dampers.
 
-    x is the position of a point in the world, J its Jacobian, x* its position at the reference's joint positions. An
-    obstacle is pushed with the force stiffness (x* - x) and not with more. [Hogan1985]
+    g(q) are the efforts that hold the robot at rest at q. x is the position of a point of the robot in the world, and J
+    its Jacobian. x* is the position of the same point when the joints are at the reference. The point pushes an
+    obstacle with the force stiffness (x* - x) and no more. [Hogan1985]
     """
 
     Params = ImpedanceParams
@@ -57,10 +59,10 @@ class Impedance(ModelController):
         except UnknownName as error:
             raise ValueError(f"body: {error}") from None
         if len(params.point) != AXES or not all(map(math.isfinite, params.point)):
-            raise ValueError(f"point is {params.point}; it takes three numbers, m")
+            raise ValueError(f"point is {params.point}; it must have three coordinates in m")
 
     def gains(self, params: ImpedanceParams, n: int) -> None:
-        """Set stiffnesses and dampings of the axes and of n joints from the parameters."""
+        """Set the stiffness and damping of the three axes and of n joints from the parameters."""
         self._stiffness = for_each(params.stiffness, AXES, "stiffness", "N/m")
         self._damping = for_each(params.damping, AXES, "damping", "N s/m")
         self._joint_stiffness = for_each(params.joint_stiffness, n, "joint_stiffness", "N m/rad or N/m")
@@ -82,13 +84,13 @@ class Impedance(ModelController):
         self._compute_point = system.bind("outputs", given, [self._found])
 
     def _point(self, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        """World position, m, and velocity, m/s, of the point."""
+        """World position (m) and velocity (m/s) of the controlled point."""
         self._at[:], self._along[:] = q, v
         self._compute_point()
         return self._found[:AXES].copy(), self._found[AXES:].copy()
 
     def _jacobian(self, q: Vector) -> Vector:
-        """J (3, n): world velocity of the point per velocity of each joint."""
+        """Jacobian J (3, n): maps the joint velocities to the world velocity of the controlled point."""
         return np.stack([self._point(q, e)[1] for e in np.eye(len(q))], axis=1)
 
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""Base of controllers that contain a model of the robot: a System built from the robot's name and parameters."""
+"""Base of controllers that contain a model of the robot, which is built from the robot's name and parameters."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from sim_core.system import assemble
 class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Parameters of every controller with a model.
 
-    joints        driven joints; empty for all joints of the model with an actuator
-    robot         robot of the model, written as `robot` in a launch file; empty for the robot of the plan
-    parameters    parameters of the model; they override those of the plan's robot. Where the robot has a choice of
-                  coordinates, the model has joint coordinates
-    effort_limit  one for all joints or one per joint, N m or N; empty for the limits of the actuators
+    joints        driven joints; an empty list means all joints of the model that have an actuator
+    robot         robot of the model, written like `robot` in a launch file; "" means the robot of the plan
+    parameters    parameters of the model, which override the parameters of the plan's robot. If the robot has a
+                  parameter for the choice of coordinates, the model uses joint coordinates
+    effort_limit  limits of the efforts (N m or N), one number for all joints or one per joint, in addition to the
+                  limits of the actuators; empty for none
     """
 
     joints: list[str] = []
@@ -39,24 +40,27 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float = 0.0) -> Vector:
-    """Array (n,) of `values`, which are n numbers or one number for all.
+    """Return `values` as an array (n,); `values` has n numbers, or a single number that is used n times.
 
-    ValueError, one line, for another number of values, or a value below `least`.
+    Raises ValueError with a one-line message if `values` has another length, or if a number is below `least` or not
+    finite.
+
+    name, unit  name and unit of the values, for the message
     """
     array = np.array(list(values) * n if len(values) == 1 else list(values), dtype=float)
     if array.shape != (n,) or not np.all(array >= least) or not np.all(np.isfinite(array)):
-        takes = f"one number of at least {least:g} {unit} for all, or {n} such numbers, one per joint"
-        raise ValueError(f"{name} is {list(values)}; it takes {takes}")
+        takes = f"one number of at least {least:g} {unit} for all, or {n} such numbers"
+        raise ValueError(f"{name} is {list(values)}; it must have {takes}")
     return array
 
 
 class ModelOfRobot:
-    """A mechanism in joint coordinates, and the joints in it that a controller drives."""
+    """A mechanism in joint coordinates, with the joints that a controller drives."""
 
     def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
-        """Build the model of a robot: of the plan's robot, unless `params` names another.
+        """Build the model of the robot that `params` names, or of the plan's robot if `params` names none.
 
-        given  parameters that the plan gives its robot; those of `params` override them
+        given  parameters of the plan's robot, used if `params` names no robot; `params.parameters` overrides them
         robot  the plan's robot: its name, or its file and function
         """
         name = params.robot or robot
@@ -65,7 +69,10 @@ class ModelOfRobot:
         self.mechanism = without_touch(build(name, **chosen))
         name, moving = self.mechanism.name, self.mechanism.moving_joints
         if self.mechanism.coordinates != "joint" or not self.mechanism.has_single_coordinates:
-            raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")
+            raise ValueError(
+                f"the model {name!r} is not in joint coordinates; choose joint coordinates with the model's "
+                "parameters, or use another robot"
+            )
         self.names = [joint.name for joint in moving]
         driven = {actuator.joint: actuator for actuator in self.mechanism.actuators if actuator.joint}
         self.joints = list(params.joints or [joint for joint in self.names if joint in driven])
@@ -73,7 +80,7 @@ class ModelOfRobot:
             if joint not in driven:
                 raise ValueError(f"joints: {name!r} has no actuator on joint {joint!r}{suggestion(joint, driven)}")
         if len(set(self.joints)) < len(self.joints):
-            raise ValueError(f"joints is {self.joints}; name each once")
+            raise ValueError(f"joints is {self.joints}; name each joint once")
         self.actuators = [driven[joint].name for joint in self.joints]
         self.indices = np.array([self.names.index(joint) for joint in self.joints])
         limits = [driven[joint].effort_limit for joint in self.joints]
@@ -84,9 +91,9 @@ class ModelOfRobot:
 
 
 def without_touch(mechanism: Mechanism) -> Mechanism:
-    """The mechanism without stops, contacts and the outputs of contacts.
+    """Return the mechanism without joint stops, contacts and outputs of contact forces.
 
-    A controller's inverse dynamics would otherwise add the effort with which a stop pushes a joint back.
+    With stops, a controller's inverse dynamics would include the effort with which a stop pushes a joint back.
     """
     joints = tuple(dataclasses.replace(joint, stops=None) for joint in mechanism.joints)
     outputs = tuple(output for output in mechanism.outputs if not isinstance(output, SurfaceForceOutput))
@@ -96,11 +103,12 @@ def without_touch(mechanism: Mechanism) -> Mechanism:
 class ModelController(Node, ABC):
     """Base of controllers that reply to each state with efforts of their joints, computed with a model of the robot.
 
-    The joints follow `reference`; before the first one they hold their position. A subclass implements `_effort`, from
-    the arrays `_q`, `_v` (all joints of the model) and the targets of all joints. Calling `self._inverse` computes
-    inverse dynamics: it reads its q, v and a, and writes tau. An effort is held until the next state, so the measured q
-    and v are extrapolated to the middle of that interval. Started in the middle of a run, the node fades in from the
-    present efforts.
+    The joints follow the topic `reference`; before the first reference they hold their position. A subclass implements
+    `_effort`, which computes the efforts from the targets of all joints and from the arrays `_q` and `_v`, the
+    positions and velocities of all joints of the model. `self._inverse` computes inverse dynamics: calling it reads its
+    arrays q, v and a, and writes its array tau. The actuators hold an effort until the reply to the next state, so the
+    measured q and v are extrapolated to the middle of that interval. When a node is started in the middle of a run, its
+    efforts fade in from the actuators' present efforts.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
@@ -120,11 +128,14 @@ class ModelController(Node, ABC):
 
     @abstractmethod
     def gains(self, params: Any, n: int) -> None:
-        """Set the gains of n joints from the parameters. ValueError, one line, for invalid ones."""
+        """Set the gains of n joints from the parameters.
+
+        Raises ValueError with a one-line message for invalid gains.
+        """
 
     @abstractmethod
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
-        """Efforts of all joints of the model for target positions, velocities and accelerations of all its joints."""
+        """Efforts of all joints of the model, for target positions, velocities and accelerations of these joints."""
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -141,8 +152,10 @@ class ModelController(Node, ABC):
         self._begin()
 
     def _warm_up(self) -> None:
-        """Compute a reply to the initial state without publishing it, so that the first real reply is not slower than
-        later ones."""
+        """Compute a reply to the initial state without publishing it.
+
+        This makes the first published reply as fast as the later ones.
+        """
         names = self._model.names
         start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
         self._answer(start, range(len(names)))
@@ -165,7 +178,10 @@ class ModelController(Node, ABC):
         self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
 
     def _model_of(self, params: Any) -> ModelOfRobot:
-        """The model that the parameters and the plan name; a subclass may add outputs to its mechanism."""
+        """Build the model of the robot that the parameters name, or of the plan's robot.
+
+        A subclass may add outputs to the mechanism of the model.
+        """
         return ModelOfRobot(params, self._context.robot_parameters, self._context.robot_source)
 
     def on_reset(self, time: float) -> Outgoing:
@@ -190,9 +206,9 @@ class ModelController(Node, ABC):
         return None
 
     def _answer(self, state: RobotState, order: Sequence[int]) -> JointCommand:
-        """The command in reply to a state.
+        """Return the command in reply to a state.
 
-        order  indices of the model's joints in the state
+        order  for each joint of the model, its index in the lists of the state
         """
         model = self._model
         self._q[:] = [state.position[i] for i in order]

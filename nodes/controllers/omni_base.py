@@ -23,7 +23,7 @@ UNITS = ("m", "m", "rad")
 class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Gains, rates and timeout of the base controller.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    file  parameter file like robots/charmie/charmie.toml; "" means the file of the plan's robot
     """
 
     timeout_s: float = 0.5  # s of simulation time after which a cmd_vel is ignored
@@ -39,10 +39,11 @@ class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class OmniBase(Node):
-    """Publishes velocities of the base's joints that keep every wheel within its speed and acceleration limit.
+    """Publishes velocities of the base's joints with which every wheel stays within its speed and acceleration limits.
 
-    `cmd_vel` is a twist in the base's own axes: x to the robot's right, y forward, yaw to the left. While it is younger
-    than `timeout_s` it has priority over the reference; otherwise the base follows the reference, or stands still.
+    `cmd_vel` is a twist in the base's own axes: x to the robot's right, y forward, yaw to the left. A `cmd_vel` younger
+    than `timeout_s` has priority over the reference. Otherwise the base follows the reference; without a reference it
+    stands still.
     """
 
     subscribes = {"state": RobotState, "cmd_vel": Twist, "reference": JointReference, "event": Event}
@@ -121,15 +122,20 @@ class OmniBase(Node):
             yield "encoders", self._encoders()
 
     def _period(self, rate_hz: float) -> int:
-        """Number of whole periods of `rate_hz` that have passed.
+        """Number of whole periods of `rate_hz` from time zero to the time of the latest state.
 
-        Half a step is added because timestamps are rounded.
+        Half a simulation step is added to the time of the state, because timestamps are rounded.
         """
         return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 
     def _wanted(self, place: np.ndarray) -> np.ndarray:
-        """Desired twist (x m/s, y m/s, yaw rad/s): from cmd_vel, else from the reference, else zero. `place`: present
-        pose of the base."""
+        """Desired twist in the base's axes (x in m/s, y in m/s, yaw in rad/s).
+
+        A recent `cmd_vel` gives the twist. Otherwise the twist follows from the reference, and without a reference it
+        is zero.
+
+        place  present pose of the base
+        """
         position, velocity, _ = self._targets.at(self._time)
         followed = self._targets.heard
         self._error.see(np.where(followed, position - place, 0.0), followed)
@@ -139,18 +145,22 @@ class OmniBase(Node):
         return base.to_base(float(place[2]), rates)
 
     def _warn_limited(self) -> None:
-        """Warn, once, that the wheels cannot follow the commanded twist; the warning contains the twist that they can
-        follow."""
+        """Warn, once, that the wheels cannot follow the twist of `cmd_vel`.
+
+        The warning contains the twist that the wheels can follow.
+        """
         if self._warned_limited or (can := base.within_limits(self._wheels, self._cmd_vel)) is self._cmd_vel:
             return
         self._warned_limited = True
         asked, left = (f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._cmd_vel, can))
         most = f"the wheels turn at {self._wheels.speed_limit:g} rad/s at most"
-        self._context.warn(f"cmd_vel asks for {asked}; {most}, so it drives at {left}")
+        self._context.warn(f"cmd_vel asks for {asked}; {most}, so the base drives at {left}")
 
     def _accelerated(self, twist: np.ndarray, dt: float) -> np.ndarray:
-        """Twist that is reached within dt seconds on the way from the present twist to `twist`, at the wheels' largest
-        acceleration."""
+        """Return the twist that can be reached within dt seconds, on the way from the present twist to `twist`.
+
+        The change is limited by the wheels' largest acceleration.
+        """
         change = twist - self._twist
         fastest = float(np.abs(base.wheel_rates(self._wheels, change)).max())
         most = self._speed_up * max(dt, 0.0)

@@ -1,4 +1,4 @@
-"""Proportional-derivative control of each joint by itself."""
+"""Proportional-derivative control of each joint, independent of the other joints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodes.plan.launch_plan import Plan
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Joints and gains: each list has one entry per driven joint. Actuators have the names of their joints."""
+    """Joints and gains. Each list has one entry per driven joint. Each joint's actuator has the name of the joint."""
 
     joints: list[str]
     stiffness: list[float]  # N m/rad or N/m
@@ -25,20 +25,22 @@ class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.joints:
-            raise ValueError("joints is empty; name at least one")
+            raise ValueError("joints is empty; name at least one joint")
         for field in ("stiffness", "damping", "effort_limit"):
             values = getattr(self, field)
             if len(values) != len(self.joints) and (values or field != "effort_limit"):
-                raise ValueError(f"{field} has {len(values)} values for {len(self.joints)} joints")
+                raise ValueError(
+                    f"{field} has {len(values)} values for {len(self.joints)} joints; give one value per joint"
+                )
             if not all(math.isfinite(value) and value >= 0.0 for value in values):
                 raise ValueError(f"{field} is {values}; every value must be a number of at least 0")
 
 
 class JointPD(Node):
-    """Replies to each state: effort = stiffness (reference - position) + damping (reference rate - velocity).
+    """Replies to each state with effort = stiffness (reference - position) + damping (reference rate - velocity).
 
-    A joint without a reference is held at 0. Started in the middle of a run, the node fades in from the present
-    efforts.
+    A joint without a reference is held at position 0. When the node is started in the middle of a run, its efforts fade
+    in from the actuators' present efforts.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
@@ -83,7 +85,7 @@ class JointPD(Node):
         return None
 
     def _effort(self, k: int, state: RobotState) -> float:
-        """Effort of the k-th driven joint, clipped to its limit, N m or N."""
+        """Effort of the k-th driven joint (N m or N), clipped to the limit of this joint."""
         joint, i = self._params.joints[k], self._expected.indices[k]
         position, rate = self._reference.get(joint, (0.0, 0.0))
         effort = self._params.stiffness[k] * (position - state.position[i])

@@ -15,21 +15,21 @@ from nodes.plan.launch_plan import Plan
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Names of the driven joints. Each has an actuator of the same name, with a servo."""
+    """Names of the driven joints. The actuator of each joint has the name of the joint, and a servo."""
 
     joints: list[str]
 
     def __post_init__(self) -> None:
         if not self.joints:
-            raise ValueError("joints is empty; name at least one")
+            raise ValueError("joints is empty; name at least one joint")
 
 
 class JointPosition(Node):
-    """Replies to each state with position commands: the reference, extrapolated to the present by its rates.
+    """Replies to each state with position commands: the reference, extrapolated to the time of the state.
 
     A joint without a reference is held where it was in the first state. The servos run in the simulation server at
-    every step, so that late commands cost lag but no stability. Started in the middle of a run, the node begins with
-    the positions at which the servos give the present efforts.
+    every step; late commands therefore cause lag but no instability. A node that is started in the middle of a run
+    begins with the positions at which the servos give the present efforts.
     """
 
     subscribes = {"description": Description, "state": RobotState, "reference": JointReference, "event": Event}
@@ -46,8 +46,8 @@ class JointPosition(Node):
         for actuator in build(sim.robot, **sim.parameters).actuators if sim.robot else ():
             if actuator.name in params.joints and actuator.servo is None:
                 raise ValueError(
-                    f"joints: actuator {actuator.name!r} of {robot_name(sim.robot)!r} has no servo, which follows "
-                    "positions; use a controller that commands effort"
+                    f"joints: actuator {actuator.name!r} of {robot_name(sim.robot)!r} has no servo to follow "
+                    "position commands; use a controller that commands effort"
                 )
 
     @classmethod
@@ -98,7 +98,7 @@ class JointPosition(Node):
         return None
 
     def _servos_target(self, state: RobotState) -> Vector:
-        """Positions x* at which the servos give the present efforts u = k (x* - x) - d v; rad or m."""
+        """Positions x* (rad or m) at which the servos give the present efforts u = k (x* - x) - d v."""
         servos = {each.joint: (each.stiffness, each.damping) for each in self._description.actuators}
         found = []
         for joint, i in zip(self._joints, self._expected.indices, strict=True):

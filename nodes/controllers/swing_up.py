@@ -57,15 +57,16 @@ class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if not self.catch_angle_deg < self.release_angle_deg < 90.0:
             raise ValueError(
                 f"catch_angle_deg {self.catch_angle_deg} must be below release_angle_deg "
-                f"{self.release_angle_deg}, and that below 90"
+                f"{self.release_angle_deg}, and release_angle_deg below 90"
             )
 
 
 class RotaryModel:
-    """Two-joint model: arm angle theta about the vertical; pendulum angle alpha about the arm, 0 hanging.
+    """Model with two joints: the arm turns by theta about the vertical, the pendulum by alpha about the arm.
 
-    M(alpha) = [[arm + swept sin^2 alpha, coupling cos alpha], [coupling cos alpha, swept]], kg m^2. The rods' inertia
-    about their own axes is neglected: it is 1 % of the rest.
+    alpha is 0 when the pendulum hangs. The mass matrix (kg m^2) is M(alpha) = [[arm + swept sin^2 alpha, coupling cos
+    alpha], [coupling cos alpha, swept]]. The inertias of the rods about their own long axes are neglected, because they
+    are about 1 % of the inertias about the joints.
     """
 
     def __init__(self, params: SwingUpParams) -> None:
@@ -77,11 +78,14 @@ class RotaryModel:
         self.fall_rate = math.sqrt(self.weight / self.swept)  # rad/s, unstable eigenvalue upright, arm fixed
 
     def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
-        """Energy of the pendulum with the arm fixed, in units of the largest moment of gravity, `weight`."""
+        """Energy of the pendulum with the arm fixed, divided by `weight`, the largest gravity torque.
+
+        It is the sum of kinetic and potential energy; the potential energy is zero at alpha = pi / 2.
+        """
         return 0.5 * self.swept / self.weight * (alpha_dot * alpha_dot) - math.cos(alpha)
 
     def arm_torque(self, alpha: float, theta_dot: float, alpha_dot: float, theta_ddot: float) -> float:
-        """Torque (N m) for the arm acceleration theta_ddot, with the pendulum moving freely."""
+        """Torque (N m) that gives the arm the acceleration theta_ddot while the pendulum moves freely."""
         sine, cosine = math.sin(alpha), math.cos(alpha)
         M12, dM11 = self.coupling * cosine, 2.0 * self.swept * sine * cosine
         alpha_ddot = (0.5 * dM11 * (theta_dot * theta_dot) - self.weight * sine - M12 * theta_ddot) / self.swept
@@ -89,7 +93,7 @@ class RotaryModel:
         return inertia + dM11 * alpha_dot * theta_dot - self.coupling * sine * (alpha_dot * alpha_dot)
 
     def balance_gain(self) -> tuple[float, ...]:
-        """Regulator gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi: N m per rad and per rad/s."""
+        """Regulator gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi; in N m/rad and N m s/rad."""
         M = np.array([[self.arm, -self.coupling], [-self.coupling, self.swept]])
         A, B = np.zeros((4, 4)), np.zeros((4, 1))
         A[:2, 2:] = np.eye(2)
@@ -102,8 +106,8 @@ class RotaryModel:
 class SetPoint:
     """Set point of the arm while balancing: a critically damped filter of the reference.
 
-    It starts at the arm's angle when balancing begins. Its velocity and acceleration are bounded, so that it does not
-    jump to a distant reference.
+    The set point starts at the arm's angle when balancing begins. Its velocity and acceleration are bounded, so a
+    distant reference does not make it jump.
     """
 
     LARGEST_ACCELERATION = 8.0  # rad/s^2: makes the pendulum lean by 4 degrees
@@ -116,7 +120,7 @@ class SetPoint:
         self.position, self.velocity, self.acceleration = position, 0.0, 0.0
 
     def follow(self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float) -> None:
-        """Advance by dt seconds toward the reference (rad, rad/s, rad/s^2); `bandwidth` in rad/s."""
+        """Advance the set point by dt seconds toward the reference (rad, rad/s, rad/s^2); `bandwidth` is in rad/s."""
         approach = _clip(velocity + 0.5 * bandwidth * (position - self.position), self.LARGEST_VELOCITY)
         self.acceleration = _clip(
             acceleration + 2.0 * bandwidth * (approach - self.velocity), self.LARGEST_ACCELERATION
@@ -174,7 +178,7 @@ class SwingUp(Node):
         return None
 
     def _hear(self, message: JointReference) -> None:
-        """Set the arm's reference, valid from the time of the latest state on."""
+        """Store the arm's reference, which is valid from the time of the latest state on."""
         if "arm" in message.name:
             i = message.name.index("arm")
             rows = (message.position, message.velocity, message.acceleration)
@@ -182,7 +186,10 @@ class SwingUp(Node):
             self._reference, self._reference_time = (position, velocity, acceleration), self._time
 
     def _torque(self, state: RobotState) -> float:
-        """Torque on the arm (N m) before the limit, from pumping or balancing, by the pendulum's angle."""
+        """Torque on the arm (N m), before it is clipped to the torque limit.
+
+        Near the upright position the torque balances the pendulum; anywhere else it pumps energy into the pendulum.
+        """
         i, j = self._expected.indices
         dt, self._time = state.timestamp - self._time, state.timestamp
         theta, alpha = state.position[i], state.position[j]
@@ -198,7 +205,10 @@ class SwingUp(Node):
         return self._pump(theta, alpha, theta_dot, alpha_dot)
 
     def _pump(self, theta: float, alpha: float, theta_dot: float, alpha_dot: float) -> float:
-        """Torque (N m) that brings the pendulum's energy to that of upright rest, and the arm back to its reference."""
+        """Torque (N m) that brings the pendulum's energy to the energy of upright rest.
+
+        It also brings the arm back to the arm's reference.
+        """
         model, most = self._model, self._params.pump_acceleration
         missing = TARGET_ENERGY - model.pendulum_energy(alpha, alpha_dot)
         # power into the pendulum: -coupling cos(alpha) alpha_dot theta_ddot

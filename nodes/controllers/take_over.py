@@ -1,5 +1,7 @@
-"""Bumpless transfer: a controller that starts in the middle of a run begins with the actuators' present efforts and
-fades to its own."""
+"""Bumpless transfer: a controller that starts in the middle of a run begins with the actuators' present efforts.
+
+The commands then fade to the efforts that the controller computes.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,19 @@ BEGINNING_S = 0.1  # a controller present within this time of a run's start does
 
 
 class TakeOver:
-    """Fades from the present commands of the actuators to those that the controller computes.
+    """Fades from the present commands of the actuators to the commands that the controller computes.
 
     A controller takes over when it is started in the middle of a run, or after its actuators went to their safe mode
-    because it was silent. Its first command is then the present command c0. With the computed command w(t), it sends
+    because the controller was silent. Its first command at time t0 is then the present command c0. With the computed
+    command w(t), the controller sends
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
 
-    so that two commands a time dt apart differ by the change of w and by at most |c0 - w(t0)| dt / fade_s. After a safe
-    mode shorter than fade_s the fade lasts only as long as the safe mode did; otherwise the braking effort of the safe
-    mode would be added to most commands of a controller that is often late for a short time.
+    Two commands that are dt apart therefore differ by the change of w plus at most |c0 - w(t0)| dt / fade_s. After a
+    safe mode shorter than fade_s, the fade lasts only as long as the safe mode did. Otherwise a controller whose
+    commands are often slightly late would send the braking effort of the safe mode with most of its commands.
 
-    fade_s  duration of the fade, s of simulation time
+    fade_s  duration of the fade, in seconds of simulation time
     """
 
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
@@ -37,7 +40,7 @@ class TakeOver:
         self._since, self._fades_in, self._off = -np.inf, fade_s, np.zeros(0)
 
     def restart(self, time: float) -> None:
-        """Begin a run at simulation time `time`, s, without a fade."""
+        """Begin a run without a fade, at the simulation time `time` (s)."""
         self._heard_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
 
     def hear(self, event: Event) -> None:
@@ -46,9 +49,11 @@ class TakeOver:
             self._due, self._safe_from = True, event.timestamp
 
     def learn(self, new: bool = False) -> None:
-        """Record that a reference arrived.
+        """Record that a reference arrived, and start a fade if the targets of the joints may jump.
 
-        The first reference after a take-over, or a `new` one, starts a fade, as the target may jump.
+        They may jump with the first reference after a take-over, and with every later `new` reference.
+
+        new  whether a joint of the reference had no reference before
         """
         self._due |= self._since > -np.inf and (new or not self._learnt)
         self._learnt = True
@@ -64,12 +69,15 @@ class TakeOver:
         return self._due
 
     def done(self) -> None:
-        """Cancel the pending fade, for a controller that makes a smooth transition of its own."""
+        """Cancel the pending fade. Controllers call this if they make a smooth transition of their own."""
         self._due = False
 
     def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:
-        """Command to send at simulation time `now`, s: faded from `given`, the present command, to `wanted`, the
-        computed one."""
+        """Return the command to send at simulation time `now` (s), which fades from `given` to `wanted`.
+
+        given   present command of the actuators
+        wanted  command that the controller computes
+        """
         if self._due:
             if now - self._since > self._fade_s:
                 self._learnt = False

@@ -1,4 +1,4 @@
-"""Parts shared by the controllers: expected joints, references extrapolated in time, tracking error."""
+"""Shared by the controllers: the check for expected joints, references extrapolated in time, and the tracking error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFERENCE_LIFE_S = 0.2  # an older reference is held at constant position, no lo
 
 
 class ExpectedJoints:
-    """The joints that a controller requires in each state, and the check that a state has them."""
+    """Checks that states contain the joints that a controller requires."""
 
     def __init__(self, context: Context, joints: Sequence[str]) -> None:
         self._context, self._joints = context, tuple(joints)
@@ -26,7 +26,8 @@ class ExpectedJoints:
     def are_in(self, state: RobotState) -> bool:
         """Whether a state has all required joints.
 
-        A first state without them is an error of the plan: ValueError. Later states without them cause a warning.
+        Raises ValueError if joints are missing in the first state, which is an error of the plan. Joints that are
+        missing in a later state cause a warning.
         """
         if self._met and state.name == self._names:
             return True
@@ -43,8 +44,10 @@ class ExpectedJoints:
 
 
 class Targets:
-    """Target of each joint: its latest reference, extrapolated by the reference's rates; without a reference, the
-    position to hold."""
+    """Targets of the joints: each joint's latest reference, extrapolated in time with its velocity and acceleration.
+
+    The target of a joint without a reference is the constant position that `hold` sets.
+    """
 
     def __init__(self, joints: Sequence[str]) -> None:
         self._place = {joint: k for k, joint in enumerate(joints)}
@@ -56,7 +59,7 @@ class Targets:
         self.heard = np.zeros(n, dtype=bool)  # whether each joint has a reference
 
     def hold(self, position: Vector) -> None:
-        """Set the target of the joints without a reference to these positions."""
+        """Set these positions as the targets of the joints without a reference."""
         self._position[~self.heard] = position[~self.heard]
 
     def hear(self, reference: JointReference) -> bool:
@@ -75,7 +78,7 @@ class Targets:
         return new
 
     def at(self, now: float) -> tuple[Vector, Vector, Vector]:
-        """(position, velocity, acceleration) targets of the joints at simulation time `now`, s; (n,) each, rad or m."""
+        """Target (positions, velocities, accelerations) at simulation time `now` (s): arrays (n,) in rad or m."""
         age = np.where(self.heard, now - self._since, 0.0)
         fresh = age <= REFERENCE_LIFE_S
         age = np.minimum(np.maximum(age, 0.0), REFERENCE_LIFE_S)
@@ -85,21 +88,21 @@ class Targets:
 
 
 class TrackingError:
-    """Peak and root mean square of the position error, over all states since the start or the latest reset."""
+    """Peak and root mean square (rms) of the position error, over all states since the start or the latest reset."""
 
     def __init__(self, joints: Sequence[str], units: Sequence[str]) -> None:
         self._joints, self._units = tuple(joints), np.array(units)
         self._peak, self._squares, self._count = np.zeros(len(joints)), np.zeros(len(joints)), np.zeros(len(joints))
 
     def see(self, error: Vector, counts: NDArray[np.bool_]) -> None:
-        """Add the errors of one state, for the joints where `counts` is true."""
+        """Include the position errors (n,) of one state, but only those of joints for which `counts` is true."""
         np.maximum(self._peak, np.abs(error) * counts, out=self._peak)
         self._squares += error * error * counts
         self._count += counts
 
     @property
     def figures(self) -> dict[str, float]:
-        """Largest peak error and largest rms error over the joints, separately for joints in rad and in m."""
+        """Largest peak error and largest rms error among the joints, separately for joints in rad and in m."""
         found = {}
         for unit in ("rad", "m"):
             mine = self._units == unit
@@ -109,7 +112,7 @@ class TrackingError:
         return found
 
     def of_each(self) -> Mapping[str, Mapping[str, float | str]]:
-        """{joint: {"peak": peak error, "rms": rms error, "unit": their unit}} of all joints."""
+        """Return {joint: {"peak": peak error, "rms": rms error, "unit": unit of both errors}} of all joints."""
         rows = zip(self._joints, self._peak.tolist(), self._rms().tolist(), self._units.tolist(), strict=True)
         return {joint: {"peak": peak, "rms": rms, "unit": unit} for joint, peak, rms, unit in rows}
 

@@ -1,6 +1,6 @@
-"""Limits the commands on their way to the motors, and stops the motors where a limit cannot be kept.
+"""Limits the commands on their way to the motors, and stops the motors if a limit cannot be kept.
 
-limits.py     the envelope: limits of each joint, and linear inequalities that keep joint combinations out
+limits.py     the envelope: limits of each joint, and linear inequalities that exclude combinations of joint positions
 setpoints.py  setpoints of position and velocity servos, moved within the envelope towards the commanded values
 watching.py   checks whether the measured motion can still be stopped inside the envelope
 logic.py      the guard itself: a function from commands to guarded commands and interventions

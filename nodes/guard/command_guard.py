@@ -1,8 +1,8 @@
 """The guard: a function from commands and measured states to the commands that are safe to give to the motors.
 
-The guard has no clock, socket or message of its own; the node and the driver's process pass the time, in seconds, of
-one clock. Commands within the limits pass unchanged. Commands outside them are clamped, or the guard stops the robot
-and keeps it stopped until the stop is acknowledged.
+The guard has no clock, socket or message of its own. Its caller, which is the guard node or the driver's process,
+passes the time in seconds, always of the same clock. Commands within the limits pass unchanged. Commands outside the
+limits are clamped, or the guard stops the robot and keeps it stopped until the stop is acknowledged.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ STATE = (
 class Intervention(NamedTuple):
     """An intervention of the guard.
 
-    kind    "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
-    cause   name of the limit that caused it, such as "velocity" or "heartbeat"
-    joint   joint that is concerned, "" for none
-    asked   commanded value, None for none
-    given   value that the motors get instead
-    line    one line for the user
+    kind   "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
+    cause  name of the limit that caused it, such as "velocity" or "heartbeat"
+    joint  joint concerned; "" if the intervention concerns no single joint
+    asked  commanded value; None if the intervention concerns no single value
+    given  value that the motors get instead of `asked`
+    line   one line of text for the user
     """
 
     kind: str
@@ -58,10 +58,11 @@ class Guarded(NamedTuple):
 class CommandGuard:
     """The guard of one robot.
 
-    has_servo      actuators that take velocities and positions; others are stopped by zero effort
-    interventions  interventions that were not reported yet; the caller takes them
-    stopped        cause of the stop that is not acknowledged, "" for none
-    clamps, stops  number of clamped values, and of stops
+    has_servo      actuators that accept velocities and positions; None if all do. A stop commands zero effort to the
+                   other actuators
+    interventions  interventions not yet reported; the caller removes them
+    stopped        cause of a stop that is not yet acknowledged; "" without such a stop
+    clamps, stops  number of clamped values, and number of stops
     """
 
     def __init__(self, params: GuardParams, has_servo: Collection[str] | None = None) -> None:
@@ -90,7 +91,7 @@ class CommandGuard:
     # -- what arrives
 
     def see(self, now: float, joints: Sequence[str], position: Sequence[float], velocity: Sequence[float]) -> None:
-        """Add a measured state: positions, rad or m, and velocities, rad/s or m/s, of the named joints."""
+        """Store a measured state: positions (rad or m) and velocities (rad/s or m/s) of the named joints."""
         self._commit(now)
         where = {joint: k for k, joint in enumerate(joints)}
         for k, joint in enumerate(self.envelope.joints):
@@ -101,17 +102,20 @@ class CommandGuard:
         self._seen_at = now
 
     def enable(self, now: float, pressed: bool) -> None:
-        """Process a message of the enabling switch."""
+        """Process a message of the enabling switch.
+
+        pressed  whether the message says that the switch is pressed
+        """
         self._enabled_at = now if pressed else -np.inf
 
     def switch(self, pressed: bool) -> None:
-        """Set the state of the enabling switch that was read from its file."""
+        """Set whether the enabling switch is pressed, as read from the file `enable_file`."""
         self._switch = pressed
 
     def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
-        """Commands to give to the motors in place of a received command.
+        """Return the commands to give to the motors in place of a received command.
 
-        age_s  time since the state from which the command was computed, s
+        age_s  age of the state from which the received command was computed (s)
         """
         limit_s = 1e-3 * self.params.max_age_ms
         if limit_s and age_s > limit_s:
@@ -120,7 +124,7 @@ class CommandGuard:
             return []
         if len(names) != len(values) or not np.isfinite(values).all() or mode not in MODES[1:]:
             line = (
-                f"a {mode} command of {len(names)} names and {len(values)} values, or not finite: it is not passed on"
+                f"a command in mode {mode} with {len(names)} names and {len(values)} values is invalid: not passed on"
             )
             self._report(now, Intervention("guard_rejected", "value", line))
             return []
@@ -158,9 +162,10 @@ class CommandGuard:
     # -- what is done about it
 
     def check(self, now: float) -> list[Guarded]:
-        """Check motion, silence and enabling switch at the time `now`, s. Returns commands for the motors.
+        """Check motion, timeouts and enabling switch at the time `now` (s), and return commands for the motors.
 
-        The list is empty while no limit is exceeded: commands then pass when they are received.
+        Commands are returned during a stop, and for servos whose setpoints are still moving to the commanded values.
+        Otherwise the list is empty.
         """
         self._commit(now)
         if not self.stopped and (cause := self._cause(now)):
@@ -177,7 +182,7 @@ class CommandGuard:
         return sent if self._pending is None or (self._pending[4] != before).any() else []
 
     def _cause(self, now: float) -> tuple[str, str] | None:
-        """(cause, line) of a stop that is due at the time `now`; None where no stop is due."""
+        """If a stop is due at the time `now` (s), return (cause, line of text), otherwise None."""
         params, active = self.params, self._mode != NONE
         if not active.any():
             return None
@@ -204,7 +209,7 @@ class CommandGuard:
         return (limit_name, line) if limit_name else None
 
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
-        """Begin a controlled stop, which lasts until it is acknowledged. Returns its first commands."""
+        """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop."""
         self._commit(now)
         if self.stopped:
             return self._brake(now)
@@ -214,7 +219,10 @@ class CommandGuard:
         return [*self._begin_braking(now, cause), *self._brake(now)]
 
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
-        """Set the setpoints from which the joints brake. Returns commands that end an effort along the motion."""
+        """Give the joints setpoints that brake them.
+
+        Returns zero-effort commands for the actuators whose present effort acts in the direction of the motion.
+        """
         released = []
         for k, name in enumerate(self.envelope.driven):
             if self._mode[k] in (NONE, EFFORT) and self._has_servo(k, name):
@@ -238,11 +246,11 @@ class CommandGuard:
         return self._commands(given, np.flatnonzero(self._mode != NONE).tolist())
 
     def acknowledge(self, now: float) -> None:
-        """End the stop. ValueError, one line, while the robot is outside its limits."""
+        """End the stop. Raises ValueError with a one-line message while the robot is outside its limits."""
         if not self.stopped:
             return
         if self._seen_at is not None and (line := self.envelope.outside(self._position)):
-            raise ValueError(f"the robot is outside its limits, {line}: move it back first")
+            raise ValueError(f"the robot is outside its limits ({line}); first move the robot back inside its limits")
         cause, self.stopped = self.stopped, ""
         self._mode[:] = NONE
         self._pending = None
@@ -271,14 +279,18 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Store the values given at an earlier time as the values from which the next ones start."""
+        """Adopt the values that were computed for an earlier time than `now`. The next values start from them."""
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
             self._pending = None
 
     def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
-        """Commands for these joints at the time `now`, s, within the limits."""
+        """Return commands for these joints at the time `now` (s), within the limits.
+
+        joints   indices of the joints
+        quietly  whether clamped servo values are neither counted nor reported
+        """
         limits, setpoints = self.envelope, self._setpoints
         chosen = np.zeros(len(limits.joints), dtype=bool)
         chosen[list(joints)] = True
@@ -323,7 +335,11 @@ class CommandGuard:
             self._report(now, Intervention("guard_clamp", cause, line, joint, asked, value))
 
     def _commands(self, given: Vector, joints: Sequence[int]) -> list[Guarded]:
-        """Commands with the values of these joints, one command for each mode."""
+        """Return the values of these joints as commands, one command for each mode.
+
+        given   (n,) values of all joints
+        joints  indices of the joints to command
+        """
         found = []
         for number in (EFFORT, VELOCITY, POSITION):
             chosen = [k for k in joints if self._mode[k] == number]
@@ -333,7 +349,7 @@ class CommandGuard:
         return found
 
     def _report(self, now: float, intervention: Intervention) -> None:
-        """Report an intervention, unless the same limit of the same joint was reported less than AGAIN_S ago."""
+        """Report an intervention, unless the same limit of the same joint caused one less than AGAIN_S before."""
         key = intervention.cause, intervention.joint
         before = self._reported.get(key)
         if before is None or not 0.0 <= now - before < AGAIN_S:

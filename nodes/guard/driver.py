@@ -18,22 +18,31 @@ if TYPE_CHECKING:
 
 
 def require_driver(cls: type[Node], params: GuardParams, plan: Plan) -> None:
-    """Raise ValueError, one line, for a node that cannot have a guard, or for limits that do not fit the robot."""
+    """Check that a node is a driver that can have a guard, and that the guard's limits fit the robot.
+
+    Raises ValueError with a one-line message otherwise.
+    """
     if cls.subscribes.get("command") is not JointCommand:
-        raise ValueError("the node does not subscribe to 'command': a guard belongs to the driver of a robot")
+        raise ValueError("the node does not subscribe to 'command'; move the guard to the driver of the robot")
     if RobotState not in cls.publishes.values():
-        raise ValueError("the node publishes no RobotState: a guard needs the measured state")
+        raise ValueError(
+            "the node publishes no RobotState, which a guard needs; move the guard to the driver of the robot"
+        )
     if params.max_age_ms and "state" not in cls.subscribes:
-        raise ValueError("key 'max_age_ms': the node does not subscribe to 'state', which has the time of commands")
+        raise ValueError(
+            "key 'max_age_ms': without a subscription to 'state' the age of commands is unknown; leave the key out"
+        )
     if params.enable_timeout_ms and Enable not in cls.subscribes.values():
-        raise ValueError("key 'enable_timeout_ms': the node does not subscribe to 'enable'; use enable_file")
+        raise ValueError(
+            "key 'enable_timeout_ms': the node does not subscribe to 'enable'; use the key 'enable_file' instead"
+        )
     check_params(params, plan)
 
 
 class DriverGuard:
-    """Guards the commands to one driver. All times are those of one clock, s.
+    """Guards the commands to one driver. All times are in seconds of the same clock.
 
-    events  interventions that were not published yet
+    events  events of interventions that were not published yet
     """
 
     def __init__(self, params: GuardParams, name: str) -> None:
@@ -42,20 +51,25 @@ class DriverGuard:
         self._latest: JointCommand | None = None
 
     def take(self, command: JointCommand, now: float, age_s: float) -> list[Message]:
-        """The commands for the driver in place of a received one. `age_s`: age of the state from which it was computed,
-        s."""
+        """Return the commands for the driver in place of a received command.
+
+        age_s  age of the state from which the received command was computed (s)
+        """
         self._latest = command
         return self._commands(self._guard.take(now, command.mode, command.name, command.value, age_s))
 
     def hear(self, message: Message, now: float) -> None:
-        """Process a message that the driver publishes or receives: a measured state, or the enabling switch."""
+        """Process a message that the driver publishes or receives.
+
+        The guard uses measured states, and messages of the enabling switch.
+        """
         if isinstance(message, RobotState):
             self._guard.see(now, message.name, message.position, message.velocity)
         elif isinstance(message, Enable):
             self._guard.enable(now, message.pressed)
 
     def check(self, now: float) -> list[Message]:
-        """The commands for the driver at the time `now` that the guard sends on its own, without a received command."""
+        """Return the commands that the guard itself gives to the driver at the time `now`, without a received one."""
         if self._file:
             self._guard.switch(is_pressed(self._file))
         return self._commands(self._guard.check(now))
@@ -65,16 +79,16 @@ class DriverGuard:
         return self._commands(self._guard.stop(now, "estop", reason))
 
     def acknowledge(self, now: float) -> None:
-        """End a stop. ValueError, one line, while the robot is outside its limits."""
+        """End a stop. Raises ValueError with a one-line message while the robot is outside its limits."""
         self._guard.acknowledge(now)
 
     def reset(self) -> None:
-        """Reset the guard, after simulation time was set back."""
+        """Reset the guard after simulation time was set back. A stop remains in force."""
         self._guard.reset()
 
     @property
     def events(self) -> list[Event]:
-        """Events of the interventions since the previous call."""
+        """Events of the interventions since this property was last read."""
         found = [event_of(each, self._name) for each in self._guard.interventions]
         self._guard.interventions.clear()
         return found

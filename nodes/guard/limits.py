@@ -1,4 +1,4 @@
-"""The envelope of a guard: limits of each joint, and linear inequalities A q <= b of joint combinations."""
+"""The envelope of a guard: limits of each joint, and linear inequalities A q <= b of the joint positions q."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ Millis = Annotated[float, Range(0.0, 1e7, "ms")]
 class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Limits of one joint; a limit that is left out does not apply. Units: rad or m, s, N m or N.
 
-    actuator            actuator of the joint; empty for the actuator with the joint's name
-    lower, upper        range of the position
-    velocity            largest speed
-    acceleration        largest acceleration of the setpoint of a position or velocity servo
-    effort              largest effort
-    effort_rate         largest rate of the effort
-    tracking_error      largest distance of the measured position from the setpoint of a position servo
-    deceleration        deceleration of a controlled stop, which the motor can always give
-    free_acceleration   largest acceleration that permitted efforts cause within `delay_ms`, in the mode effort
-    servo               whether the actuator takes velocities, by which it is stopped; otherwise by zero effort. By
-                        default as the robot's description has it, and true in a driver's process
-    margin              largest distance beyond lower and upper that the robot permits
-    velocity_margin     largest excess of the velocity limit that the robot permits; by default a fifth of that limit
+    actuator           actuator of the joint; "" means the actuator with the joint's name
+    lower, upper       range of the position
+    velocity           largest speed
+    acceleration       largest acceleration of the setpoint of a position or velocity servo
+    effort             largest effort
+    effort_rate        largest rate of change of the effort
+    tracking_error     largest distance of the measured position from the setpoint of a position servo
+    deceleration       deceleration of a controlled stop; the motor must be able to give this deceleration at any time
+    free_acceleration  largest acceleration that the permitted efforts can cause within `delay_ms`; used only while the
+                       joint is commanded by efforts. By default it equals `acceleration`
+    servo              whether a controlled stop commands velocities to the actuator; if false, it commands zero effort.
+                       By default, a guard node takes this from the robot's description, and a guard in a driver's
+                       process assumes true
+    margin             distance beyond `lower` and `upper` that the robot tolerates
+    velocity_margin    excess over `velocity` that the robot tolerates; by default a fifth of `velocity`
     """
 
     actuator: str = ""
@@ -64,7 +66,7 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 class KeepOut(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """An inequality that excludes joint combinations: sum of coefficient times position <= `most`.
+    """An inequality that excludes combinations of joint positions: sum of coefficient times position <= `most`.
 
     name    name of the inequality, for events
     joints  {joint: coefficient}
@@ -77,18 +79,19 @@ class KeepOut(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Limits of a guard: of each joint, of joint combinations, and of the age of commands.
+    """Limits of a guard: limits of each joint, of joint combinations, and of the age of commands.
 
     joints             {joint: its limits}
     keep_out           inequalities of joint combinations
-    max_age_ms         largest age of a command, from the state that it was computed from; 0 for any
-    heartbeat_ms       longest time between two commands to an actuator before a controlled stop; 0 for any
-    state_ms           longest time between two measured states before a controlled stop; 0 for any
-    delay_ms           time from a measurement to the effect of a command that answers it
-    enable_timeout_ms  longest time between two messages `enable` with pressed = true before a controlled stop; 0: no
-                       enabling switch is needed
-    enable_file        file whose text is 1 while the enabling switch is pressed, such as the value of a GPIO line;
-                       empty for none
+    max_age_ms         largest age of the state from which a command was computed; 0 accepts any age
+    heartbeat_ms       largest time without a command to an actuator; a longer time causes a controlled stop. 0 for no
+                       limit
+    state_ms           largest time without a measured state; a longer time causes a controlled stop. 0 for no limit
+    delay_ms           time from a measurement until the command that was computed from it takes effect
+    enable_timeout_ms  largest time without a message `enable` with pressed = true; a longer time causes a controlled
+                       stop. 0 if no enabling switch is needed
+    enable_file        file whose text is 1 while the enabling switch is pressed, such as the value of a GPIO line; ""
+                       for no such file
     """
 
     joints: dict[str, JointLimits] = {}
@@ -103,7 +106,7 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     def __post_init__(self) -> None:
         if not self.joints:
             raise ValueError(
-                "key 'joints' is missing: a guard needs limits, as in joints.elbow = { lower = -1.5, upper = 1.5, "
+                "key 'joints' is missing; give limits of joints, as in joints.elbow = { lower = -1.5, upper = 1.5, "
                 "velocity = 2.0 }"
             )
         for name, limits in self.joints.items():
@@ -118,17 +121,20 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
                 raise ValueError(f"{key}: at least one joint needs a coefficient other than 0")
             for joint in row.joints:
                 if joint not in self.joints:
-                    raise ValueError(f"{key}: {joint!r} is not in 'joints'; they are {', '.join(self.joints)}")
+                    raise ValueError(
+                        f"{key}: {joint!r} has no limits in 'joints'; name joints of {', '.join(self.joints)}"
+                    )
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """The limits of n joints as arrays; infinite where a limit does not apply.
+    """The limits of n joints as arrays; a limit that does not apply is infinite.
 
-    A, b     inequalities A q <= b: first the upper limits, then the lower ones, then `keep_out`; shapes (r, n), (r,)
-    slack    (r,) excess of A q over b that the margins permit
-    names    names of the inequalities, for events
-    driven   names of the joints' actuators
+    A, b    inequalities A q <= b with shapes (r, n) and (r,): first the upper limits, then the lower limits, then
+            `keep_out`
+    slack   amounts (r,) by which A q may exceed b; they follow from the margins of the joints
+    names   names of the inequalities, for events
+    driven  names of the joints' actuators
     """
 
     joints: tuple[str, ...]
@@ -150,12 +156,14 @@ class Envelope:
     names: tuple[str, ...]
 
     def farthest(self, low: Vector, high: Vector) -> Vector:
-        """Largest A q, (r,), over the box low <= q <= high, with limits (n,) each."""
+        """Largest values of A q, shape (r,), over the box low <= q <= high; `low` and `high` have shape (n,)."""
         return np.asarray(np.maximum(self.A * low, self.A * high).sum(axis=1))
 
     def outside(self, position: Vector) -> str:
-        """Line about the first inequality that the positions (n,) violate by more than its slack; "" where none is
-        violated."""
+        """Line of text about the inequality that the positions (n,) violate most.
+
+        Returns "" if they violate no inequality by more than its slack.
+        """
         excess = self.A @ position - self.b - self.slack
         if not (excess > 0.0).any():
             return ""
@@ -217,9 +225,9 @@ def _array(values: Sequence[float | None]) -> Vector:
 
 
 def missing_joint(params: GuardParams, actuators: Mapping[str, str]) -> str:
-    """Line about the first joint of the guard that the robot does not drive; "" where it drives all of them.
+    """Line of text about the first joint of the guard that the robot does not drive; "" if it drives all of them.
 
-    actuators  {actuator: its joint} of the robot
+    actuators  {actuator: joint that it drives} of the robot
     """
     for joint, limits in params.joints.items():
         name = limits.actuator or joint

@@ -17,15 +17,23 @@ if TYPE_CHECKING:
 
 
 def check_params(params: GuardParams, plan: Plan) -> None:
-    """Raise ValueError, one line, for limits that do not fit the plan's robot or its mode."""
+    """Check that the limits fit the plan's robot, and that the plan's mode supports them.
+
+    Raises ValueError with a one-line message otherwise.
+    """
     if params.enable_file and plan.sim.mode != "realtime":
-        raise ValueError(f"key 'enable_file': it is read in mode realtime, and the plan's is {plan.sim.mode!r}")
+        raise ValueError(
+            f"key 'enable_file' works only in mode realtime, but the plan has mode {plan.sim.mode!r}; leave the key out"
+        )
     if plan.sim.robot and (line := missing_joint(params, actuators_of(plan))):
         raise ValueError(line)
 
 
 def actuators_of(plan: Plan) -> dict[str, str]:
-    """{actuator: its joint} of the plan's robot, without actuators that are switches."""
+    """Return {actuator: joint that it drives} of the plan's robot.
+
+    Actuators that drive no joint, such as grippers, are left out.
+    """
     from robots.registry import build  # imported here, since the node's own process does not need it
 
     sim = plan.sim
@@ -33,7 +41,10 @@ def actuators_of(plan: Plan) -> dict[str, str]:
 
 
 def event_of(intervention: Intervention, name: str) -> Event:
-    """The event that reports an intervention of the guard with this name."""
+    """Return the event that reports an intervention of a guard.
+
+    name  name of the node that has the guard
+    """
     asked, given = intervention.asked, intervention.given
     return Event(
         kind=intervention.kind,
@@ -47,12 +58,12 @@ def event_of(intervention: Intervention, name: str) -> Event:
 
 
 class Guard(Node):
-    """Passes commands on to the robot while they and the measured motion are within the limits.
+    """Passes commands on to the robot while the commands and the measured motion are within the limits.
 
     A command outside the limits is clamped, or the guard stops the robot along its braking distance. A stop lasts until
-    it is acknowledged, by `armswing estop --release`. Each intervention is an event. A controller publishes to the
-    guard by `remap = { command = "raw_command" }`; with `remap = { state = "measured_state" }`, the guard checks the
-    motion of the robot instead of that of its model.
+    `armswing estop --release` acknowledges it. Each intervention is published as an event. A controller publishes to
+    the guard with the key `remap = { command = "raw_command" }`. If the guard has the key `remap = { state =
+    "measured_state" }`, it checks the motion of the robot instead of the motion of the model.
     """
 
     subscribes = {"description": Description, "state": RobotState, "raw_command": JointCommand, "enable": Enable}
@@ -136,7 +147,7 @@ class Guard(Node):
 
 
 def is_pressed(file: str) -> bool:
-    """Whether the file of an enabling switch contains 1. A file that cannot be read counts as released."""
+    """Whether the file of an enabling switch contains 1. If the file cannot be read, the switch counts as released."""
     try:
         with open(file, encoding="ascii") as opened:
             return opened.read(16).strip() == "1"

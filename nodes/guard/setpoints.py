@@ -1,4 +1,4 @@
-"""Setpoints of position and velocity servos that follow the commands, and can always be stopped inside the envelope."""
+"""Setpoints of position and velocity servos that follow the commands and can always be stopped inside the envelope."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ EXACT = 1e-9  # relative rounding of speeds
 class Setpoints:
     """Position x and velocity v of the setpoint of each of n joints.
 
-    A setpoint may move only so that braking with `deceleration` keeps it inside the envelope: with the stopping point
-    s = x + v |v| / (2 deceleration), the largest A q over the box between x and s is at most b. Braking from such a
-    motion keeps this true, so that a stop is always possible.
+    A setpoint may move only so that braking with `deceleration` keeps the setpoint inside the envelope. When it brakes,
+    the setpoint stops at
 
-    x, v      (n,) present setpoints, rad or m, rad/s or m/s
-    moved_at  (n,) times of their last motion, s
+        s = x + v |v| / (2 deceleration)
+
+    and the largest A q over the box between x and s must be at most b. Braking preserves this condition, so a stop is
+    always possible.
+
+    x         (n,) present positions of the setpoints (rad or m)
+    v         (n,) present velocities of the setpoints (rad/s or m/s)
+    moved_at  (n,) time of the last motion of each setpoint (s)
     """
 
     def __init__(self, envelope: Envelope) -> None:
@@ -28,7 +33,7 @@ class Setpoints:
         self.x, self.v, self.moved_at = np.zeros(n), np.zeros(n), np.zeros(n)
 
     def begin(self, index: int, now: float, x: float, v: float) -> None:
-        """Start the setpoint of one joint at position x, rad or m, with velocity v."""
+        """Start the setpoint of one joint at position x (rad or m) with velocity v (rad/s or m/s)."""
         self.x[index], self.v[index], self.moved_at[index] = x, v, now - HOLD_S
 
     def towards(
@@ -40,14 +45,16 @@ class Setpoints:
         by_position: NDArray[np.bool_],
         moving: NDArray[np.bool_],
     ) -> tuple[Vector, Vector, Vector, dict[int, str]]:
-        """Setpoints at the time `now`, s, on the way to the goals: (x (n,), v (n,), times of motion (n,), {joint:
-        exceeded limit}).
+        """Return the setpoints at the time `now` (s), moved towards the goals.
 
-        period       time since the previous state, s: a setpoint that is limited moves for no longer
-        goal         (n,) positions, rad or m, or velocities, rad/s or m/s
-        rate         (n,) rates at which commanded positions move, rad/s or m/s
+        The result is (x, v, moved_at, {index of joint: exceeded limit}). x, v and moved_at, each (n,), are new values
+        for the attributes of the same names.
+
+        period       time since the previous state (s). A setpoint that a limit holds back moves for at most this time
+        goal         (n,) goal of each joint: a position (rad or m) or a velocity (rad/s or m/s)
+        rate         (n,) velocities at which the commanded positions themselves move (rad/s or m/s)
         by_position  (n,) whether the goal is a position
-        moving       (n,) joints whose setpoints move; the others stay
+        moving       (n,) whether the setpoint of the joint moves; the other setpoints stay
         """
         limits = self._envelope
         since = np.clip(now - self.moved_at, 1e-9, HOLD_S)
@@ -136,8 +143,9 @@ class Setpoints:
         return self._envelope.farthest(np.minimum(x, stop), np.maximum(x, stop))
 
     def braked(self, now: float) -> tuple[Vector, Vector, Vector]:
-        """(x, v, times of motion), (n,) each, of the setpoints at the time `now` while all brake with
-        `deceleration`.
+        """Return the setpoints at the time `now` (s) while all joints brake with `deceleration`.
+
+        The result is (x, v, moved_at), arrays of shape (n,). All entries of moved_at are `now`.
         """
         dt = np.clip(now - self.moved_at, 0.0, HOLD_S)
         v = np.sign(self.v) * np.maximum(np.abs(self.v) - self._envelope.deceleration * dt, 0.0)

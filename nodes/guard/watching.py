@@ -1,4 +1,4 @@
-"""Check whether the measured motion can still be stopped inside the envelope."""
+"""Checks whether the measured motion can still be stopped inside the envelope."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from nodes.guard.limits import Envelope, Vector
 def violation(
     envelope: Envelope, delay_s: float, position: Vector, velocity: Vector, by_effort: NDArray[np.bool_]
 ) -> tuple[str, str]:
-    """(limit, line) of the first limit that a stop begun now could not keep within its margin; ("", "") where all are
-    kept.
+    """Find a limit that a stop begun now would exceed by more than its margin.
 
-    A joint that moves with v continues for the delay T, in the mode effort with its free acceleration a, and then
-    brakes with its deceleration d. Upwards it reaches at most
+    Returns (limit, line of text), or ("", "") if the stop would exceed no limit. The limit is the first exceeded
+    velocity limit. If no velocity limit is exceeded, it is the inequality that would be exceeded most.
+
+    A joint with the position q and the velocity v first moves on for the delay T, in mode effort with its free
+    acceleration a, and then brakes with its deceleration d. In the positive direction it reaches at most
 
         q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
 

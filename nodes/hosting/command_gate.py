@@ -1,4 +1,4 @@
-"""Passes commands to a driver through its guard, and withholds them during an emergency stop."""
+"""Passes the commands for a driver through its guard, which limits them, and withholds them in an emergency stop."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ COMMAND = "command"
 
 
 class CommandGate:
-    """Filter of the commands for one node: the node's guard limits them, and an emergency stop withholds them.
+    """Filter for the commands to one node.
 
-    now   clock of the guard, s
-    name  name of the topic of commands that a driver receives, "" for a node that is not a driver. A driver receives
-          commands and publishes a measured state
+    The node's guard, if there is one, limits the commands. During an emergency stop, commands are withheld. A driver is
+    a node that receives commands and publishes a measured state.
+
+    now    function that returns the time of the guard's clock, s
+    name   "command", the topic of a driver's commands; "" for a node that is not a driver
+    guard  the guard, which checks commands against limits; None for a node without one
     """
 
     def __init__(self, node: Node, node_plan: NodePlan, now: Callable[[], float]) -> None:
@@ -41,8 +44,10 @@ class CommandGate:
             self.guard = DriverGuard(limits, node_plan.local_name)
 
     def take(self, message: Message, age_s: float) -> list[Message]:
-        """The messages to deliver to the node in place of a received one. `age_s`: age of the state behind a command,
-        s."""
+        """The messages to deliver to the node in place of a received message.
+
+        age_s  age, s, of the state that a command replies to
+        """
         if self.guard is not None:
             if isinstance(message, JointCommand):
                 return self.guard.take(message, self._now(), age_s)
@@ -50,16 +55,16 @@ class CommandGate:
         return [] if self._stopped and isinstance(message, JointCommand) else [message]
 
     def measured(self, message: Message) -> None:
-        """Pass a message that the node publishes to the guard."""
+        """Pass a message that the node publishes, such as a measured state, to the guard."""
         if self.guard is not None:
             self.guard.hear(message, self._now())
 
     def due(self) -> list[Message]:
-        """Commands that the guard sends now on its own, without a received command."""
+        """Commands that the guard issues by itself now, such as those of a braking motion."""
         return [] if self.guard is None else self.guard.check(self._now())
 
     def stop(self, reason: str) -> tuple[str, list[Message]]:
-        """Begin an emergency stop. Returns (how the robot stops, commands that stop it)."""
+        """Begin an emergency stop. Returns (description of the stop, commands that stop the robot)."""
         if self.guard is not None:
             return "controlled stop", self.guard.stop(self._now(), reason)
         if not self._stopped:
@@ -68,7 +73,7 @@ class CommandGate:
         return "commands are held back: the node has no guard", []
 
     def release(self) -> None:
-        """End an emergency stop. ValueError, one line, where the guard does not permit it."""
+        """End an emergency stop. Raises ValueError with a one-line message if the guard does not permit it."""
         if self.guard is not None:
             self.guard.acknowledge(self._now())
         elif self._stopped:
@@ -76,12 +81,12 @@ class CommandGate:
             self._told.append(Event(kind="estop_released", node=self._node))
 
     def reset(self) -> None:
-        """Reset the guard, after simulation time was set back."""
+        """Reset the guard after simulation time was set back."""
         if self.guard is not None:
             self.guard.reset()
 
     def events(self) -> Iterator[Event]:
-        """Events since the previous call."""
+        """Yield the events of guard and emergency stop since the previous call."""
         told, self._told = self._told, []
         yield from told
         if self.guard is not None:
@@ -89,14 +94,16 @@ class CommandGate:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Counters of the guard."""
+        """Counters of the node's guard; {} for a node without a guard."""
         return {} if self.guard is None else self.guard.counters
 
     def snapshot(self) -> Any:
-        """State of the guard; None where the node has no guard."""
+        """State of the node's guard, for `restore`; None for a node without a guard."""
         return None if self.guard is None else self.guard.snapshot()
 
     def restore(self, state: Any) -> None:
-        """Set the guard to a state that `snapshot` returned."""
+        """Set the node's guard to a state that `CommandGate.snapshot` returned. Does nothing for a node without a
+        guard.
+        """
         if self.guard is not None:
             self.guard.restore(state)

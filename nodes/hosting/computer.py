@@ -1,4 +1,4 @@
-"""Settings of this computer that affect timing accuracy, read from /proc and /sys."""
+"""Settings of this computer that affect the accuracy of timing, read from /proc and /sys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 
 class Setting(NamedTuple):
-    """One setting of the computer: its name, its present value, and advice ("" where the value is good)."""
+    """One setting of the computer: its name, its present value, and what to change ("" if the value is good)."""
 
     subject: str
     found: str
@@ -18,7 +18,7 @@ class Setting(NamedTuple):
 
 
 def settings(root: Path = Path("/"), kernel: str = "", cores: int = 1) -> Iterator[Setting]:
-    """All settings of this computer that affect timing.
+    """Yield all settings of this computer that affect the accuracy of timing.
 
     root    folder that contains proc and sys
     kernel  version line of the kernel

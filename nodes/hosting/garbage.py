@@ -1,4 +1,4 @@
-"""Garbage collection at chosen times between the iterations of a loop, instead of at any time."""
+"""Garbage collection at times that a loop chooses, between its iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLDER, OLDEST = 10, 100  # every 10th collection includes generation 1, every 10
 class Collector:
     """Garbage collection at times that a loop chooses: the loop checks `due` in each iteration and calls `collect`.
 
-    Objects that exist when the Collector is created are frozen: no collection visits them.
+    Objects that exist when the Collector is created are frozen, so that no later collection visits them.
 
     longest_s    duration of the longest collection so far, s
     collections  number of collections so far
@@ -34,16 +34,10 @@ class Collector:
         return gc.get_count()[0] > FIRST
 
     def collect(self, left_s: float = math.inf) -> bool:
-        """Run the garbage collector, or postpone it where it would take more than half of the time until the next
-        deadline.
-
-        Returns whether it ran.
+        """Run the garbage collector, unless this would take more than half of the time `left_s`.
 
         left_s  time until the loop's next deadline, s
-
-        Returns whether it ran.
-
-        left_s  time until the loop's next deadline, s
+        Returns whether the collector ran. It always runs if very many objects are new.
         """
         number = self.collections + 1
         generation = 2 if number % OLDEST == 0 else 1 if number % OLDER == 0 else 0

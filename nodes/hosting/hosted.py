@@ -1,7 +1,7 @@
-"""Runs a node on behalf of a host: resolves topic names; stamps, encodes, decodes and checks its messages.
+"""Runs a node on behalf of a host: resolves topic names; stamps, encodes, decodes and checks the node's messages.
 
-Both the socket runner and the lockstep scheduler use it and exchange encoded messages with it, so a node receives and
-publishes the same bytes in one process as over sockets.
+There are two hosts, the socket runner and the lockstep scheduler. Both exchange encoded messages with a HostedNode, so
+a node receives and publishes the same bytes in one process as over sockets.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ Out = Callable[[str, bytes], None]
 
 
 class NodeState(msgspec.Struct, kw_only=True):
-    """Saved state of a node between two steps, with the state that its host keeps for it.
+    """Saved state of a node between two steps, with the data that its host keeps for it.
 
     code    checksum of the source of the node's class, see `code_of`
     params  the node's parameters
+    time    simulation time, s
     ticks   number of the next call of `on_tick`
-    stamps  {topic: seq of the latest message that the node published on it}
-    random  state of `context.random`, None encoded where it was not used
-    node    what `Node.snapshot` returned, encoded; None for a node without state
-    guard   state of the node's guard, encoded; None without one
+    stamps  {topic: sequence number of the latest message that the node published on this topic}
+    random  encoded state of the generator `context.random`; an encoded None if the generator was not used
+    node    encoded result of `Node.snapshot`; None for a node without state
+    guard   encoded state of the node's guard; None for a node without a guard
     """
 
     code: str
@@ -64,25 +65,26 @@ _state_decoder = msgspec.msgpack.Decoder(NodeState)
 
 
 def read_node_state(saved: bytes) -> NodeState:
-    """The node state that `HostedNode.snapshot` encoded. ValueError, one line, for other bytes."""
+    """The node state that `HostedNode.snapshot` encoded. Raises ValueError with a one-line message for other bytes."""
     try:
         return _state_decoder.decode(saved)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"not a node's state: {error}") from None
+        raise ValueError(f"the bytes are not a node's state: {error}") from None
 
 
 class HostedNode:
     """One node with the data that its host keeps for it.
 
-    out           called with each (topic, encoded message) at once when the node publishes it
-    context_plan  the plan for the node's context; None for `plan`
-    now_ns        the node's clock, in nanoseconds since the epoch
-    time          simulation time, s, of the latest state, or as set by the scheduler
-    hears         {topic: (declared name, message type)} of its subscriptions; empty with hears_all
-    hears_all     whether it subscribes to all topics
-    refusals      counts invalid messages and plotted values that it published, and invalid messages that it received
+    out           function that is called with each topic and encoded message as soon as the node publishes it
+    context_plan  plan that the node sees in its context; None if it sees `plan`
+    now_ns        function that returns the node's clock, ns since the epoch
+    time          simulation time, s: that of the latest state, or set by the lockstep scheduler
+    hears         {topic: (declared name, message type)} of the node's subscriptions; empty if `hears_all` is true
+    hears_all     whether the node subscribes to all topics
+    refusals      log of refused messages: invalid messages and plotted values that the node published, and invalid
+                  messages that it received
     plot_topic    topic of the values that the node plots
-    announce      called with `plot_topic` before the first message on it
+    announce      function that is called with `plot_topic` before the first message on this topic
     """
 
     def __init__(
@@ -135,19 +137,21 @@ class HostedNode:
         self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
 
     def load_anew(self, file: Path) -> Loaded:
-        """Node made from an edited file, for `replace_node`.
+        """Create a node from an edited file, for `replace_node`.
 
-        Called on another thread; raises the exceptions that the code of the file raises.
+        Called on another thread. Raises the exceptions that the code of the file raises.
         """
         return load_anew(file, self.node, self.context, self._planned, dict(self._latest))
 
     def replace_node(self, loaded: Loaded, settled: Callable[[Exception | None], None]) -> str:
-        """Put another node in charge from the next message on. Returns a note on dropped parameters, "" for none.
+        """Replace the running node by a loaded one, from the next message on.
 
-        settled  called with None when the change to the new node's commands is complete, or with the new node's error
+        settled  function that is called once the replacement has ended: with None if only the new node's commands act,
+                 or with the exception of the new node if it failed
+        Returns a note on parameters that the new node no longer has; "" if it has all of them.
         """
         if self._handover is not None:
-            raise ValueError("the previous edit is still taking over; save the file again in some seconds")
+            raise ValueError("the previous edit is still taking over; save the file again in a few seconds")
         if keeps_state(type(self.node)) and keeps_state(type(loaded.node)):
             state = encode_state(self.node.snapshot(), type(self.node).__module__)
             loaded.node.restore(decode_state(state, type(loaded.node).__module__))
@@ -165,7 +169,7 @@ class HostedNode:
         self._publish_all(self.node.on_start(self.context))
 
     def receive(self, topic: str, message: Message) -> None:
-        """Pass a received message to the node. A state with an earlier timestamp than the last one resets the node."""
+        """Pass a received message to the node. A state that is earlier than the latest state resets the node."""
         if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
@@ -181,26 +185,31 @@ class HostedNode:
         self._give_due()
 
     def emergency_stop(self, reason: str) -> str:
-        """Stop the robot that the node drives. Returns how it stops. ValueError for a node that is not a driver."""
+        """Stop the robot that the node drives. Returns a description of the stop.
+
+        Raises ValueError for a node that is not a driver.
+        """
         if not self.gate.name:
-            raise ValueError(f"node {self.name!r} drives no robot; an emergency stop is for drivers")
+            raise ValueError(f"node {self.name!r} drives no robot; send an emergency stop to a driver")
         how, commands = self.gate.stop(reason)
         self._give(commands)
         return how
 
     def release(self) -> None:
-        """End an emergency stop. ValueError, one line, where the guard does not permit it."""
+        """End an emergency stop. Raises ValueError with a one-line message if the guard does not permit it."""
         self.gate.release()
         self._give([])
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """The node's response to a request. ValueError, one line, where it refuses."""
+        """The node's response to a service request. Raises ValueError with a one-line message if the node refuses the
+        request.
+        """
         response = self.node.on_request(name, args)
         self._publish_all(None)
         return response
 
     def receive_clock(self, reading: PeerClock) -> None:
-        """Pass a round trip to another node's clock to the node."""
+        """Pass to the node the result of a round trip to another node's clock."""
         self._publish_all(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
@@ -213,7 +222,7 @@ class HostedNode:
     def turn(self, time: float, incoming: Iterable[EncodedMessage]) -> None:
         """Run the node for one lockstep step at simulation time `time`, s.
 
-        Delivers all due messages, then calls `on_tick` if a tick is due.
+        Delivers the messages `incoming`, then calls `on_tick` if a tick is due.
         """
         if time < self.time:
             self.reset(time)
@@ -236,7 +245,7 @@ class HostedNode:
     def wants(self, topic: str) -> bool:
         """Whether the node subscribes to a topic.
 
-        A node that subscribes to "*" receives the topics of its namespace, and those that belong to no robot.
+        A node that subscribes to "*" receives the topics of its namespace and the topics that belong to no robot.
         """
         return topic in self.hears or (self.hears_all and (topic.startswith(self._within) or "/" not in topic))
 
@@ -249,24 +258,28 @@ class HostedNode:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The node's verdict on the run; None for a node that does not judge the run. TypeError for a result of another
-        type."""
+        """The node's verdict on the run; None for a node that does not judge the run.
+
+        Raises TypeError if the node's verdict has another type.
+        """
         verdict: object = self.node.verdict
         if verdict is not None and not isinstance(verdict, Verdict):
             kind = type(verdict).__name__
             raise TypeError(
                 f"the verdict of node {self.name!r} is a {kind}; "
-                'it is None or a Verdict of nodes.messages, such as Verdict("passed", "why")'
+                'it must be None or a Verdict of nodes.messages, such as Verdict("passed", "why")'
             )
         return verdict
 
     def parameters(self) -> dict[str, Any]:
-        """The node's parameters as plain data."""
+        """The node's parameters as built-in Python types."""
         plain: dict[str, Any] = msgspec.to_builtins(self._params)
         return plain
 
     def parameter_limits(self) -> dict[str, dict[str, Any]]:
-        """{parameter: its unit and its inclusive limits `low` and `high`, None for no limit}."""
+        """{parameter: {"unit": text, "low": limit, "high": limit}}; both limits are inclusive, and None means no
+        limit.
+        """
         found = {}
         for name, kind in get_type_hints(self.node.Params, include_extras=True).items():
             limits = next(ranges_of(kind), None)
@@ -278,7 +291,10 @@ class HostedNode:
         return found
 
     def require_fitting(self, changed_values: dict[str, Any]) -> None:
-        """Raise ValueError, one line, for parameter changes that a launch would refuse. Callable from any thread."""
+        """Raise ValueError with a one-line message for changed parameters that a launch would refuse.
+
+        May be called from any thread.
+        """
         params = self._changed(changed_values)
         plan, plain = self.context.plan, msgspec.to_builtins(params)
         if plan is None or not self.robot:
@@ -297,7 +313,10 @@ class HostedNode:
             raise ValueError(str(error)) from None
 
     def set_parameters(self, changed_values: dict[str, Any]) -> None:
-        """Change some parameters. ValueError, one line, for invalid values. Call `require_fitting` first."""
+        """Change some parameters, after `require_fitting` has accepted them.
+
+        Raises ValueError with a one-line message for values that the node refuses.
+        """
         before, params = self._params, self._changed(changed_values)
         self._params = self.context.params = params
         try:
@@ -321,8 +340,7 @@ class HostedNode:
         self.out(topic, encode(event, topic))
 
     def snapshot(self) -> bytes:
-        """The encoded `NodeState` after a step, for `restore`: the node's own state, its parameters, sequence numbers,
-        number of ticks and random generator."""
+        """The encoded `NodeState` of the node after a step, for `restore`."""
         node, context = self.node, self.context
         home, keeps = type(node).__module__, keeps_state(type(node))
         made = context.random.bit_generator.state if "random" in vars(context) else None
@@ -342,8 +360,8 @@ class HostedNode:
     def restore(self, saved: bytes, latched: Iterable[EncodedMessage], stamps: bool = True) -> None:
         """Continue from a result of `snapshot`. Messages that the node publishes during this call are discarded.
 
-        latched  messages that the node received before the snapshot and that are not sent again
-        stamps   whether sequence numbers continue from those of the snapshot
+        latched  messages that the node received before the snapshot and that nobody will send again
+        stamps   whether the sequence numbers of published messages continue from those in the snapshot
         """
         found = read_node_state(saved)
         out, self.out = self.out, _dropped
@@ -388,12 +406,12 @@ class HostedNode:
         self._give_due()
 
     def _give_due(self) -> None:
-        """Deliver the commands that the node's guard sends on its own."""
+        """Deliver the commands that the guard issues by itself, such as those of a braking motion."""
         if self.gate.name:
             self._give(self.gate.due())
 
     def _give(self, commands: Iterable[Message]) -> None:
-        """Deliver commands of the node's guard, and publish its events."""
+        """Deliver commands of the node's guard to the node, and publish the guard's events."""
         for command in commands:
             self._hand_over(self.gate.name, command)
         for event in self.gate.events():
@@ -420,7 +438,8 @@ class HostedNode:
             self.announce(self.plot_topic)
             if not self._knows_time:
                 self.context.warn(
-                    "plots values at t = 0 s: without subscribing to 'state', the node has no simulation time"
+                    "the node plots all values at t = 0 s, because it does not know simulation time; "
+                    "subscribe to 'state'"
                 )
         message = self.context.plotted.take()
         message.timestamp = self.time
@@ -464,15 +483,18 @@ class HostedNode:
 
 
 def keeps_state(cls: type[Node]) -> bool:
-    """Whether snapshots contain nodes of this class: they override `snapshot`, or list their state in
-    `state_attributes`."""
+    """Whether snapshots contain the state of nodes of this class.
+
+    They do if the class overrides `snapshot` or lists attributes in `state_attributes`.
+    """
     return bool(cls.state_attributes) or cls.snapshot is not Node.snapshot
 
 
 def code_of(cls: type[Node]) -> str:
     """CRC-32 of the source files of a node's class.
 
-    These are its file, the files of its base classes, and the modules in the same folders that these import.
+    The source files are those of the class and its base classes, and the modules in the same folders that these files
+    import.
     """
     return _code_of(tuple(base.__module__ for base in cls.__mro__ if base not in (Node, object)))
 
@@ -499,11 +521,11 @@ def _code_of(modules: tuple[str, ...]) -> str:
 
 
 def _dropped(_topic: str, _payload: bytes) -> None:
-    """Discards a message: the `out` of a node whose messages are not published."""
+    """Discard a message. Serves as `out` of a node whose messages are not published."""
 
 
 def topic_of(name: str, remap: Mapping[str, str], robot: str) -> str:
-    """Full name of a topic that a node declares as `name`, after the node's remapping in the plan."""
+    """Full name of the topic that a node declares as `name`, after the remapping `remap` of the node in the plan."""
     return resolve(remap.get(name, name), robot)
 
 

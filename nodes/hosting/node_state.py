@@ -1,4 +1,4 @@
-"""Encodes what `Node.snapshot` returns as bytes, and decodes it to equal values of the same types.
+"""Encodes the result of `Node.snapshot` as bytes, and decodes the bytes to equal values of the same types.
 
 Values may be numbers, text, bytes, None, lists, tuples, dicts, sets, deques, numpy arrays, messages and other structs,
 and objects whose attributes are such values. Two references to one object become two equal objects. Equal values give
@@ -26,22 +26,24 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def encode_state(value: object, home: str = "") -> bytes:
-    """The value as bytes. TypeError, with the path of the attribute, for a value that cannot be encoded.
+    """The value as bytes.
 
-    home  module of the node's class, whose classes may occur in the value
+    home  module of the node's class; the value may contain objects of this module's classes
+    Raises TypeError with the path of the attribute for a value that cannot be encoded.
     """
     return _encode(_plain(value, "snapshot", home))
 
 
 def decode_state(data: bytes, home: str = "") -> Any:
-    """The value that `encode_state` returned as `data`. ValueError, one line, for other bytes.
+    """The value that `encode_state` encoded as `data`.
 
-    home  module of the node's class, whose classes may occur in the value
+    home  module of the node's class; the value may contain objects of this module's classes
+    Raises ValueError with a one-line message for other bytes.
     """
     try:
         return _value(_decode(data), home)
     except (msgspec.MsgspecError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError(f"not a node's state: {error}") from None
+        raise ValueError(f"the bytes are not a node's state: {error}") from None
 
 
 def _plain(value: Any, path: str, home: str) -> Any:
@@ -76,7 +78,9 @@ def _plain(value: Any, path: str, home: str) -> Any:
     has_more = isinstance(value, type | list | dict | tuple | set | frozenset | deque)  # besides its attributes
     if hasattr(value, "__dict__") and not has_more and _is_known(kind.__module__, home):
         return _object(kind, vars(value), path, home)
-    raise TypeError(f"{path} is a {kind.__name__}, which cannot be saved; leave it out, and create it in `restore`")
+    raise TypeError(
+        f"{path} is a {kind.__name__}, which cannot be saved; leave it out of the snapshot, and create it in `restore`"
+    )
 
 
 def _object(kind: type, values: Mapping[str, Any], path: str, home: str) -> dict[str, Any]:
@@ -121,14 +125,14 @@ def _is_known(module: str, home: str) -> bool:
 
 
 def _class(name: str, home: str) -> type:
-    """The class named "module:name", which is in this project or in the node's own module. Imports no module."""
+    """The class named "module:name", which is in this project or in the module `home`. Imports no module."""
     module, _, path = name.partition(":")
     module = module or home
     found: Any = sys.modules.get(module) if _is_known(module, home) else None
     for part in path.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type) or found.__module__ != module:
-        raise ValueError(f"not a node's state: no class {name!r}")
+        raise ValueError(f"the bytes are not a node's state: there is no class {name!r}")
     return found
 
 

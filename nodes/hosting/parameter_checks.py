@@ -12,9 +12,11 @@ from nodes.transport.service import Request
 
 
 class ParameterChecks:
-    """Checks `set_parameters` requests on a separate thread: `begin` a check; once `wake` is set, `take` the result.
+    """Checks `set_parameters` requests on a separate thread.
 
-    require  function of the changed parameters that raises ValueError for invalid ones; called on the separate thread
+    Call `begin` for each request, and `take` once `wake` is set.
+
+    require  function that raises ValueError for invalid changed parameters; called on the separate thread
     """
 
     def __init__(self, require: Callable[[dict[str, Any]], None], wake: WakeupPipe) -> None:
@@ -36,10 +38,13 @@ class ParameterChecks:
         self._pool.submit(self._require, request.call.args).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, str]]:
-        """(request, "" or the reason of its refusal) for each request that was checked since the previous call."""
+        """Yield (request, reason for refusing it) for each request checked since the previous call.
+
+        The reason is "" if the request is valid.
+        """
         while self._checked:
             yield self._checked.popleft()
 
     def close(self) -> None:
-        """Wait for the running check, and cancel the others."""
+        """Wait for the check in progress, and cancel all others."""
         self._pool.shutdown(cancel_futures=True)

@@ -1,9 +1,9 @@
 """Loads an edited node file into a running node: the new node takes over between two messages.
 
-The file is loaded and the new node started on a separate thread, while the old node goes on. Parameters, random
-numbers, the latest message of each topic that is not sampled and, where the node has one, its snapshot carry over. The
-new node begins with the old one's last commands and changes gradually to its own. Where it raises meanwhile, the old
-node takes over again.
+A separate thread loads the file and starts the new node, while the old node continues. The new node gets the old node's
+parameters and random numbers, the latest message of each topic that is not sampled, and the old node's snapshot if both
+nodes have one. The first commands of the new node equal the last ones of the old node and change gradually to the new
+node's own values. If the new node raises an exception during this change, the old node takes over again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ FIXED = ("subscribes", "publishes", "services", "rate_hz", "lossless", "has_own_
 
 @dataclass
 class Loaded:
-    """A started node of the edited file, before it replaces the running one.
+    """A started node of the edited file that has not replaced the running node yet.
 
-    messages  messages that its `on_start` returned
-    dropped   names of parameters of the running node that its class no longer has
+    messages  messages that `on_start` of the new node returned
+    dropped   names of parameters of the running node that the new class no longer has
     """
 
     node: Node
@@ -52,15 +52,17 @@ def load_anew(
 ) -> Loaded:
     """A started node of an edited file, with the parameters of the running node.
 
-    Raises the exceptions that the code of the file raises, and ValueError for an edit that needs a new launch.
-
-    planned  parameters that the launch file sets; another parameter that has its default gets the edited file's default
-    latest   {topic: (declared name, latest message)}; those of sampled topics are not delivered
+    planned  parameters that the launch file sets. They keep their values, and so do parameters that were changed from
+             their defaults; all others get the edited file's defaults
+    latest   {topic: (declared name, latest message)}; messages of sampled topics are not delivered to the new node
+    Raises the exceptions that the code of the file raises, and ValueError for an edit that requires a new launch.
     """
     cls = node_class(python_module(file, file.read_bytes()), type(old).__name__, str(file))
     for name in FIXED:
         if getattr(cls, name) != getattr(type(old), name):
-            raise ValueError(f"{cls.__name__}: `{name}` has changed, which needs a new launch")
+            raise ValueError(
+                f"{cls.__name__}: `{name}` has changed, which has no effect on a running launch; start a new launch"
+            )
     params, dropped = _carried(context.params, cls.Params, planned)
     if context.plan is not None and context.robot:
         cls.check(params, context.plan)
@@ -76,7 +78,7 @@ def load_anew(
 
 
 def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """(old parameters as parameters of the new class, names of the old ones that the new class lacks)."""
+    """(parameters of the new class with the old values, names of the old parameters that the new class lacks)."""
     before, names = msgspec.to_builtins(params), kind.__struct_encode_fields__
     defaults: dict[str, Any] = {}
     with suppress(TypeError):  # required parameters have no default
@@ -87,13 +89,14 @@ def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]
 
 
 class Handover:
-    """The change from one node to another, from the request until the new node's commands apply alone.
+    """The change from one node to another, from the request until only the new node's commands act.
 
-    publish  publishes the messages of one call of a node
-    settled  called once with the node in charge, its context, and the error of the failed one or None
+    publish  function that publishes the messages of one call of a node
+    settled  function that is called once, at the end, with the node in charge, its context, and the exception of the
+             new node (None if the new node did not fail)
 
-    The old node stays in charge until it has published one more command c0, for at most fade_s. From this time t0 on, a
-    command w of the new node is published as
+    The old node stays in charge until it has published a command, but at most for the time `fade_s`. Let c0 be its last
+    command, and t0 the time of the new node's first command. A command w of the new node is then published as
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
     """
@@ -133,9 +136,9 @@ class Handover:
             self._settled(self._new.node, self._new.context, None)
 
     def _try(self, produce: Callable[[], list[tuple[str, Message]]], now: float) -> bool:
-        """Publish the messages that `produce` returns.
+        """Publish the messages that `produce` returns, and return True.
 
-        Where the new node's code raises, put the old node in charge again and return False.
+        If the new node's code raises an exception, put the old node in charge again and return False.
         """
         try:
             self._publish([(name, self._faded(message, now)) for name, message in produce()])
@@ -151,7 +154,7 @@ class Handover:
         return messages
 
     def _faded(self, message: Message, now: float) -> Message:
-        """The message to publish: a command of the new node is blended with the last command of the old one."""
+        """The message to publish: a command of the new node is blended with the last command of the old node."""
         if not isinstance(message, JointCommand):
             return message
         if self._began_at is None:
@@ -166,8 +169,10 @@ class Handover:
 
 
 class Reloads:
-    """Loads edited files for `reload` requests on a separate thread: `begin` a request, and `take` the loaded nodes
-    once `wake` is set."""
+    """Loads the edited file for `reload` requests on a separate thread.
+
+    Call `begin` for each request, and `take` once `wake` is set.
+    """
 
     def __init__(self, load: Callable[[], Loaded], wake: WakeupPipe) -> None:
         self._load, self._wake = load, wake
@@ -175,7 +180,7 @@ class Reloads:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reload")
 
     def begin(self, request: Request) -> None:
-        """Start to load the file for a request."""
+        """Start to load the edited file for a request."""
 
         def done(loading: Future[Loaded]) -> None:
             if not loading.cancelled():
@@ -185,17 +190,17 @@ class Reloads:
         self._pool.submit(self._load).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, Loaded | BaseException]]:
-        """(request, loaded node or error) for each request that was completed since the previous call."""
+        """Yield (request, loaded node or exception) for each request completed since the previous call."""
         while self._done:
             yield self._done.popleft()
 
     def close(self) -> None:
-        """Wait for the file that is being loaded, and cancel the others."""
+        """Wait for the load in progress, and cancel all others."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def traceback_of(error: BaseException, file: Path) -> str:
-    """Traceback of an error as text, from the first frame in the edited file on."""
+    """Traceback of an error as text, beginning at the first frame in the edited file."""
     frames = traceback.extract_tb(error.__traceback__)
     own = next((index for index, frame in enumerate(frames) if Path(frame.filename) == file), len(frames))
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[own:])] if own < len(frames) else []

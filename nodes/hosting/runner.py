@@ -1,4 +1,4 @@
-"""Runs one node over sockets: one poll loop in the main thread, which publishes the node's messages at once."""
+"""Runs one node over sockets, with one poll loop in the main thread; the node's messages are published at once."""
 
 from __future__ import annotations
 
@@ -48,16 +48,18 @@ SERVICES = {
 
 
 def is_participant(plan: Plan, node: type[Node]) -> bool:
-    """Whether the simulation waits for this node: every node in mode lockstep, lossless nodes in mode fast."""
+    """Whether the simulation waits for this node: in mode lockstep for every node, in mode fast for lossless nodes."""
     mode = plan.sim.mode
     return mode == "lockstep" or (mode == "fast" and node.lossless)
 
 
 class Runner:
-    """One node with its sockets and its loop.
+    """One node with its sockets and its poll loop.
 
-    context_plan  plan received from the running launch, for a node that was started separately and joined it; else None
-    on_nodes      called with all nodes of the domain when they change, on another thread
+    context_plan  plan of the running launch, for a node that was started separately and joined this launch; otherwise
+                  None
+    on_nodes      function that is called on another thread with all nodes of the domain, whenever the list of nodes
+                  changes
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Runner:
         self._nodes: list[NodeEntry] = []
 
     def _now_ns(self) -> int:
-        """Time of the node's clock: its computer's clock, or its own."""
+        """Time of the node's clock, ns: the node's own clock if it has one, otherwise the computer's clock."""
         now_ns = time.time_ns()
         return self._hosted.node.clock_ns(now_ns) if self._started else now_ns
 
@@ -132,7 +134,7 @@ class Runner:
         )
 
     def run(self) -> None:
-        """Start the node, run its loop until a stop is requested, and stop it. An exception of the node ends the
+        """Start the node, run its loop until a stop is requested, and stop the node. An exception of the node ends the
         loop.
         """
         session, hosted = self._session, self._hosted
@@ -229,11 +231,14 @@ class Runner:
             self._hosted.receive(topic, message)
 
     def _warn_refused(self, reason: str) -> None:
-        """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
+        """Warn at the node's terminal that the simulation refuses the node's commands, once per reason.
+
+        Reasons that differ only in numbers count as the same reason.
+        """
         kind = re.sub(r"\d+", "#", reason)
         if kind not in self._refused and len(self._refused) < 64:
             self._refused.add(kind)
-            self._hosted.context.warn(f"its commands are refused: {reason}")
+            self._hosted.context.warn(f"the simulation refuses the node's commands: {reason}")
 
     def _tick(self, expired: int) -> None:
         if expired:
@@ -258,7 +263,7 @@ class Runner:
                 self._reply(request)
 
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
-        """Put a loaded node in charge. Where loading failed, log the traceback."""
+        """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed."""
         service = self._session.service
         try:
             if isinstance(loaded, BaseException):
@@ -266,18 +271,22 @@ class Runner:
             note = self._hosted.replace_node(loaded, self._node_replaced)
         except Exception as error:
             log.error(
-                "%s: not loaded, the node runs on as before\n%s", self._hosted.name, traceback_of(error, self._file)
+                "%s: the edited file was not loaded; the node runs on as before\n%s",
+                self._hosted.name,
+                traceback_of(error, self._file),
             )
             service.refuse(request, f"{type(error).__name__}: {error}"[:300])
         else:
             service.reply(request, note)
 
     def _node_replaced(self, failure: Exception | None) -> None:
-        """Log and record that the change to an edited file is complete, or that the new node failed with the error
-        `failure`."""
+        """Log and publish the end of a change to an edited file.
+
+        failure  exception of the new node, after which the old node is in charge again; None if the change succeeded
+        """
         if failure is not None:
             shown = traceback_of(failure, self._file)
-            log.error("%s: its new code failed, the previous code is in charge again\n%s", self._hosted.name, shown)
+            log.error("%s: the new code failed; the previous code is in charge again\n%s", self._hosted.name, shown)
         self._hosted.publish_event("reload", "failed" if failure else self._file.name)
 
     def _reply(self, request: Request, refusal: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Session of a process in its domain: its sockets, registry entry, status publication and stop request."""
+"""Session of a process in its domain: sockets, registry entry, status publication and stop request."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class NodeSession:
     Sockets are bound to ipc, and in a launch with several hosts also to tcp with CURVE keys. Endpoints contain the
     process id, so that a restarted node counts as a new publisher. Call `open` once the node can receive requests.
 
-    registry         endpoint of the registry on another computer, "" where it runs on this one
-    remote_endpoint  endpoint that sockets for other hosts bind to; "" in a launch with one host
-    now_ns           the node's clock, in nanoseconds since the epoch
-    stop             set when the node shall stop
+    registry         endpoint of the registry on another computer; "" if the registry is on this computer
+    remote_endpoint  endpoint for other hosts, to which the sockets are also bound; "" in a launch with one host
+    now_ns           function that returns the node's clock, ns since the epoch
+    stop             event that is set when the node has to stop
     status           the node's status message
-    status_due       time, by time.monotonic(), of the next status publication without a change
+    status_due       time, by time.monotonic(), s, of the next status publication if the status does not change
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class NodeSession:
         lossless: bool = False,
         **more: tuple[str, str],
     ) -> None:
-        """Register the node. RegistryError where its name is taken.
+        """Register the node. Raises RegistryError if another node has its name.
 
-        on_change  called with all nodes when the registry's list changes
+        on_change  function that is called with all nodes when the registry's list changes
         more       {use: (endpoint, endpoint for other hosts)} of further sockets
         """
         ends = {
@@ -100,12 +100,12 @@ class NodeSession:
 
     @property
     def dead(self) -> set[str]:
-        """Names of nodes on this host that are registered although their process has ended."""
+        """Names of the registered nodes on this host whose processes have ended."""
         return set() if self._link is None else self._link.dead
 
     @property
     def refusals(self) -> list[RejectionLog]:
-        """The rejection logs of the sockets that every node has."""
+        """The logs of refused messages of the sockets that every node has."""
         link = [] if self._link is None else [self._link.refusals]
         remote = self.publisher.remote
         streams = [] if remote is None else [remote.refusals, remote.refused]
@@ -113,14 +113,18 @@ class NodeSession:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Numbers of connections rejected at this node's sockets for other hosts, {kind: number}; {} without such
-        sockets."""
+        """Numbers of connections rejected at this node's sockets for other hosts, in total and by kind; {} without such
+        sockets.
+        """
         return _rejection_counters(self._rejected_here())
 
     @property
     def launch_counters(self) -> dict[str, Any]:
-        """Numbers of rejected connections at all sockets of the launch, from the registry. `rejected_here` counts those
-        at this node's sockets."""
+        """Numbers of connections rejected at all sockets of the launch, from the registry; {} without sockets for other
+        hosts.
+
+        The entry "rejected_here" has the numbers of this node's sockets alone.
+        """
         here = self._rejected_here()
         if not here or self._link is None:
             return {}
@@ -131,14 +135,14 @@ class NodeSession:
         return authenticator.rejected_by_kind(self.context) if self.remote_endpoint else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
-        """Set the node's state and detail line, for the registry and the next status."""
+        """Set the node's state and detail line, for the next status, and the state in the registry."""
         self.status.state = state
         self.status.detail = detail
         if self._link is not None:
             self._link.set_state(state)
 
     def announce(self, topic: str) -> None:
-        """Add a topic to the topics that the node publishes, for the registry."""
+        """Tell the registry that the node also publishes the topic `topic`."""
         if self._link is not None:
             self._link.announce(topic)
 
@@ -148,7 +152,7 @@ class NodeSession:
         return (self.status.state, self.status.detail) != self._published or time.monotonic() >= self.status_due
 
     def publish_status(self, timestamp: float) -> None:
-        """Publish the status.
+        """Publish the node's status.
 
         timestamp  simulation time, s
         """
@@ -163,7 +167,10 @@ class NodeSession:
         return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:
-        """Close the sockets, then unregister: nodes that see the entry removed can still receive the last messages."""
+        """Close the sockets first and then remove the registry entry.
+
+        In this order, subscribers still receive the last messages.
+        """
         self.publisher.close()
         self.service.close()
         if self._link is not None:
@@ -171,7 +178,7 @@ class NodeSession:
 
 
 def _rejection_counters(kinds: dict[str, int]) -> dict[str, int]:
-    """Counters of rejected connections, in total and by kind; {} without kinds."""
+    """Counters of rejected connections, in total and by kind; {} if `kinds` is empty."""
     return (
         {
             "rejected_connections": sum(kinds.values()),
@@ -183,9 +190,10 @@ def _rejection_counters(kinds: dict[str, int]) -> dict[str, int]:
 
 
 def finish(context: Context) -> None:
-    """Terminate the context of a process that exits, after its last messages are sent or LAST_WORDS_S have passed.
+    """Terminate the ZeroMQ context of a process that exits, once its last messages are sent or LAST_WORDS_S have
+    passed.
 
-    Without this, exiting discards messages that the kernel has not accepted yet.
+    Without this call, messages that the kernel has not accepted yet would be lost on exit.
     """
     ending = threading.Thread(target=context.term, name="last words", daemon=True)
     ending.start()

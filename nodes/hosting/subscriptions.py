@@ -1,4 +1,6 @@
-"""A node's subscriptions: connects to the publishers of its topics as the registry's list changes."""
+"""A node's subscriptions: connects to the publishers of the node's topics whenever the registry's list of nodes
+changes.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ class Subscriptions:
 
     Any thread may call `offer`; only the thread of the node's loop may call the other methods.
 
-    topics     {topic: message type}, None for all topics
-    keeps_all  whether every message is delivered; False: a node that fell far behind (it was stopped) receives only the
-               latest message of sampled topics
+    topics     {topic: message type}; None for all topics
+    keeps_all  whether the node receives every message; if not, a node that fell far behind receives only the latest
+               message of each sampled topic
     ignore     names of publishers to which no connection is made
     stale      number of messages of sampled topics that were dropped because the node fell behind
     """
@@ -56,7 +58,7 @@ class Subscriptions:
 
     @property
     def ready(self) -> bool:
-        """Whether every publisher of the topics has received the node's subscriptions."""
+        """Whether every publisher of the node's topics has received the node's subscriptions."""
         return self._offered is None and self.subscriber.ready
 
     @property
@@ -65,15 +67,15 @@ class Subscriptions:
         return self.subscriber.lost + self.stale
 
     def offer(self, nodes: Iterable[NodeEntry]) -> None:
-        """Store the registry's latest list, for `update`."""
+        """Store the registry's latest list of nodes for `update`."""
         with self._guard:
             self._offered = list(nodes)
 
     def update(self, poller: zmq.Poller, take: Callable[[ReceivedMessage], None]) -> list[str]:
-        """Connect and disconnect according to the latest list. Returns the names of publishers that left.
+        """Connect and disconnect according to the latest list of nodes. Returns the names of publishers that left.
 
-        Messages that still wait from publishers that left are passed to `take` first; a node with `keeps_all` waits for
-        the last message of each.
+        First, messages that a leaving publisher has already sent are passed to `take`. A node with `keeps_all` also
+        waits until the last message of this publisher has arrived.
         """
         with self._guard:
             nodes, self._offered = self._offered, None
@@ -115,7 +117,9 @@ class Subscriptions:
         self._flooded.discard(descriptor)
 
     def drain(self, awake: Container[object], take: Callable[[ReceivedMessage], None]) -> None:
-        """Pass every available message to `take`, in order, from the sockets that polled as readable."""
+        """Pass every available message to `take`, in order, from the sockets in `awake`, which a poll reported as
+        readable.
+        """
         for connection in list(self.subscriber.connections.values()):
             if connection.socket not in awake:
                 continue
@@ -126,17 +130,17 @@ class Subscriptions:
             self._drain_rest(connection, take)
 
     def take_all(self, take: Callable[[ReceivedMessage], None]) -> None:
-        """Pass available messages to `take`, at most STALE_BACKLOG per publisher."""
+        """Pass available messages to `take`, at most STALE_BACKLOG messages per publisher."""
         self._flooded.clear()
         for connection in self.subscriber.connections.values():
             if connection.has_more:
                 self._take_from(connection, take)
 
     def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
-        """Pass messages to `take` that have arrived since the previous call, or arrive within `longest_s`.
+        """Pass to `take` the messages that have arrived since the previous call, or that arrive within `longest_s`, s.
 
-        Takes 0.5 us where there are none. libzmq signals edges only: other code that polls these sockets must receive
-        all of their messages.
+        A call without messages takes 0.5 us. libzmq signals only the arrival of messages at an empty socket, so other
+        code that polls these sockets must receive all of their messages.
         """
         if longest_s > 0.0 and not self._flooded:
             select.select([self._epoll], [], [], longest_s)
@@ -168,8 +172,11 @@ class Subscriptions:
             take(item)
 
     def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
-        """Pass the available messages to `take` before the node ends, with all remaining messages of publishers in
-        `gone`."""
+        """Receive the last messages before the node ends, and pass them to `take`.
+
+        Messages that are already available are received from every publisher. Further messages are awaited only from
+        the publishers in `gone`.
+        """
         for connection in self.subscriber.connections.values():
             self._take_rest(connection, take, LAST_WORDS_S if connection.source in gone else 0.0)
 
@@ -186,11 +193,14 @@ class Subscriptions:
 
 
 def _descriptor(connection: PublisherConnection) -> int:
-    """Descriptor that becomes readable when messages may have arrived. All earlier messages must have been received."""
+    """File descriptor that becomes readable when messages may have arrived.
+
+    It signals new messages only if all earlier messages were received.
+    """
     return int(connection.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[ReceivedMessage]) -> list[ReceivedMessage]:
-    """The messages in order, without those of sampled topics that a later message replaces."""
+    """The messages in order; of each sampled topic, only the latest message is kept."""
     last = {item[1]: index for index, item in enumerate(backlog)}
     return [item for index, item in enumerate(backlog) if index == last[item[1]] or not is_sampled(item[1])]

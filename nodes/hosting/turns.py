@@ -1,7 +1,7 @@
 """Lockstep over DEALER/ROUTER sockets: a request and a reply per participant and step.
 
-In each step, the server sends each participant the messages that are due. The participant runs its node for this step
-(a turn) and replies with the messages that the node published.
+In each step, the simulation server sends each participant the messages for its node. The participant runs the node for
+this step (a turn) and replies with the messages that the node published.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ RESTORE_S = 30.0  # longest wait for a node that is restored
 
 
 class TurnRequest(msgspec.Struct, array_like=True):
-    """Request of the server to a participant to run its node for one step.
+    """Request of the simulation server to a participant to run its node for one step.
 
-    messages  messages that are due; for "restore" the latched ones
-    kind      "" a turn; "quiet": its messages go to the server only; "snapshot": the reply has the node's state after
-              the turn; "restore": no turn, the node continues from `state`; "rewind": the same, but its messages are
-              numbered on from the latest one
+    messages  messages that the node receives in this step; for the kinds "restore" and "rewind", the latched messages
+    kind      "": the node runs one step. "quiet": the node runs one step, and its messages go to the server but not
+              to subscribers. "snapshot": the node runs one step, and the reply contains the node's state after the
+              step. "restore": the node runs no step and continues from `state`, including the sequence numbers of
+              messages in `state`. "rewind": the node runs no step and continues from `state`, but the sequence numbers
+              of its messages keep counting up
     """
 
     seq: int
@@ -44,7 +46,7 @@ class TurnRequest(msgspec.Struct, array_like=True):
 
 
 class TurnReply(msgspec.Struct, array_like=True):
-    """Reply of a participant, with the messages that it published and, where it was requested, its state."""
+    """Reply of a participant: the messages that it published and, if the request asked for it, the node's state."""
 
     seq: int
     messages: list[tuple[str, bytes]]
@@ -92,7 +94,7 @@ class TurnServer:
     def serve(self, publisher: Publisher) -> None:
         """Run the node for one step if a request has arrived.
 
-        The reply goes to the server first, then the messages to the subscribers.
+        The node's messages go first to the simulation server, in the reply, and then to the subscribers.
         """
         socket = self._socket
         try:
@@ -105,13 +107,15 @@ class TurnServer:
                 raise msgspec.ValidationError(line)
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()
-                raise msgspec.ValidationError("more than one frame")
+                raise msgspec.ValidationError("the message has more than one ZeroMQ frame; it must have exactly one")
             if request == self._latest[0]:  # sent again: the link was lost before the reply arrived
                 self._reply(route, self._latest[1])
                 return
             turn = _request_decoder.decode(request)
             if not 0.0 <= turn.now <= LATEST_S:
-                raise msgspec.ValidationError(f"time {turn.now} is not in 0 .. {LATEST_S:g} s")
+                raise msgspec.ValidationError(
+                    f"the time of the step is {turn.now} s; it must be in 0 .. {LATEST_S:g} s"
+                )
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
             return
@@ -132,8 +136,10 @@ class TurnServer:
             self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
 
     def _run(self, turn: TurnRequest) -> bytes:
-        """Run the node for one step, or restore its state. Returns the node's state where the server requests it, else
-        b""."""
+        """Run the node for one step, or restore its state.
+
+        Returns the node's state if the server requests it; otherwise b"".
+        """
         if turn.kind in (RESTORE, REWIND):
             self._outgoing.clear()
             self._hosted.restore(turn.state, turn.messages, stamps=turn.kind == RESTORE)
@@ -151,12 +157,12 @@ class TurnServer:
 class RemotePort:
     """Server's side of lockstep for one participant in another process.
 
-    A participant that publishes nothing (a recorder) cannot change the step, so the server waits for its reply only
-    before its next turn: it works while the simulation continues, and still loses nothing. Values that it plots are
-    passed on at that next turn.
+    The server waits for the reply to each turn. A participant that publishes nothing, such as a recorder, works while
+    the simulation continues: the server waits for its reply only before its next turn. No message is lost. Plotted
+    values of such a participant are passed on at its next turn.
 
-    publishes   false for a lossless node that publishes nothing but its status and plotted values
-    state       latest state of the node that a request asked for, encoded
+    publishes   False for a lossless node that publishes nothing but its status and plotted values
+    state       latest state of the node, encoded, that a reply contained
     deadline_s  longest wait for a reply, s
     """
 
@@ -194,24 +200,35 @@ class RemotePort:
         return topic in self._subscribed or topic.startswith(self._within)
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the participant for a step at simulation time `now`, s. Returns the messages that it published."""
+        """Run the participant for one step at simulation time `now`, s.
+
+        Returns the messages that the participant published in this step. A participant with `publishes` False returns
+        the values that it plotted in the previous step.
+        """
         late = self._request(now, incoming, *([kind] if kind else []))
         return [*late, *self.settle()] if self.publishes else late
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Set the participant to a state, from which it continues; see `TurnRequest`."""
+        """Set the node of the participant to `state`, from which it continues.
+
+        latched  latched messages that the node had received
+        stamps   True: the sequence numbers of the node's messages are restored too; False: they keep counting up
+        """
         self._request(now, latched, RESTORE if stamps else REWIND, state)
         self.settle(RESTORE_S)
 
     def _request(self, now: float, incoming: Sequence[EncodedMessage], *more: object) -> list[EncodedMessage]:
-        """Send a request; returns the messages of the reply to the previous one that was still pending."""
+        """Send a request. If the reply to the previous request is still pending, wait for that reply first.
+
+        Returns the messages of the pending reply; none if no reply was pending.
+        """
         late = self.settle()
         self._seq += 1
         request = _encoder.encode((self._seq, now, incoming, *more))
         if len(request) > LARGEST_FRAME:
             raise LockstepError(
-                f"node {self.name!r}: the messages of one step have {len(request)} bytes, at most {LARGEST_FRAME} are "
-                "allowed; send smaller or fewer messages to it"
+                f"node {self.name!r}: the messages of one step have {len(request)} bytes, but at most {LARGEST_FRAME} "
+                "are allowed; send smaller or fewer messages to this node"
             )
         try:
             self._socket.send(request)
@@ -222,9 +239,9 @@ class RemotePort:
         return late
 
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
-        """Wait for the pending reply, if there is one, and return its messages.
+        """Wait for the pending reply and return its messages; return none if no reply is pending.
 
-        longest_s  longest wait, s, where it is longer than `deadline_s`
+        longest_s  longest wait, s; if `deadline_s` is longer than `longest_s`, the wait is `deadline_s`
         """
         if not self._awaited:
             return []
@@ -238,7 +255,9 @@ class RemotePort:
             try:
                 if self._socket.getsockopt(RCVMORE):
                     self._socket.recv_multipart()
-                    raise msgspec.ValidationError("more than one frame")
+                    raise msgspec.ValidationError(
+                        "the message has more than one ZeroMQ frame; it must have exactly one"
+                    )
                 reply = _reply_decoder.decode(received)
             except _NOT_A_TURN as error:
                 self.refusals.refuse("(turn)", f"not a reply: {error}")
@@ -254,7 +273,10 @@ class RemotePort:
         raise self._silent()
 
     def _repeat(self) -> None:
-        """Send the latest request again: the link may have been lost. A participant takes no second turn for it."""
+        """Send the latest request again, because it or its reply may have been lost.
+
+        A participant that has already run the turn only repeats its reply.
+        """
         with contextlib.suppress(zmq.Again):
             self._socket.send(self._latest, NOBLOCK)
             self._repeats += 1

@@ -65,7 +65,10 @@ class StopSignals:
 
 
 class Timer:
-    """A periodic timerfd. Its resolution is better than a microsecond; poll timeouts have milliseconds."""
+    """A periodic timer of Linux (timerfd), whose descriptor becomes readable at the end of each period.
+
+    Its resolution is better than a microsecond, whereas poll timeouts are whole milliseconds.
+    """
 
     def __init__(self, period_s: float) -> None:
         self._fd = _libc.timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)

@@ -35,7 +35,7 @@ class NodeLine(NamedTuple):
 
 
 class Display:
-    """Context manager that displays a run: redrawn in place on a terminal, elsewhere as lines printed at intervals.
+    """Context manager that displays a run. A terminal is redrawn in place; any other output gets a line at intervals.
 
     duration_s  planned simulation time, s; None when the run ends by Ctrl-C
     """
@@ -74,8 +74,10 @@ class Display:
             self._live = None
 
     def say(self, text: str, name: str = "launch") -> None:
-        """Print a line that stays on the screen, prefixed with the name of its source, and add it to the log of the
-        run."""
+        """Print a line that stays on the screen and begins with `name`, the source of the line.
+
+        The line is also added to the log of the run.
+        """
         if self.log is not None:
             self.log.add(name, text)
         if self._live is not None:
@@ -122,9 +124,7 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """Text of a node's state; for a node that waits, the detail line of its status, which names the event it waits
-    for.
-    """
+    """Text for a node's state; for a node that waits for an event, the status detail, which names the event."""
     return (
         line.detail
         if line.detail.startswith(WAITS_FOR) and line.state in ("starting", "ready", "running")

@@ -79,8 +79,10 @@ def connections(members: Sequence[Member]) -> list[Connection]:
 
 
 def text(members: Sequence[Member]) -> str:
-    """The graph as text: one line per topic with publishers, topic, message type and subscribers, grouped by
-    publishers."""
+    """The graph as text, grouped by publishers.
+
+    Each line has the publishers, topic, message type and subscribers of one topic.
+    """
     rows, before = [("publishes", "topic", "message", "received by")], ""
     for each in connections(members):
         publishers = ", ".join(each.publishers) or "(nobody)"
@@ -135,7 +137,13 @@ def _width(texts: Iterable[str]) -> float:
 
 
 def _spread(names: Sequence[str], near: Callable[[str], list[float]], height: float) -> dict[str, float]:
-    """{name: y} of the nodes in one column: each near the middle of its topics, in their order and without overlap."""
+    """{name: y} of the nodes in one column of the graph.
+
+    The nodes are ordered by the mean y of their topics. Each node is placed at this mean, or below it if the node above
+    is too close.
+
+    near  function that returns the y of each topic of a node
+    """
     wanted = sorted((sum(near(name)) / len(near(name)), name) for name in names)
     found, free = {}, float(TOP)
     for index, (y, name) in enumerate(wanted):

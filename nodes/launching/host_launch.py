@@ -1,4 +1,4 @@
-"""A launch on a further host: starts that host's nodes of a plan and joins the registry on the server's computer."""
+"""A launch on a host other than the server's: starts this host's nodes and joins the registry on the server's host."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ TICK_S = 0.05
 
 
 def launch_host(plan: Plan, host: str) -> int:
-    """Run the nodes of one host until the launch at the server ends, Ctrl-C or a failure; returns the exit code.
+    """Run a plan's nodes on one host until the launch at the server ends, a node fails or Ctrl-C is pressed.
 
-    Raises PlanError for a host that is not in the plan or whose address is not this computer's, KeysError without keys,
-    and RegistryError when the domain is live already. Call from the main thread.
+    Returns the exit code. Raises PlanError if the host is not in the plan or its address is not this computer's,
+    KeysError if a key is missing, and RegistryError if a launch is live in the domain already. Call from the main
+    thread.
     """
     if not plan.hosts:
-        raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
+        raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts]; add the table, or leave out --host")
     if host not in plan.hosts or host == plan.sim.host:
         others = [name for name in plan.hosts if name != plan.sim.host]
-        why = f"runs the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
+        why = f"runs the server; launch there without --host; the other hosts are {', '.join(others) or 'none'}"
         if host != plan.sim.host:
-            there = ", ".join([*others, f"{plan.sim.host} (the server's: without --host)"])
-            why = f"is not in [hosts], which are {there}{did_you_mean(host, others)}"
+            there = ", ".join([*others, f"{plan.sim.host} (the server's host: launch there without --host)"])
+            why = f"is not in [hosts]; give one of the hosts {there}{did_you_mean(host, others)}"
         raise PlanError(f"--host {host}: {host!r} {why}")
     check_own_address(plan, host)
     host_config = host_config_of(plan, host)
@@ -63,7 +64,7 @@ def launch_host(plan: Plan, host: str) -> int:
 
 
 class HostLaunch:
-    """One host's part of a launch, in a domain that this process holds; call `run` once, in the main thread."""
+    """One host's part of a launch; call `run` once, in the main thread. This process must hold the domain's lock."""
 
     def __init__(self, plan: Plan, host: str, observer: Observer, display: Display) -> None:
         self.exit_code = 0
@@ -84,8 +85,7 @@ class HostLaunch:
         )
 
     def asked(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler: the first signal ends the launch in an orderly way, a second one kills the remaining
-        processes."""
+        """Signal handler: the first signal ends the launch in an orderly way, the second kills remaining processes."""
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
 
@@ -108,7 +108,7 @@ class HostLaunch:
         self._finish(failure)
 
     def _found(self) -> bool:
-        """Wait for a message from the registry. True when it arrived, False when a signal came first."""
+        """Wait for a message from the registry. Returns False if a signal came first."""
         server = self._plan.sim.host
         while not self._observer.registry_instance:
             if self._signal:
@@ -143,7 +143,7 @@ class HostLaunch:
     def _is_the_same_launch(self) -> bool:
         """Whether the server's plan equals the plan of this host.
 
-        The recording would be wrong about nodes of another plan.
+        If the plans differed, the recording, which contains the server's plan, would be wrong about this host's nodes.
         """
         if (instance := self._observer.registry_instance) != self._joined:
             self._joined = instance

@@ -1,7 +1,8 @@
-"""Compiles the loops that launch files use, once per installation: `python -m nodes.launching.installation`.
+"""Compiles the stepping loops of the integrators once per installation: `python -m nodes.launching.installation`.
 
-`make install` runs this. Every cache folder starts with these loops, so that no first launch waits for them; the
-kernels of a robot depend on its parameters and are compiled by the first launch that uses them.
+`make install` runs this module. A new cache folder starts as a copy of the compiled loops, so that the first launch
+need not compile these loops. The kernels of a robot depend on the robot's parameters; the first launch with these
+parameters compiles the kernels.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NATIVE = (
 
 
 def compile_stepper(name: str) -> None:
-    """Compile the loop of a stepper into the cache."""
+    """Compile the stepping loop of a stepper into the cache."""
     from sim_core.integrators.ahead import argument_types
     from sim_core.integrators.steppers import stepper_named
 
@@ -40,7 +41,10 @@ def compile_stepper(name: str) -> None:
 
 
 def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """The loops of batches and of the swing planner by name, each with the numba types of its arguments."""
+    """{name: (function, numba types of its arguments)} of the functions that integrate many systems or a swing.
+
+    `advance_lanes` integrates a batch of systems; the swing planner uses the other functions.
+    """
     from numba import float64, int64
 
     from nodes.planning.brachiation.rollout import _roll, over_limit
@@ -57,13 +61,13 @@ def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 def compile_rollouts() -> None:
-    """Compile the loops of batches and of the swing planner into the cache."""
+    """Compile the functions of `rollout_types` into the cache."""
     for compiled, types in rollout_types().values():
         compiled.compile(types)
 
 
 def compile_native() -> None:
-    """Compile stabilizer laws, servos, readings and payloads into the cache."""
+    """Compile the native functions of the modules in NATIVE, such as stabilizer laws and servos, into the cache."""
     from sim_core.kernels.compiled import NativeFunction
 
     for name in NATIVE:
@@ -80,10 +84,12 @@ TASKS: dict[str, Callable[[], None]] = {
 
 
 def install_loops() -> Path:
-    """Compile everything, as many processes at a time as there are processors; returns the folder of the loops."""
+    """Compile everything in TASKS, with one process per available processor; return the folder of the compiled code."""
     target = installed_loops()
     if target is None:
-        raise SystemExit(f"{VARIABLE} is empty: there is no folder to install compiled loops in")
+        raise SystemExit(
+            f"{VARIABLE} is empty and names no folder for the compiled loops; unset it, or set it to a folder"
+        )
     shutil.rmtree(target.parent, ignore_errors=True)  # those of other sources
     target.parent.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="armswing-loops-") as cache:

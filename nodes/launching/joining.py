@@ -33,7 +33,7 @@ SILENT_S = 0.5  # waiting time for a launch before a line says so
 
 
 class NodeFailedError(RuntimeError):
-    """A node raised an exception, which was printed; the only argument is one line."""
+    """A node raised an exception, which has been printed; the only argument is one line."""
 
 
 def run_node(
@@ -50,21 +50,22 @@ def run_node(
 ) -> int:
     """Run the node "path/to/file.py:Class" until it is asked to stop; returns the exit code.
 
-    name    name in the registry; by default from the class ("MyLogger" -> "my_logger")
-    robot   robot whose topics the node publishes and subscribes to; by default the robot of the live simulation. A
-            robot that is not live while another is raises UnknownNameError, unless `alone`
-    alone   True: where no launch is live, open the domain for as long as the node runs
-    beside  function called with (client, name) in its own thread once the node is registered, to watch or end it
+    name    name of the node; by default derived from the class name ("MyLogger" -> "my_logger")
+    robot   robot whose topics the node publishes and subscribes to; by default the robot of the live simulation.
+            UnknownNameError is raised if other robots are live and `robot` is not, unless `alone` is true
+    alone   if no launch is live in the domain: True runs a registry there while the node runs, False raises an error
+    beside  function called with (client, name) in a thread of its own once the node is registered; the function may
+            watch or end the node
     ended   function called with the node when it has ended
-    greet   function called with a line when the node waits for a launch, when it has joined a simulation, and again
-            when that simulation was restarted
+    greet   function called with one line of text when the node waits for a launch, when the node has joined a
+            simulation, and when the simulation has been restarted
 
-    An exception of the node is printed as in a launch, and raised as NodeFailedError.
+    An exception in the node's own code is printed as in a launch; then NodeFailedError is raised.
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
     if not class_name:
-        raise PlanError(f"{path} is a program: start it by itself, '{path} --domain {domain}'")
+        raise PlanError(f"{path} is a program, not a Python class; start it with '{path} --domain {domain}'")
     cls = load_class(f"{path}:{class_name}")
     name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     node_plan = NodePlan(name=name, run=f"{path}:{class_name}", params=dict(params or {}))
@@ -90,7 +91,7 @@ def run_node(
 
 @contextlib.contextmanager
 def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
-    """Context manager that calls `say` with `line` once its body has taken longer than SILENT_S."""
+    """Context manager that calls `say` with `line` if its body takes longer than SILENT_S."""
     if say is None:
         yield
         return
@@ -131,8 +132,7 @@ def _run(
 
 
 class Greeting:
-    """Reports when a node has joined a simulation, and when that simulation was restarted: a callback for registry
-    changes."""
+    """Callback for registry changes: reports that the node joined a simulation, or rejoined a restarted simulation."""
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
@@ -153,9 +153,9 @@ class Greeting:
 
 
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
-    """Call `beside` once the node is registered.
+    """Wait until the node is registered, then call `beside`.
 
-    No error is raised where the node or its domain ends in the meantime.
+    No error is raised if the node or its domain ends in the meantime.
     """
     over = (ServiceError, RegistryError, NotLiveError, UnknownNameError, zmq.ZMQError)
     with contextlib.suppress(*over), Client(domain) as client:
@@ -165,8 +165,10 @@ def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str)
 
 
 def live_plan(domain: int) -> Plan | None:
-    """Plan of the launch that is live in the domain, from its plan file; None where no server is live, as the plan file
-    may outlast a launch."""
+    """Plan of the launch that is live in the domain, from its plan file; None if no server is live.
+
+    The plan file alone is no proof of a live launch, because it may outlast its launch.
+    """
     with contextlib.suppress(NotLiveError, PlanError), Client(domain) as client:
         if any(entry.name == "sim" for entry in client.nodes()):
             return read_plan(domain_folder(domain) / PLAN_FILE)
@@ -174,14 +176,17 @@ def live_plan(domain: int) -> Plan | None:
 
 
 def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
-    """The [sim] table, with robot and step, of the live simulation; None where nothing is live or no description
-    arrives."""
+    """Robot and step of the live simulation, as a table [sim]; None if no launch is live.
+
+    Both come from the robot's description. If the simulation sends no description, the table contains only the given
+    `robot`; if `robot` is None too, the result is None.
+    """
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]
         wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]
         if robot is not None and described and not wanted and not alone:
             there = ", ".join(name.removesuffix("/description") for name in described)
-            raise UnknownNameError(f"no robot {robot!r} is live in domain {domain}; there is {there}")
+            raise UnknownNameError(f"no robot {robot!r} is live in domain {domain}; name a live robot: {there}")
         for topic in wanted:
             for _, message in client.stream(topic, timeout_s=DESCRIPTION_WAIT_S):
                 if isinstance(message, Description):

@@ -1,4 +1,4 @@
-"""A launch at the server's host: registry, processes of the plan, the run from resume to its end, and the summary."""
+"""A launch at the server's host: starts the registry and a plan's processes, watches the run, and sums it up."""
 
 from __future__ import annotations
 
@@ -63,16 +63,15 @@ def launch_plan(
     begin: bytes = b"",
     notes: Sequence[str] = (),
 ) -> Summary:
-    """Run a plan until its end, Ctrl-C or a failure, displaying it; print and return the summary, which has the exit
-    code.
+    """Run a plan until its end, Ctrl-C or a failure, and display the run; print and return a summary of the run.
 
-    watch  whether nodes load their files anew when these are saved
-    began  start (time.monotonic) of the time to the first state; by default now
-    begin  the point of a recorded run at which this one begins, encoded; b"" for the start
+    watch  whether a node loads its file again when the file is saved
+    began  time.monotonic() from which the time to the first state is counted; by default now
+    begin  encoded state of a recorded run from which this run continues; b"" for the robot's start
     notes  lines to show at the start
 
-    Raises RegistryError when the domain is live already, PlanError where this computer is not the server's host. Call
-    from the main thread.
+    The summary contains the exit code. Raises RegistryError if a launch is live in the domain already, PlanError if
+    this computer is not the server's host. Call from the main thread.
     """
     began = time.monotonic() if began is None else began
     if plan.timing_from:
@@ -104,7 +103,7 @@ def launch_plan(
 def run_log(plan: Plan) -> RunLog | None:
     """The log of a run, in the folder of the first recording that this host writes.
 
-    None without a recorder at this host, or where that folder cannot be written.
+    None if no recorder runs on this host, or if the folder of the recording cannot be written.
     """
     for node in plan.nodes_on(plan.sim.host):
         file = _file_of(node, plan.folder)
@@ -207,7 +206,7 @@ class Launch:
         return programs
 
     def _watch(self, done: Callable[[], bool], tick_s: float) -> bool:
-        """Supervise the nodes until `done()`; False when a failure or a signal came first."""
+        """Supervise the nodes until `done()` is true. Returns False if a failure or a signal came first."""
         while not done():
             if self._signal:
                 return False
@@ -270,8 +269,10 @@ class Launch:
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
 
     def _take_last_statuses(self) -> None:
-        """Take verdicts that nodes reached while stopping, such as the verdict of a recorder that could not write its
-        last messages."""
+        """Take verdicts that nodes reached while stopping.
+
+        An example is the verdict of a recorder that could not write its last messages.
+        """
         self._observer.hear(0.0)
         for name, status in self._observer.status.items():
             if name in self._names and status.state == "stopped":
@@ -292,8 +293,10 @@ class Launch:
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_unsaid(self, name: str, refusal: str) -> None:
-        """Note, for the summary, a node that never published a command because all its commands were invalid: `refusal`
-        is the last reason."""
+        """Note, for the summary, a node that published no command because all its commands were invalid.
+
+        refusal  topic and reason of the node's latest rejected message
+        """
         topic, _, reason = refusal.partition(": ")
         commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
         if name in self._commanders and not self._taken.get(name) and topic in commands:
@@ -317,8 +320,10 @@ class Launch:
         )
 
     def _finish(self) -> None:
-        """Set the exit code, and list the files that nodes wrote, which are complete only now that the nodes have
-        ended."""
+        """Set the exit code, and list the files that nodes wrote.
+
+        The files are complete only now that the nodes have ended.
+        """
         summary = self.summary
         required = [name for name, milestone in self.plan.all_milestones.items() if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
@@ -353,8 +358,10 @@ class Launch:
             summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
 
     def _check_recordings(self) -> None:
-        """Add a verdict on each recorder whose file is incomplete and that gave no verdict, for example because it was
-        killed."""
+        """Add a verdict on each recorder that gave no verdict and whose file is incomplete.
+
+        This happens, for example, if a recorder was killed.
+        """
         for node in self.plan.nodes_on(self.plan.sim.host):
             file = _file_of(node, self.plan.folder)
             if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
@@ -371,8 +378,10 @@ class Launch:
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
-        """Add to the summary the nodes that failed while the run continued and, after a crash, the time that the run
-        reached."""
+        """Add to the summary the nodes that failed while the run continued.
+
+        After a crash of the server, also add the time that the run reached.
+        """
         summary = self.summary
         for name, code in self._supervisor.failed.items():
             ended = Verdict("failed", f"ended with exit code {code}, the run continued without it")
@@ -392,9 +401,11 @@ class Launch:
             return
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
         if self._unshown:
-            print("its last lines:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True)
+            print(
+                "the last lines of its output:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True
+            )
         elif failure.last_lines:
-            print("its last lines are above", file=sys.stderr, flush=True)
+            print("the last lines of its output are above", file=sys.stderr, flush=True)
 
     def _ask_to_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
@@ -465,7 +476,7 @@ def why(failure: Failure) -> str:
 
 
 def _detail(status: Status | None) -> str:
-    """Detail line of a node's status; for a status without one, its counters."""
+    """Detail line of a node's status; if the detail line is empty, the counters of the status that are not zero."""
     if status is None:
         return ""
     counted = (f"{name} {count}" for name, count in status.counters.items() if count and name != "lost")
@@ -473,15 +484,20 @@ def _detail(status: Status | None) -> str:
 
 
 def _file_of(node: NodePlan, folder: str) -> Path | None:
-    """File that a node writes if it is a recorder, which subscribes to all topics and has a parameter `file`; else
-    None."""
+    """File that a node writes if the node is a recorder; None for other nodes.
+
+    A recorder subscribes to all topics and has a parameter `file`.
+    """
     file = node.params.get("file")
     hears_all = "*" in load_class(node.run, folder).subscribes
     return Path(file) if hears_all and isinstance(file, str) else None
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """(inode, modification time) of a file, which differ after it was written or replaced; None without a file."""
+    """(inode, modification time) of a file; None if the file does not exist.
+
+    The pair changes when the file is written or replaced.
+    """
     try:
         found = file.stat()
     except OSError:

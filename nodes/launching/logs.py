@@ -27,7 +27,8 @@ class RunLog:
     2026-01-31 12:00:00.123 WARNING left/hold: its commands are refused
 
     A line without a level gets the level of the node's previous line, so that the lines of a traceback have the level
-    of the error. The file begins anew with each launch and is rotated at 4 MiB. OSError where it cannot be written.
+    of the error. The file begins anew with each launch and is rotated at 4 MiB. Raises OSError if the file cannot be
+    written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,11 +53,10 @@ class RunLog:
 
 
 class Log:
-    """Output of one process: the child writes to `descriptor()`, and `new_lines()` returns complete lines as they
-    arrive.
+    """Output of one child process. The child writes to `descriptor()`; `new_lines()` returns the new complete lines.
 
-    The file is emptied when it exceeds 4 MiB and has been read, so that a node with much output does not fill a file
-    system in memory; the last 200 lines are kept.
+    The file is emptied when it exceeds 4 MiB and has been read, because the file system may be in memory and must not
+    fill up. The last 200 lines are kept.
     """
 
     def __init__(self, path: Path) -> None:

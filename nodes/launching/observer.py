@@ -25,10 +25,10 @@ ASK_TIMEOUT_S = 1.0
 
 
 class Observer:
-    """Subscribes to the status of every node of a domain, and to the robot's state until the first one.
+    """Receives the status of every node of a domain, and the first message of the robot's state.
 
     folder          folder of the domain
-    status          {node: its last Status}
+    status          {node: latest Status of the node}
     first_state_at  time.monotonic() at the first state after the simulation was resumed; None before
     """
 
@@ -79,7 +79,7 @@ class Observer:
     def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None) -> Any:
         """Response of a node to a service call.
 
-        ServiceError when the node refuses the call, does not reply in time or is not registered.
+        Raises ServiceError if the node refuses the call, does not reply in time or is not registered.
         """
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
@@ -92,7 +92,10 @@ class Observer:
             return client.call(service, args, timeout_s=timeout_s)
 
     def expect_state(self, topic: str) -> None:
-        """Subscribe to the first state, and return when the server has received the subscription."""
+        """Subscribe to the robot's state until the first state arrives.
+
+        Returns before that state: as soon as the server has received the subscription, or after a time limit.
+        """
         entry = self.entry("sim")
         if entry is None or "data" not in entry.endpoints:
             return
@@ -118,7 +121,7 @@ class Observer:
             wait_s = 0.0
 
     def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:
-        """Connect to a node. False for an invalid address, which is logged once."""
+        """Connect to a node. Returns False for an invalid address, which is logged once."""
         endpoint = entry.endpoints["data"]
         try:
             subscriber.connect(entry.name, endpoint)

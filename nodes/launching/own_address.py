@@ -19,21 +19,21 @@ GLOBAL_SCOPE = "00"
 
 
 def check_own_address(plan: Plan, host: str) -> None:
-    """Raise PlanError where the address of `host` in the plan is not this computer's, KeysError without a key here."""
+    """Raise PlanError if the address of `host` in the plan is not this computer's, KeysError if the user has no key."""
     if not plan.hosts:
         return
     keys.own_key()
     address = plan.hosts[host]
     if is_own(address):
         return
-    line = f"you start as {host!r}, whose address {address} is not one of this computer"
+    line = f"this launch starts as host {host!r}, but this computer does not have that host's address {address}"
     for other, theirs in plan.hosts.items():
         if is_own(theirs):
             meant = "to leave out --host" if other == plan.sim.host else f"--host {other}"
-            raise PlanError(f"{line}, but {theirs} of {other!r} is; did you mean {meant}?")
+            raise PlanError(f"{line}; it has {theirs}, the address of host {other!r}; did you mean {meant}?")
     raise PlanError(
-        f"{line}; this computer has {', '.join(own_addresses()) or 'none but loopback'}: give all hosts"
-        f" --set hosts.{host}=ADDRESS"
+        f"{line}; it has {', '.join(own_addresses()) or 'loopback addresses only'}; launch on every host"
+        f" with --set hosts.{host}=ADDRESS"
     )
 
 

@@ -1,6 +1,7 @@
 """Process of one node: `python -P -m nodes.launching.process --plan PLAN.json --node NAME`.
 
-Exit codes: 0 asked to stop, 1 failed (a traceback or one line says why), 2 bad plan, address, domain or registry.
+Exit codes: 0 after a request to stop; 1 after a failure, which a traceback or one line explains; 2 for an invalid plan,
+address, domain or registry.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ def say_warnings_plainly() -> None:
 
 
 def told(error: Exception) -> str:
-    """Traceback of an error, as text: of a node's own code without the project's frames above it, otherwise
-    complete.
+    """Text of an error's traceback.
+
+    For an error in a node's own code, the stack frames of the project that called the node are left out.
     """
     package = Path(__file__).resolve().parents[1]
     ours = {package / room for room in ("hosting", "launching", "simulation", "simulation/replay")}
@@ -93,7 +95,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def run_node(plan: Plan, name: str, begin: str = "") -> None:
-    """Run one node of the plan, or its simulation server, in this thread until it is asked to stop.
+    """Run one node of the plan, or the plan's simulation server, in this thread until it is asked to stop.
 
     begin  file with the state of a recorded run from which the server continues; "" for the robot's start
     """
@@ -111,7 +113,7 @@ def run_node(plan: Plan, name: str, begin: str = "") -> None:
 
 
 def become(cls: type[ProgramNode], plan: Plan, node_plan: NodePlan) -> NoReturn:
-    """Replace this process by the program of a node, which keeps its core, its priority and its parent."""
+    """Replace this process by the program of a node; the process keeps its core, its priority and its parent."""
     from nodes.hosting.timing.scheduling import arrange
     from nodes.transport.domain import domain_folder
 

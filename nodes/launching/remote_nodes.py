@@ -22,7 +22,7 @@ MOST_NAMED = 4
 def host_config_of(plan: Plan, host: str) -> HostConfig:
     """Configuration of a host of the plan: its name and address, and the registry's endpoints with their keys.
 
-    Raises KeysError, one line, where this user has no key or does not have that of another host.
+    Raises KeysError with a one-line message if this user has no key or lacks the key of another host.
     """
     if not plan.hosts:
         return HostConfig()
@@ -88,9 +88,9 @@ class RemoteNodes:
         return entry is not None and entry.state not in NOT_READY
 
     def look(self, is_time: bool) -> None:
-        """Report nodes that appear or disappear and, with `is_time`, the hosts whose nodes are still missing.
+        """Report nodes that appear or disappear, and hosts whose nodes are still missing.
 
-        `is_time`: whether the nodes of this host are ready.
+        is_time  whether the nodes of this host are ready; missing hosts are reported only then
         """
         for node in self._nodes:
             name, host = node.name, node.host
@@ -103,7 +103,7 @@ class RemoteNodes:
                 self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
 
     def lines(self) -> list[NodeLine]:
-        """Display line of each node; the process id of another host is not shown."""
+        """Display line of each node, without the process id, which is valid on the other host only."""
         lines = []
         for node in self._nodes:
             entry, status = self._observer.entry(node.name), self._observer.status.get(node.name)
@@ -113,8 +113,9 @@ class RemoteNodes:
         return lines
 
     def wait_until_gone(self) -> None:
-        """Wait, for a limited time, until the other hosts have ended their nodes, which use the registry of this
-        host.
+        """Wait, for a limited time, until the other hosts have ended their nodes.
+
+        These nodes use the registry of this host, which must not end before them.
         """
         deadline = time.monotonic() + GONE_S
         while time.monotonic() < deadline and any(self._observer.entry(node.name) for node in self._nodes):

@@ -25,8 +25,9 @@ MEASURED_BY_THE_SERVER = frozenset(
 
 
 class FileWritten(msgspec.Struct, kw_only=True):
-    """A file that a node wrote. `before`: path to which the previous file of the same name was moved; "" without
-    one.
+    """A file that a node wrote.
+
+    before  path to which the previous file of the same name was moved; "" if there was none
     """
 
     path: str
@@ -57,7 +58,7 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """Effort of an actuator over the run: peak, rms and limit in `unit`, N m or N. The limit is None for no limit."""
+    """Effort of an actuator over the run: peak, rms and limit in `unit`, N m or N. `limit` is None if there is none."""
 
     peak: float
     rms: float
@@ -74,8 +75,10 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 class Excursion(msgspec.Struct, kw_only=True):
-    """Farthest position of a joint outside its limits, in `unit` (rad or m); a limit is None where the joint has
-    none."""
+    """Farthest position of a joint outside its limits, in `unit` (rad or m).
+
+    lower, upper  limits of the joint; None for a limit that the joint does not have
+    """
 
     position: float
     lower: float | None = None
@@ -89,21 +92,25 @@ class Excursion(msgspec.Struct, kw_only=True):
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """Figures of a run, in s, J and the constraint rows' own units. None where nothing was measured.
+    """Results of a run. A result that was not measured is None.
 
-    milestones                    {name: simulation time at which it was reached, None when it was not}
+    Times are in s, energies in J, and constraint violations in the units of the constraint rows.
+
+    milestones                    {name: simulation time at which it was reached; None if it was not reached}
     missed                        required milestones that were not reached
-    first_state_s                 wall time from the start of the program to the first state after the simulation began
-    loads                         {actuator: peak, rms, limit, unit of its effort}, without switches
-    constraint_mode               constraint mode at the end, for a robot with several
-    figures                       {node: {figure that it measured, with the unit in the name: value}}
+    first_state_s                 wall time from the start of the program to the first state of the running simulation
+    loads                         {actuator: peak, rms, limit and unit of its effort}; actuators without a joint are
+                                  left out
+    constraint_mode               constraint mode (set of active constraints) at the end of the run, for a robot with
+                                  several constraint modes
+    figures                       {node: {quantity that the node measured, with the unit in the name: value}}
     verdicts                      {node that judges the run: outcome and reason}
     nodes                         {node: its communication problems}
     holes                         {node that failed while the run continued: text about the missing data}
     refused_commands              {node none of whose commands was accepted: reason}
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
-    rejected_connections_by_kind  the same by kind: another key, no key, no ZeroMQ
-    calls_refused                 calls to the registry that the calling peer was not allowed to make
+    rejected_connections_by_kind  this number by kind: connections with another key, without a key, or without ZeroMQ
+    calls_refused                 number of calls to the registry that the calling peer was not allowed to make
     method                        stepper, stabilizer and step
     speed                         requested simulated seconds per wall second in realtime; real_time_factor counts from
                                   its last
@@ -173,7 +180,7 @@ class Summary(msgspec.Struct, kw_only=True):
     failed_node: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
-        """Copy the figures of the simulation server's status; a percentile of 0 s means that nothing was measured."""
+        """Copy the measurements in the simulation server's status; a measurement of None was not made."""
         for field in MEASURED_BY_THE_SERVER:
             value = status.get(field)
             if value is not None:
@@ -182,8 +189,10 @@ class Summary(msgspec.Struct, kw_only=True):
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
     def take_file(self, path: Path, before: Path | None = None) -> None:
-        """Add a file that a node was to write, if the file exists. `before`: path of the previous file, None without
-        one."""
+        """Add a file that a node was to write, if the file exists.
+
+        before  path to which the previous file of the same name was moved; None if there was none
+        """
         if path.is_file():
             kept = "" if before is None else str(before)
             self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))

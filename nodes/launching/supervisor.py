@@ -1,6 +1,6 @@
 """Starts the processes of a plan, restarts them by their policy, and ends every one of them.
 
-Contains no sockets: readiness is tested, and the end of a process requested, by functions that are passed in.
+Contains no sockets: the caller passes functions that tell whether a process is ready and that ask it to end.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ Restart = Literal["never", "on-failure", "always"]
 class Program:
     """One process to run.
 
-    restart       policy: whether it is restarted after it has ended
-    max_restarts  most restarts
+    restart       whether the process is restarted after it has ended: "never", "on-failure" or "always"
+    max_restarts  largest number of restarts
     backoff_s     wait before the first restart, s; doubled each time, at most 5 s
-    needed        False: the launch does not wait for it to be ready, and its end is only reported
-    required      False: after it was ready, its failure does not end the launch; `Supervisor.failed` lists it
+    needed        False: the launch does not wait until the process is ready, and only reports its failure
+    required      False: if the process fails after it was ready, the launch continues; `Supervisor.failed` lists the
+                  process
     """
 
     name: str
@@ -58,7 +59,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Failure:
-    """A process that failed finally: its exit code (128 + signal when killed) and its last lines of output."""
+    """A process that failed and is not restarted, with its exit code (128 + signal when killed) and last lines of
+    output.
+    """
 
     name: str
     exit_code: int
@@ -71,8 +74,8 @@ class Child:
     """A program and its current process.
 
     state        "starting", "running", "waiting" (for a restart) or "ended"
-    is_deaf      whether it cannot be asked to end (still loading), so that it gets SIGTERM at once
-    answered_at  time.monotonic() at which it replied to the request to end; None before
+    is_deaf      whether the process is still loading, so that it cannot be asked to end and gets SIGTERM at once
+    answered_at  time.monotonic() at which the process replied to the request to end; None before
     """
 
     program: Program
@@ -103,12 +106,13 @@ class Supervisor:
 
     folder        folder of the output files, `<folder>/<name>.log`
     is_ready      function (name, pid) -> whether that process has reported ready
-    ask_to_stop   function that asks a process to end; False when the process cannot be reached; may take 1 s, may raise
+    ask_to_stop   function that asks a process to end and returns False if the process cannot be reached; the function
+                  may take 1 s and may raise an exception
     note          function called with (name, line) for each message to the user
     environment   environment variables of every child
-    polite_s      time to end after the request, s
-    failed        {name: exit code} of programs that are not required and failed finally
-    in_a_hurry    set it, also from a signal handler, to make `stop` use SIGKILL at once
+    polite_s      time, s, within which a process must end after it has replied to the request to end
+    failed        {name: exit code} of the programs that have failed and are not required
+    in_a_hurry    whether `stop` uses SIGKILL at once; may be set at any time, also by a signal handler
     """
 
     folder: Path
@@ -123,7 +127,7 @@ class Supervisor:
     failed: dict[str, int] = field(default_factory=dict)
 
     def start(self, programs: Sequence[Program]) -> None:
-        """Start all programs in the given order; call `poll` until `ready` is true.
+        """Start all programs in the given order. The caller then calls `poll` until `ready` is true.
 
         The programs load at the same time, because most of the time goes into imports. Output files of an earlier
         launch are overwritten.
@@ -142,8 +146,8 @@ class Supervisor:
     def poll(self) -> Failure | None:
         """Check the children, and restart those that ended where their policy says so.
 
-        Returns the first failure that is final. A process that ends before it was ever ready is not restarted, because
-        the fault then lies in the plan.
+        Returns the first failure after which a process is not restarted; None if there is none. A process that ends
+        before it was ever ready is not restarted, because the fault then lies in the plan.
         """
         for child in self.children.values():
             failure = self._look_at(child)
@@ -190,9 +194,10 @@ class Supervisor:
         return lines
 
     def stop(self) -> None:
-        """End every child and its descendants within 5 s: a request, then SIGTERM, then SIGKILL.
+        """End every child and its descendants, within 5 s.
 
-        Only time in which a child could run counts; on a loaded computer a stop takes longer.
+        Each child is first asked to end; a child that does not end gets SIGTERM, and then SIGKILL. Time in which a
+        child waits for a processor core does not count towards the 5 s.
         """
         for child in self.children.values():
             if child.state == "waiting":
@@ -287,16 +292,20 @@ class Supervisor:
 
 
 def _is_overdue(child: Child, seconds: float, began: float, waited: float) -> bool:
-    """Whether a child has not ended within `seconds` of `began`, or of its reply if that was later.
+    """Whether a child that still runs has had more than `seconds` to end.
 
-    Waits for a processor core count only up to `waited`, s.
+    The time counts from `began` or, if the child replied to the request to end after `began`, from this reply. Time in
+    which the child has waited for a processor core since `began` does not count.
+
+    began   time.monotonic() at which the wait for the child's end began
+    waited  result of `waited_for_a_core` for the child at `began`, s
     """
     late = time.monotonic() - max(began, child.answered_at or began) - seconds
     return late > 0.0 and late > waited_for_a_core(child.pid) - waited
 
 
 def waited_for_a_core(pid: int) -> float:
-    """Longest time, s, that any thread of a process was runnable without a core; 0 where unknown."""
+    """Time, s, that a process has waited for a processor core: the maximum over its threads; 0 where unknown."""
     longest = 0
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

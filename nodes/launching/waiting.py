@@ -1,5 +1,7 @@
-"""Waiting of a further host for the server's registry: probes it at growing intervals and reports what prevents the
-connection."""
+"""Waits, on a host other than the server's, until the server's registry accepts a connection.
+
+The registry is probed at growing intervals, and the user is told what prevents the connection.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ CERTAIN = ("wrong_key", "not_allowed")  # results that do not resolve by themsel
 class Waiting:
     """Probes the server's registry until a handshake succeeds; call `run` once.
 
-    host_config  configuration of this host as of the last attempt; keys may be changed meanwhile
+    host_config  configuration of this host, with its keys, as of the latest attempt
     """
 
     def __init__(self, plan: Plan, host: str, host_config: HostConfig, say: Callable[[str], None]) -> None:
@@ -40,7 +42,7 @@ class Waiting:
         self.signal = self.signal or number
 
     def run(self) -> bool:
-        """Wait for the registry; False when a signal came first."""
+        """Wait for the registry. Returns False if a signal came first."""
         pause_s = FIRST_PAUSE_S
         while not self.signal:
             answer = self._attempt()
@@ -55,11 +57,9 @@ class Waiting:
         return False
 
     def _attempt(self) -> Answer | None:
-        """Result of one attempt to connect to the server's registry, reported where it differs from the last result.
+        """Result of one attempt to connect to the server's registry; None if a key for the connection is missing.
 
-        None where a key for the connection is missing.
-
-        None where a key for the connection is missing.
+        The result is reported to the user if it differs from the last reported one.
         """
         try:
             host_config = host_config_of(self._plan, self._host)

@@ -19,8 +19,8 @@ RELOAD_S = 60.0  # longest time to load a file, in which imports and models may 
 class FileWatch:
     """Checks whether the files of a plan's nodes were saved.
 
-    ask  calls a service of a node; raises ServiceError
-    say  shows (line, node) to the user
+    ask  function that calls a service of a node; it may raise ServiceError
+    say  function called with (line, node) to show the line to the user
     """
 
     def __init__(self, plan: Plan, ask: Callable[..., Any], say: Callable[[str, str], None]) -> None:
@@ -33,8 +33,9 @@ class FileWatch:
         self._seen = {path: _version(path) for path in self._files}
 
     def look(self) -> None:
-        """Request the nodes of each file that was saved to load it again. Returns at once, before they have loaded
-        it.
+        """Tell the nodes of each file that was saved to load the file again.
+
+        Returns at once, before the nodes have loaded the file.
         """
         for path, names in self._files.items():
             version = _version(path)
@@ -55,7 +56,10 @@ class FileWatch:
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """(time of the last change in ns, size) of a file; None without a file, as between two steps of an editor."""
+    """(time of the last change in ns, size in bytes) of a file; None if the file does not exist.
+
+    A file may be absent for a moment while an editor saves it.
+    """
     try:
         found = path.stat()
     except OSError:

@@ -37,15 +37,14 @@ M = TypeVar("M", bound=Message)
 
 
 def _plain(value: Any) -> Any:
-    """Plain number or list for a numpy number or array. msgspec calls this for each value that it cannot encode
-    itself.
+    """Plain number or list for a numpy number or array.
+
+    msgspec calls this function for each value that it cannot encode itself.
     """
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
-    raise TypeError(
-        f"a {kind} is not a number, text, list, table or numpy array, the only values of a field: convert it"
-    )
+    raise TypeError(f"a field has a value of type {kind}; convert it to a number, text, list, table or numpy array")
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
@@ -61,7 +60,7 @@ _mode_decoder = msgspec.msgpack.Decoder(_Mode)
 
 
 class WireError(ValueError):
-    """A frame or message that does not follow the protocol. Attributes: topic, reason."""
+    """A ZeroMQ frame or message that does not follow the protocol. Attributes: topic, reason."""
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(f"topic {topic!r}: {reason}")
@@ -75,7 +74,10 @@ def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
 
 
 def encode(message: Message, topic: str = "") -> bytes:
-    """The message as MessagePack. WireError, naming `topic`, for one that is invalid or too large."""
+    """The message encoded as MessagePack.
+
+    Raises WireError, which names `topic`, if the message is invalid or too large.
+    """
     try:
         _check(topic, message)
     except TypeError:  # a field with one number, with text, or with a 2-D array
@@ -88,7 +90,7 @@ def encode(message: Message, topic: str = "") -> bytes:
     except (TypeError, ValueError, OverflowError) as error:
         raise WireError(topic, f"{type(message).__name__} cannot be encoded: {error}") from None
     if len(payload) > MAX_BYTES:
-        raise WireError(topic, f"the message has {len(payload)} bytes, at most {MAX_BYTES} are allowed")
+        raise WireError(topic, f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
     return payload
 
 
@@ -101,17 +103,19 @@ def decode(topic: str, payload: bytes, kind: None = None) -> Message: ...
 
 
 def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Message:
-    """The decoded message of a topic. WireError for a payload that is invalid, too large, or of an unknown topic.
+    """The message that a payload on a topic contains.
 
-    kind  the message type; None: as in the topic table
+    kind  message type; None for the type in the topic table
+
+    Raises WireError if the payload is invalid or too large, or if the type of the topic is unknown.
     """
     if kind is None:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not in the topic table, so that its message type is unknown")
+            raise WireError(topic, "the topic is not in the topic table, so that its message type is unknown")
         kind = row.message
     if len(payload) > MAX_BYTES:
-        raise WireError(topic, f"the message has {len(payload)} bytes, at most {MAX_BYTES} are allowed")
+        raise WireError(topic, f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
     try:
         message = _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -123,16 +127,16 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
 def _check(topic: str, message: Message) -> None:
     """Raise WireError for contents that no message may have. Called at the sender and at each receiver."""
     if not 0.0 <= message.timestamp <= LATEST_S:
-        raise WireError(topic, f"timestamp is {message.timestamp}, it must be in 0 .. {LATEST_S:g} s")
+        raise WireError(topic, f"timestamp is {message.timestamp}; it must be in 0 .. {LATEST_S:g} s")
     if not 0 <= message.seq <= LARGEST_SEQ:
-        raise WireError(topic, f"seq is {message.seq}, it must be in 0 .. 2**53")
+        raise WireError(topic, f"seq is {message.seq}; it must be in 0 .. 2**53")
     check = _CHECKS.get(type(message))
     if check is not None:
         check(topic, message)
 
 
 def _no_mode(mode: object) -> str:
-    return f"mode is {str(mode)[:64]!r}; it is one of {', '.join(MODES)}{did_you_mean(mode, MODES)}"
+    return f"mode is {str(mode)[:64]!r}; it must be one of {', '.join(MODES)}{did_you_mean(mode, MODES)}"
 
 
 def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
@@ -178,7 +182,11 @@ def _check_state(topic: str, state: RobotState) -> None:
     if state.frames or state.twists:
         if len(state.frames) % 7 or 6 * len(state.frames) != 7 * len(state.twists):
             numbers = f"{len(state.frames)} and {len(state.twists)} numbers"
-            raise WireError(topic, f"frames and twists have {numbers}; give 7 and 6 for each spherical or free joint")
+            raise WireError(
+                topic,
+                f"frames and twists have {numbers}; for each spherical or free joint, give 7 numbers in frames and 6 "
+                "in twists",
+            )
         _check_each(topic, frames=state.frames, twists=state.twists)
 
 
@@ -194,7 +202,9 @@ def _check_reference(topic: str, reference: JointReference) -> None:
 def _check_poses(topic: str, poses: BodyPoses) -> None:
     if len(poses.p) % 3 or 4 * len(poses.p) != 3 * len(poses.quaternion):
         numbers = f"{len(poses.p)} and {len(poses.quaternion)} numbers"
-        raise WireError(topic, f"p and quaternion have {numbers}; give 3 and 4 for each body")
+        raise WireError(
+            topic, f"p and quaternion have {numbers}; give 3 numbers in p and 4 in quaternion for each body"
+        )
     if not math.isfinite(sum(poses.p) + sum(poses.quaternion)):
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
 
@@ -213,7 +223,7 @@ def _check_twist(topic: str, twist: Twist) -> None:
     for name, values in (("linear", twist.linear), ("angular", twist.angular)):
         if len(values) != 3:
             plural = "" if len(values) == 1 else "s"
-            raise WireError(topic, f"{name} has {len(values)} number{plural}, it takes 3")
+            raise WireError(topic, f"{name} has {len(values)} number{plural}; it must have 3")
     _check_each(topic, linear=twist.linear, angular=twist.angular)
 
 
@@ -226,7 +236,8 @@ def _check_encoders(topic: str, encoders: Encoders) -> None:
 def _check_each(topic: str, **fields: list[float]) -> None:
     """Raise WireError for the first field with a number that is not finite.
 
-    The callers test sums first, and a sum of finite numbers may overflow.
+    Callers test the sum of the numbers first, which is cheaper. A sum of finite numbers may overflow; this function
+    then raises no error.
     """
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):

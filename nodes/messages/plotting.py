@@ -56,8 +56,7 @@ class PlottedValues:
         return message
 
     def _is_new(self, name: str, shape: int) -> bool:
-        """Whether `name` may be plotted with this shape from now on. Where it may not, the reason is passed to
-        `refuse`."""
+        """Whether `name` may be plotted with this shape from now on; if not, `refuse` is called with the reason."""
         if name in self._shapes:
             reason = f"{name!r} is {_text(shape)}, and was {_text(self._shapes[name])} before; give it another name"
         elif not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
@@ -81,8 +80,9 @@ class PlottedValues:
 
 
 def _numbers(value: Any) -> float | list[float]:
-    """The value as a float or a list of floats. TypeError for another type, OverflowError for an integer above
-    1.8e308.
+    """The value as a float or a list of floats.
+
+    Raises TypeError for a value of another type, OverflowError for an integer above 1.8e308.
     """
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()

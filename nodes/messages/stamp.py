@@ -9,15 +9,17 @@ from nodes.messages.structs import UNSTAMPED, Message
 
 
 def is_stamped(message: Message) -> bool:
-    """Whether the timestamp of the message was set, also to 0.0."""
+    """Whether the timestamp of the message has been set; 0.0 counts as set."""
     return message.timestamp is not UNSTAMPED
 
 
 class MessageStamper:
-    """Stamps the messages of one publisher with seq, counted per topic from 1, and sent_ns.
+    """Stamps the messages of one publisher with sequence number `seq` and send time `sent_ns`.
 
-    wall_clock  False: sent_ns stays 0
-    now_ns      the clock, in nanoseconds since the epoch
+    The sequence numbers of each topic begin at 1.
+
+    wall_clock  whether to set `sent_ns`; if False, `sent_ns` stays 0
+    now_ns      function that returns the time of the clock, ns since the epoch
     """
 
     def __init__(self, wall_clock: bool = True, now_ns: Callable[[], int] = time.time_ns) -> None:
@@ -44,15 +46,20 @@ class MessageStamper:
 
 
 class SequenceTracker:
-    """Tracks the seq of messages from one publisher: a gap means lost messages, a seq that is not higher a repeat."""
+    """Tracks the sequence numbers of messages from one publisher.
+
+    A gap means lost messages; a number that is not higher than the last one means a repeated message.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self.lost: dict[str, int] = {}
 
     def is_new(self, topic: str, seq: int) -> bool:
-        """Whether `seq` is higher than all earlier ones on the topic. Records it, and counts missing numbers before it
-        as lost."""
+        """Whether `seq` is higher than all earlier numbers on the topic.
+
+        If so, `seq` is recorded, and the numbers that are missing before it are counted as lost.
+        """
         last = self._last.get(topic)
         if last is not None:
             if seq <= last:

@@ -1,7 +1,7 @@
 """The message types: one struct each, of plain numbers, strings and arrays.
 
-Fields are only ever added, at the end, with a default; a changed meaning is a new message. Receivers ignore fields
-that they do not know. Units are SI and radians unless a name says otherwise.
+New fields are added only at the end and with a default; a field whose meaning changes requires a new message type.
+Receivers ignore fields that they do not know. Units are SI and radians unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ Outcome = Literal["passed", "failed", "not certain"]
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """Fields of every message. The runner stamps them; a node need not.
+    """Fields of every message. The runner fills in these fields, so that a node need not.
 
-    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9; a timestamp set by the node, 0.0 included,
-               stays
-    seq        counts up by one per publisher and topic, to 2**53; a gap means lost messages
-    sent_ns    the sender's wall clock at sending, ns since the epoch; 0 in lockstep, which reads no wall clock
+    timestamp  time (s), 0 to 9e9: simulation time, unless the message has a field `clock` that names another clock; the
+               runner does not overwrite a timestamp that the node has set, not even 0.0
+    seq        sequence number, at most 2**53; a publisher counts its messages on each topic, so that a gap means lost
+               messages
+    sent_ns    the sender's wall clock at sending, ns since the epoch; 0 in lockstep, where no node reads a wall clock
     """
 
     timestamp: float = UNSTAMPED
@@ -50,7 +51,8 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
     effort_limit    largest effort, N m or N; None for no limit
     velocity_limit  largest speed, rad/s or m/s, of commanded velocities and of moves to a commanded position; None for
                     no limit
-    modes           modes of JointCommand that it takes; positions are limited by the joint's lower and upper
+    modes           modes of JointCommand that the actuator accepts; commanded positions are clipped to the joint's
+                    limits
     stiffness       stiffness of its servo in the modes velocity and position, N m/rad or N/m; 0 without a servo
     damping         damping of its servo, N m s/rad or N s/m
     """
@@ -101,10 +103,10 @@ class SpringDescription(msgspec.Struct, kw_only=True):
 
 
 class ForceDescription(msgspec.Struct, kw_only=True):
-    """A force on a body at a point in its frame (m): the sum of outputs of the state, each along an axis in the world.
+    """A force on a body at a point given in the body's frame, m. The force is the sum of outputs[i] axes[i].
 
-    outputs  names of the outputs, values in N
-    axes     unit vectors in the world frame, (3 per output,)
+    outputs  names of the outputs in RobotState, N, that are the components of the force
+    axes     unit vectors in the world frame, one after another, one per output
     """
 
     name: str
@@ -117,8 +119,8 @@ class ForceDescription(msgspec.Struct, kw_only=True):
 class GripperDescription(msgspec.Struct, kw_only=True):
     """A gripper: the body that it belongs to, and its grip point in that body's frame, m.
 
-    outputs  names of outputs that are 1 while a constraint of the grip is on, else 0: all 1 means gripping, some
-             sliding, none open
+    outputs  names of outputs that are 1 while a constraint of the grip holds, otherwise 0. If all are 1, the gripper
+             grips; if some are 1, it slides; if none is 1, it is open
     """
 
     name: str
@@ -131,8 +133,8 @@ class Description(Message, kw_only=True):
     """The robot's description: joints, actuators, bodies and outputs. Published once, latched.
 
     ground        fixed shapes in the world frame: supports, bars, obstacles
-    output_units  one per output, "" where none is known
-    holds         the grippers
+    output_units  unit of each output; "" for an unknown unit
+    holds         grippers of the robot
     frames        names of the spherical and free joints, in the order of RobotState.frames
     pushable      bodies on which the service `push` lets a force act
     """
@@ -168,10 +170,11 @@ class RobotState(Message, kw_only=True):
     energy     kinetic plus potential energy, J
     outputs    the robot's named outputs
     clock      name of the node whose own clock gave `timestamp`, as for a robot's measurements; "" for simulation time
-    frames     of the spherical and free joints that the description names: position of the child's point from the
-               parent's, m, along the parent's axes, then quaternion w x y z of the child's axes in the parent's; (7n,)
-    twists     of the same joints: linear velocity, m/s, along the parent's axes, then angular velocity, rad/s, in the
-               child's axes; (6n,)
+    frames     (7n,): 7 numbers for each of the n joints in `Description.frames`. First the position (m) of the joint's
+               point on the child relative to the joint's point on the parent, in the parent's axes; then the quaternion
+               w x y z of the child's axes relative to the parent's axes
+    twists     (6n,): 6 numbers for each of the same joints. First the linear velocity (m/s) in the parent's axes; then
+               the angular velocity (rad/s) in the child's axes
     """
 
     name: list[str] = []
@@ -197,9 +200,9 @@ class BodyPoses(Message, kw_only=True):
 class Polylines(Message, kw_only=True):
     """Polylines in the world frame that belong to no body: deflected beams, or a planned path.
 
-    name    one per line
-    count   number of points of each line
-    points  (3 sum(count),) m, finite, line after line
+    name    names, one per polyline
+    count   number of points of each polyline
+    points  coordinates (3 sum(count),), m, finite, polyline after polyline
     """
 
     name: list[str] = []
@@ -225,7 +228,11 @@ class JointCommand(Message, kw_only=True):
 
 
 class JointReference(Message, kw_only=True):
-    """Reference motion of joints: position, velocity and acceleration per name, finite; the latter two may be empty."""
+    """Reference motion of joints: one finite position, velocity and acceleration per name.
+
+    velocity      one per name, or an empty list
+    acceleration  one per name, or an empty list
+    """
 
     name: list[str] = []
     position: list[float] = []
@@ -241,9 +248,9 @@ class Twist(Message, kw_only=True):
 
 
 class Enable(Message, kw_only=True):
-    """State of an enabling switch, sent again while it is held.
+    """State of a switch that a user holds to enable the robot; sent repeatedly while it is held.
 
-    pressed  whether it is pressed, so that the robot may move
+    pressed  whether the switch is pressed, so that the robot may move
     """
 
     pressed: bool = False
@@ -258,30 +265,33 @@ class Encoders(Message, kw_only=True):
 
 
 class Event(Message, kw_only=True):
-    """An event of the run: a change of constraint mode, an action of a user, or a fault.
+    """An event of the run: a change of constraint mode (set of active constraints), an action of a user, or a fault.
 
-    kind    change of constraint mode: the guard's name ("grip", "release", "fall" of a gibbon); by a user: "reset",
-            "restore", "pause", "resume", "speed" (simulated seconds per second), "set" of a parameter; end of the run:
-            "diverged", "late" (`overrun_policy`); of a commanding node: "refused", "safe" (silent: the actuators went
-            to their safe mode), "held" (disconnected: its last command holds) or "cut" (limited to a joint's range,
-            published once); of a guard: "guard_clamp" (`part` a joint, `key` the limit, `old` the commanded and `new`
-            the given value), "guard_rejected", "guard_stop" and "guard_acknowledged" (`key` the cause); "clock_step":
-            the clock of `node` jumped; "step_too_large": for the fastest mode; "energy_departure": the energy differs
-            from the balance of work and events, by 1 % of the run's energies, and at each doubling; "estop" and
-            "estop_released": an emergency stop of all actuators begins and ends; "push": an external force on the body
-            `part`, with `new` as JSON: force (3,), N, world axes, point (3,), m, in the body's frame, duration_s;
-            "hand" and "hand_back": a user commands actuators by hand, and gives them back
+    kind    what happened. Change of constraint mode: the name of the guard, such as "grip", "release" or "fall" of a
+            gibbon. Action of a user: "reset", "restore", "pause", "resume"; "speed" (simulated seconds per second);
+            "set" (a parameter); "hand" and "hand_back" (the user commands actuators by hand, and gives them back);
+            "push" (external force on the body `part`; `new` contains, as JSON, force (3,), N, in world axes, point
+            (3,), m, in the body's frame, and duration_s). End of the run: "diverged", or "late" (see `overrun_policy`).
+            Event of a node `node` that commands actuators: "refused" (the command was rejected); "safe" (the node sent
+            no command in time, and its actuators went to the safe mode); "held" (the node disconnected, and its last
+            command stays in force); "cut" (the command was limited to a joint's range; published once). Limits of a
+            driver's commands (table `guard` of the node): "guard_clamp" (`part` is the joint, `key` the limit, `old`
+            the commanded value, `new` the value passed on); "guard_rejected", "guard_stop" and
+            "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
+            jumped); "step_too_large" (for the fastest mode of the robot); "energy_departure" (the energy error exceeds
+            1 % of the run's energies, or has doubled since the last such event); "estop" and "estop_released" (an
+            emergency stop of all actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
-    energy  energy lost in the change, J
-    node    node whose parameter was set, that commanded, or whose clock jumped
-    key     the parameter that was set
-    old     its value before, as JSON; for "speed" the speed before
-    new     its value from then on, as JSON; for "speed" the new speed
+    energy  energy lost in the change of constraint mode, J
+    node    node to which the event belongs: its parameter was set, it sent the command, or its clock jumped
+    key     name of the parameter that was set
+    old     value of the parameter before, as JSON; for "speed" the previous speed
+    new     value of the parameter from then on, as JSON; for "speed" the new speed
     detail  one line for the user
     part    part of the robot whose constraint mode changes, e.g. "hand_a"
     source  constraint mode before the change: its name, or the switched constraints that hold, as "a + b"
-    target  constraint mode after the change, written likewise
+    target  constraint mode after the change, written in the same way
     """
 
     kind: str = ""
@@ -331,14 +341,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Status(Message, kw_only=True):
-    """State, counters and figures of one node: at 2 Hz and on change, latched.
+    """State, counters and measurements of one node; published at 2 Hz and on change, latched.
 
     state     "starting" | "ready" | "running" | "paused" | "safe" | "stopping" | "stopped" | "failed"
-    counters  whole numbers that only grow: refused, lost, overruns, frames ...
+    counters  {name: whole number that never decreases}, such as the numbers of lost and of refused messages
     timing    durations in seconds that the node measures, e.g. step_p50_s
     detail    one line for the user
     refusal   topic and reason of the latest refused message
-    figures   figures that the node measures of its work, e.g. a tracking error; the unit is in the name
+    figures   measurements of the node's own work, e.g. a tracking error; each name contains the unit
     verdict   verdict of a node that judges the run; none for other nodes
     """
 
@@ -353,7 +363,7 @@ class Status(Message, kw_only=True):
 
 
 class Residual(Message, kw_only=True):
-    """Measured minus predicted state at the instant of one measured state, for the joints that both have.
+    """Measured state minus predicted state at the instant of the measured state, for the joints that both states have.
 
     name      joints
     position  rad or m, one per name
@@ -372,7 +382,7 @@ class Residual(Message, kw_only=True):
 class PlotValues(Message, kw_only=True):
     """Values that a node plots with `context.plot`: all of one callback in one message.
 
-    values  by name: a number, or a vector whose length stays the same; any number may be NaN or infinite
+    values  {name: number or vector}; the length of a vector stays the same; a number may be NaN or infinite
     """
 
     values: dict[str, float | list[float]] = {}
@@ -381,8 +391,8 @@ class PlotValues(Message, kw_only=True):
 class PeerClock(Message, kw_only=True):
     """One round trip to another node's clock, and the estimate of that clock from the latest round trips.
 
-    `asker`'s clock is its computer's clock as set when the node started: a later jump of it does not look like a jump
-    of the clock of `peer`.
+    The asker's clock starts at the time of its computer's wall clock and then runs without jumps. If the computer's
+    wall clock is set later, the asker's clock does not change, so that the peer's clock does not seem to jump.
 
     asker          node that made the round trip
     peer           node whose clock was read
@@ -415,18 +425,19 @@ class PeerClock(Message, kw_only=True):
 class SwingPlan(Message, kw_only=True):
     """Plan of one swing of a gibbon robot: motion of one hand to its next grip, with elbow motion and torque.
 
-    number    counts the plans up; from its start on, a later plan replaces an earlier one
-    hand      hand that grips during the swing, "a" or "b"; the other swings
-    start     s of simulation time
-    duration  s, from the start to the arrival
-    release   whether the swinging hand releases at the start; false: it has released before
-    elbow     rad, as measured: sum of elbow[k] s^k, s from 0 to 1 over the duration; at rest at the end
+    number    number of the plan, increasing; from its start on, a plan replaces earlier ones
+    hand      hand that grips during the swing, "a" or "b"; the other hand swings
+    start     simulation time of the start, s
+    duration  time from the start to the arrival of the hand, s
+    release   true: the swinging hand releases its grip at the start; false: the hand has released it before
+    elbow     coefficients of the measured elbow angle, rad: sum of elbow[k] x^k, with x from 0 to 1 over the duration;
+              the elbow is at rest at the end
     torque    elbow torque, N m, at equal times from start to end
     path      x, y, z in m of the swinging hand at equal times from start to end (3n,)
     target    planned grip position along the line, m
-    gap       planned distance from the line at arrival, m
-    miss      planned distance from the target along the line, m
-    closing   planned speed toward the line at arrival, m/s
+    gap       planned distance of the hand from the line at arrival, m
+    miss      planned distance of the hand from the target along the line, m
+    closing   planned speed of the hand toward the line at arrival, m/s
     """
 
     number: int = 0
@@ -448,7 +459,7 @@ class SwingProgress(Message, kw_only=True):
 
     plan        number of the active plan; UNSET for none
     refused     number of the latest plan that arrived after its start and was discarded; UNSET for none
-    late        number of plans that arrived too late
+    late        number of plans that arrived after their start and were discarded
     hand_overs  number of grips at the end of a swing
     """
 

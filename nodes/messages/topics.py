@@ -1,8 +1,8 @@
 """The topic table: message type and quality of service of each topic.
 
 Names resolve as in ROS: "state" in the table of a node that works on robot "charmie" is "charmie/state"; a name with
-a leading slash ("/status") is used without the slash. Topics that a node has for itself contain its name:
-"charmie/my_controller/plot". Two topics are the same only if their whole names are equal.
+a leading slash ("/status") is used without the slash. The name of a topic that belongs to one node contains the node's
+name: "charmie/my_controller/plot". Two topics are the same only if their whole names are equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Topic:
     """One row of the table: the topic's message type and its quality of service.
 
     latched  the last message is sent again to each new subscriber, with its seq
-    sampled  each message replaces the one before: a node that runs only on every n-th step, or that fell behind,
+    sampled  each message replaces the previous one: a node that runs only on every n-th step, or that fell behind,
              receives only the latest message. Topics that are not sampled are lossless: every message is delivered.
              A topic without a row in the table is lossless, too.
     """

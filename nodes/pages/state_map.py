@@ -1,4 +1,7 @@
-"""Picture of a map over initial states: the measure IS1 over two components of the start."""
+"""Picture of a map over initial states: the measure IS1 over two components of the initial state.
+
+IS1 is the largest distance of a motion from the equilibrium, divided by the motion's distance from it at the start.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ MOST = 99.0  # percentile of the measure at which the colours end
 
 
 def draw_state_map(path: Path, title: str, labels: tuple[str, str], axes: list[Any], is1: Any, over: Any) -> None:
-    """Write a PNG of the measure IS1 over two axes. Motions that turn over and diverged motions each have one dark
-    colour.
+    """Write a PNG of the measure IS1 over two components of the initial state.
 
-    axes  values of the columns and of the rows
-    is1   (rows, columns), largest distance from the equilibrium over that of the start; NaN where a motion diverged
-    over  (rows, columns) bool, whether an angle turns over
+    Motions in which an angle departs by more than pi from the equilibrium have one colour, diverged motions another;
+    neither is in the colour scale.
+
+    labels  axis labels of the picture: of the horizontal axis, then of the vertical axis
+    axes    values of the horizontal component (one per column), then of the vertical component (one per row)
+    is1     (rows, columns) measure IS1; NaN for diverged motions
+    over    (rows, columns) bool, whether an angle departs by more than pi from the equilibrium
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg

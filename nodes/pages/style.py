@@ -115,8 +115,9 @@ SETTINGS: Any = {
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Context manager for matplotlib's default settings with SETTINGS on top, independent of the user's
-    configuration.
+    """Context manager for matplotlib's default settings with SETTINGS on top.
+
+    Inside it, the user's own configuration of matplotlib has no effect.
     """
     import matplotlib
 
@@ -130,15 +131,18 @@ _hidden: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def hidden_in(figure: Any) -> dict[str, str]:
-    """Dictionary {curve: the curve that covers it} that belongs to a figure.
+    """Dictionary {hidden curve: curve drawn over it} that belongs to a figure.
 
-    Plotting functions fill the dictionary, and the legend lists its content.
+    Plotting functions fill the dictionary; the legend names the hidden curves.
     """
     return _hidden.setdefault(figure, {})
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
-    """Draw one legend below several axes: each label once, the mark of diverged runs, and a note on covered curves."""
+    """Draw one legend below several axes, in which each label appears once.
+
+    The legend explains the mark of diverged runs if there are any, and names curves that lie hidden under others.
+    """
     axes = list(axes)
     entries: dict[str, Any] = {}
     for axis in axes:
@@ -161,7 +165,7 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
 
 
 def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
-    """Sentences for the legend: which curves are covered by which visible curve."""
+    """Sentences for the legend that name each hidden curve and the visible curve over it."""
     under: dict[str, list[str]] = {}
     for name in (name for name in shown if name in hidden):
         above = hidden[name]

@@ -28,13 +28,13 @@ LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
 def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
-    """Check a plan; PlanError for the first error found.
+    """Check a plan. Raises PlanError for the first error found.
 
     Paths in `run` that are not found below the plan's folder are made absolute.
 
     tables  the tables that the plan was made from, with their places in the launch files
-    host    further host that runs its nodes of the plan here; where the simulation is not installed, only these nodes
-            are checked. The launch at the server checks the whole plan, and both plans are compared.
+    host    name of this host if it is not the server's host. If this host lacks the packages for simulation, only the
+            nodes that run on it are checked; the launch on the server's host checks the whole plan
     """
     only = host if host is not None and not can_simulate() else None
     _check_one_clock(plan, tables)
@@ -107,7 +107,10 @@ def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
 
 
 def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:
-    """Check the guard of a driver: PlanError with the key for limits that are missing or do not fit."""
+    """Check the limits of a driver's commands in the table `guard`.
+
+    Raises PlanError, which names the key, for limits that are missing or do not fit the driver.
+    """
     if node.guard is None:
         return
     from nodes.guard.driver import require_driver  # numpy, which most nodes of a robot's own computer do not need
@@ -132,27 +135,31 @@ def _check_one_clock(plan: Plan, tables: Tables) -> None:
             if one != two:
                 where = tables.part(other.sim.namespace).of_sim().source.at(key)
                 there = f"{two!r}, and {joined(first.sim.namespace, 'sim')} has {one!r}"
-                raise PlanError(f"{where}: key {key!r} is {there}; simulations of one launch have one clock")
+                raise PlanError(f"{where}: key {key!r} is {there}; give all simulations of a launch the same value")
 
 
 def _check_commands(
     names: Collection[str] | None, actuators: Sequence[str], commanders: dict[str, str], node: str, where: str
 ) -> None:
-    """Record the actuators that a node commands in `commanders`, {actuator: node}. PlanError where another node
-    commands one of them already."""
+    """Add the actuators that a node commands to `commanders`, {actuator: node}.
+
+    Raises PlanError if another node already commands one of these actuators.
+    """
     if names is None:
         if commanders:
             other = next(iter(commanders.values()))
             raise PlanError(
-                f"{where}: its classmethod commands() names no actuators, so it commands all, also those of node "
-                f"{other!r}; name them there, or remove one of the nodes"
+                f"{where}: the node's classmethod commands() names no actuators, so that the node commands all "
+                f"actuators, also those of node {other!r}; return the names of the node's actuators from commands(), "
+                "or remove one of the two nodes"
             )
         names = actuators or [""]  # a robot without actuators has one commanding node, too
     else:
         for name in names:
             if name not in actuators:
                 raise PlanError(
-                    f"{where}: commands actuator {name!r}, which the robot does not have{suggestion(name, actuators)}"
+                    f"{where}: the node commands actuator {name!r}, which the robot does not "
+                    f"have{suggestion(name, actuators)}"
                 )
     for name in names:
         if name in commanders:
@@ -160,7 +167,9 @@ def _check_commands(
             other = commanders[name]
             every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
             fewer = "; a node commands all actuators unless its classmethod commands() names fewer" if every else ""
-            raise PlanError(f"{where}: commands {what} node {other!r} commands{fewer}; remove one")
+            raise PlanError(
+                f"{where}: the node commands {what} node {other!r} also commands{fewer}; remove one of the two nodes"
+            )
         commanders[name] = node
 
 
@@ -172,13 +181,15 @@ def _check_hosts(plan: Plan, tables: Tables) -> None:
     for name, address in plan.hosts.items():
         where = f"{tables.plain['hosts'].source.table('[hosts]', 'hosts').at(name)}: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
-            raise PlanError(f"{where}: a host's name is letters, digits and _, a letter first, and not {LOCAL}")
+            raise PlanError(
+                f"{where}: a host's name must not be {LOCAL}; use letters, digits and _, with a letter first"
+            )
         try:
             ip_address(address)
         except ValueError:
             raise PlanError(
-                f"{where}: {address!r} is no numeric address such as 192.168.1.20; a name may resolve differently on"
-                f" each host; 'getent ahosts {address}' shows its address here"
+                f"{where}: {address!r} is no numeric address; give an address such as 192.168.1.20, because a name may "
+                f"resolve differently on each host (run 'getent ahosts {address}' to see the address on this computer)"
             ) from None
     first = plan.sim.namespace
     named: list[tuple[Source, SimPlan | NodePlan]] = [
@@ -189,7 +200,7 @@ def _check_hosts(plan: Plan, tables: Tables) -> None:
         if each.host in LOCAL_HOSTS and (each is not plan.sim or not plan.hosts):
             each.host = plan.sim.host
         elif each.host not in plan.hosts:
-            there = f"; its hosts are {', '.join(plan.hosts)}" if plan.hosts else "; a table [hosts] names them"
+            there = f"; the hosts are {', '.join(plan.hosts)}" if plan.hosts else "; add a table [hosts] with this host"
             raise PlanError(f"{source.at('host')}: key 'host': {each.host!r} is not in [hosts]{there}")
 
 
@@ -205,27 +216,30 @@ def _check_sim(plan: Plan, tables: Tables, with_methods: bool) -> None:
     sim, where = plan.sim, tables.of_sim().source
     if sim.watchdog_ms is True:
         raise PlanError(
-            f"{where.at('watchdog_ms')}: key 'watchdog_ms': true is not a time; give ms, or 0 or false for none"
+            f"{where.at('watchdog_ms')}: key 'watchdog_ms': true is not a time; give a time in ms, or 0 or false for "
+            "no watchdog"
         )
     if with_methods:
         _check_methods(sim, where)
     if len(plan.name) > NAME_LENGTH or not plan.name.isprintable():
-        what = f"{len(plan.name)} characters" if plan.name.isprintable() else repr(plan.name[:NAME_LENGTH])
+        what = f"the name has {len(plan.name)} characters" if plan.name.isprintable() else repr(plan.name[:NAME_LENGTH])
         place = tables.source.at("name")
-        raise PlanError(f"{place}: key 'name': {what}; a plan's name has at most {NAME_LENGTH}, all of them printable")
+        raise PlanError(f"{place}: key 'name': {what}; give at most {NAME_LENGTH} printable characters")
     source = tables.plain["duration_s"].source if "duration_s" in tables.plain else tables.source
     check_duration(plan, f"{source.at('duration_s')}: key 'duration_s'")
 
 
 def check_duration(plan: Plan, where: str) -> None:
-    """Raise PlanError, beginning with `where`, for a duration out of its range or below one step."""
+    """Raise PlanError for a duration that is out of range or below one step; the message begins with `where`."""
     kind = next(field.type for field in msgspec.structs.fields(Plan) if field.name == "duration_s")
     if plan.duration_s is None:
         return
     if line := out_of_range(plan.duration_s, kind):
         raise PlanError(f"{where} {line}")
     if plan.duration_s < plan.sim.step_s * (1.0 - 1e-9):
-        raise PlanError(f"{where}: {plan.duration_s:g} s is less than one step of {plan.sim.step_ms:g} ms")
+        raise PlanError(
+            f"{where}: {plan.duration_s:g} s is less than one step of {plan.sim.step_ms:g} ms; give a longer duration"
+        )
 
 
 def _check_methods(sim: SimPlan, source: Source) -> None:
@@ -237,7 +251,7 @@ def _check_methods(sim: SimPlan, source: Source) -> None:
         table = source.table(f"[sim.{key}]", key)
         where = f"{source.at(key)}: key {key!r}" if isinstance(asked, str) else str(table)
         if isinstance(asked, dict) and not isinstance(asked.get("name"), str):
-            raise PlanError(f"{where}: key 'name' is missing, as in name = \"{_usual(key)}\"")
+            raise PlanError(f"{where}: key 'name' is missing; add it, as in name = \"{_usual(key)}\"")
         try:
             make()
         except UnknownName as error:
@@ -266,7 +280,7 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
         plan.sim.robot = _located(plan.sim.robot, entry, where)
     elif plan.sim.robot not in known:
         near = suggestion(plan.sim.robot, known)
-        raise PlanError(f"{where.at('robot')}: key 'robot': no robot {plan.sim.robot!r}{near}{OWN_FILE}")
+        raise PlanError(f"{where.at('robot')}: key 'robot': there is no robot {plan.sim.robot!r}{near}{OWN_FILE}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulationWarning)  # the server prints these warnings
@@ -291,9 +305,9 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
 
 
 def _located(robot: str, entry: Entry, where: Source) -> str:
-    """Reference to a robot's Python function with the absolute path of its file. PlanError where no such file is found.
+    """Reference to a robot's Python function with the absolute path of the function's file.
 
-    The file is searched for in the folders in which the file of a node's `run` is searched for.
+    The folders searched are those for a node's key `run`. Raises PlanError if the file is not found.
     """
     try:
         found = located(robot, *entry.folders)
@@ -306,7 +320,7 @@ def _located(robot: str, entry: Entry, where: Source) -> str:
 def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
     """Make the path in a robot's parameter `file` absolute.
 
-    The file is searched for in the folders in which the file of a node's `run` is searched for.
+    The folders searched are those for a node's key `run`. Raises PlanError if the file is not found.
     """
     asked = parameters.get("file")
     if not isinstance(asked, str) or not asked:
@@ -322,7 +336,11 @@ def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
 
 
 def _named(refusal: str, sim: SimPlan) -> str:
-    """Key of [sim] that an error message of a robot concerns, found from the parameter at the start of the message."""
+    """Key of [sim] to which a robot's error message refers: "parameters.NAME", "parameters" or "robot".
+
+    The key is "parameters.NAME" if the message begins with the name of a parameter. Otherwise it is "parameters" if
+    the plan sets any parameter of the robot, and "robot" if not.
+    """
     subject = refusal.removeprefix(f"robot {sim.robot!r}: ").partition(" ")[0]
     if subject in sim.parameters:
         return f"parameters.{subject}"
@@ -330,55 +348,61 @@ def _named(refusal: str, sim: SimPlan) -> str:
 
 
 def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> None:
-    """Check milestones: unique names, existing joints with angles, references without a cycle."""
+    """Check that milestones have unique names and joints with angles, and that their keys `after` form no cycle."""
     milestones = plan.milestones
     after = {milestone.name: milestone.after for milestone in milestones}
     for number, (milestone, entry) in enumerate(zip(milestones, tables.milestones, strict=True)):
         where = entry.source
         if milestone.name in [other.name for other in milestones[:number]]:
-            raise PlanError(f"{where.at('name')}: key 'name': already used; every milestone needs its own name")
+            raise PlanError(
+                f"{where.at('name')}: key 'name': the name is already used; give every milestone its own name"
+            )
         if milestone.joint not in units:
             raise PlanError(
-                f"{where.at('joint')}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}"
+                f"{where.at('joint')}: key 'joint': there is no joint "
+                f"{milestone.joint!r}{suggestion(milestone.joint, units)}"
             )
         if units[milestone.joint] != "rad":
             unit = units[milestone.joint]
-            what = f"{milestone.joint!r} is in {unit}; expected a joint with an angle"
+            what = f"{milestone.joint!r} has positions in {unit}; choose a joint with an angle"
             raise PlanError(f"{where.at('joint')}: key 'joint': {what}")
         if milestone.after and milestone.after not in after:
             hint = suggestion(milestone.after, after)
-            raise PlanError(f"{where.at('after')}: key 'after': no milestone {milestone.after!r}{hint}")
+            raise PlanError(f"{where.at('after')}: key 'after': there is no milestone {milestone.after!r}{hint}")
         chain = [milestone.name]
         while before := after.get(chain[-1]):
             if before in chain:
                 raise PlanError(
-                    f"{where.at('after')}: key 'after': {' after '.join(map(repr, [*chain, before]))} is a circle"
+                    f"{where.at('after')}: key 'after': the milestones wait for each other in a circle, "
+                    f"{' after '.join(map(repr, [*chain, before]))}; remove one of these keys 'after'"
                 )
             chain.append(before)
 
 
 def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -> None:
     if len(node.name) > NAME_LENGTH:
-        told = f"{len(node.name)} characters, {node.name[:20]!r} ...; a node's name has at most {NAME_LENGTH}"
+        told = f"{node.name[:20]!r} ... has {len(node.name)} characters; give at most {NAME_LENGTH}"
         raise PlanError(f"{where.place('name')}: node: key 'name': {told}")
     if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
-        raise PlanError(f"{where.at('name')}: key 'name': {node.name!r}: use letters, digits and _, a letter first")
+        raise PlanError(
+            f"{where.at('name')}: key 'name' is {node.name!r}; use letters, digits and _, with a letter first"
+        )
     if node.name in seen:
         other = seen[node.name]
         used = f" in {other.place()}" if other is not None else ""
         raise PlanError(
-            f"{where.at('name')}: key 'name': already used{used}; every node (and 'sim') needs its own name"
+            f"{where.at('name')}: key 'name': the name is already used{used}; give every node its own name, not 'sim'"
         )
     seen[node.name] = where
 
 
 def _check_times(node: NodePlan, mode: str, where: Source) -> None:
-    """Check that a node with a link or a compute time runs in lockstep. PlanError in other modes."""
+    """Raise PlanError for a node with a link or a compute time if the mode is not lockstep."""
     for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
         if getattr(node, key) != unset and mode != "lockstep":
             raise PlanError(
-                f'{where.at(key)}: key {key!r}: messages and turns take simulation time in mode "lockstep" only, and '
-                f'[sim] has mode "{mode}"'
+                f'{where.at(key)}: key {key!r} works in mode "lockstep" only, but [sim] has mode "{mode}"; '
+                'remove the key, or set mode = "lockstep"'
             )
 
 

@@ -10,7 +10,7 @@ SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")
 
 
 def uncalled(cls: type[Node]) -> str:
-    """One-line error about a handler of a node class that is misspelt or missing; "" where all are right."""
+    """One-line error about a misspelt or missing handler of a node class; "" if there is no such error."""
     own = [name for base in cls.__mro__ if base not in (Node, object) for name in vars(base)]
     for name in own:
         if name.startswith("_") or hasattr(Node, name) or not callable(getattr(cls, name)):

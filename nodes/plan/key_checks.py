@@ -41,15 +41,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
     """A table of a launch file as a struct of type `kind`.
 
-    PlanError, beginning with `where`, names the wrong key and the nearest known key. Unknown keys are errors, even if
-    `kind` allows them. Inner tables whose type has no schema are not checked here.
+    Raises PlanError, whose message begins with `where` and names the wrong key and the nearest known key. An unknown
+    key is an error even if the struct permits unknown keys. Inner tables whose type has no schema are not checked.
     """
     fields = msgspec.structs.fields(kind)
     known = [field.encode_name for field in fields]
     value = worded(value, kind)
     for key in value:
         if RENAMED.get(key) in known:
-            raise PlanError(f"{at(where, key)}: key {key!r}: renamed to {RENAMED[key]!r}")
+            raise PlanError(f"{at(where, key)}: key {key!r} was renamed to {RENAMED[key]!r}")
         if key not in known:
             raise PlanError(f"{at(where, key)}: {unknown_key(key, known)}")
     if wrong := misfit(value, kind):
@@ -62,7 +62,10 @@ def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
 
 
 def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The table with floats nan and inf, which TOML reads as numbers, as text where `kind` expects text."""
+    """A copy of the table in which the floats nan and inf become text if `kind` expects text there.
+
+    TOML reads the bare words nan and inf as numbers.
+    """
     words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
     return {
         key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item

@@ -130,8 +130,10 @@ def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
-    """(method, key, default, description) of each parameter of the steppers or stabilizers. `kind`: "stepper" or
-    "stabilizer"."""
+    """(method, key, default, description) of each parameter of the steppers or stabilizers.
+
+    kind  "stepper" or "stabilizer"
+    """
     makers = ADJUSTABLE if kind == "stepper" else stabilizers_by_name()
     for name, maker in makers.items():
         for key, default in defaults_of(maker).items():
@@ -139,8 +141,10 @@ def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def default_text(default: object) -> str:
-    """Default of a parameter as written in a launch file; "required" without one, "-" for one derived from other
-    values."""
+    """Default of a parameter as written in a launch file.
+
+    Returns "required" if there is no default, and "-" if the default is derived from other values.
+    """
     if default is inspect.Parameter.empty:
         return "required"
     if default is None:

@@ -40,29 +40,32 @@ def joined(*parts: str) -> str:
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The table [sim]: the simulation server.
 
-    robot              one of `armswing robot list`, "path/to/file.py:function" of your own, or a URDF or
-                       MJCF file, "path/to/robot.urdf"; files are searched for as nodes are
+    robot              a name from `armswing robot list`, a function of your own, "path/to/file.py:function", or a URDF
+                       or MJCF file, "path/to/robot.urdf"; the folders searched are those for a node's key `run`
     parameters         parameters of the robot, as `armswing robot show` lists them
     mode               realtime: steps are paced by the clock; fast: as fast as possible; lockstep: each step waits for
                        every node, and the run is reproducible
     step_ms            integration step, ms
     stepper            integration method, a name or a table of name and parameters
     stabilizer         method that keeps constraint violations small, a name or a table of name and parameters
-    watchdog_ms        time without a command from a commanding node after which its actuators go to the safe mode, ms
-                       of simulation time or of the clock, whichever passes faster; by default 100 in realtime and never
-                       in other modes; 0 or false: never
-    safe_mode          behaviour of the actuators when their commanding node is silent; "hold": servos keep their
-                       joints where they are, other actuators their effort
+    watchdog_ms        time, ms, after which the actuators of a commanding node go to the safe mode if it sends no
+                       command; simulation time or wall time counts, whichever passes faster; by default 100 in realtime
+                       and never in other modes; 0 or false: never
+    safe_mode          behaviour of the actuators when their commanding node is silent; with "hold", servos keep their
+                       joints where they are, and other actuators keep their effort
     speed              simulated seconds per wall second in realtime, 0.001 .. 1000
-    rate_hz            rate of the state in simulation time, Hz; without it, every step
-    poses_hz           rate of the body poses in simulation time, Hz
-    snapshot_s         simulated seconds between two snapshots, from which a recorded run restarts; 0: none
+    rate_hz            rate at which the state is published, Hz of simulation time; by default at every step
+    poses_hz           rate at which the body poses are published, Hz of simulation time
+    snapshot_s         simulated seconds between two snapshots of the state; a recorded run can be restarted from each
+                       snapshot; 0: no snapshots
     deadline_ms        longest wait for one node's reply in lockstep, ms
-    host               one of [hosts]: the computer of the server, where `armswing launch` is given no --host
-    overrun_policy     steps in realtime that are a step or more late: left out, made up for, or the run ends
-    cpu                core that the server's loop runs on; without it, any
-    realtime_priority  SCHED_FIFO for the server's loop; where that is not permitted, a warning
-    assemble_start     start at the state nearest to the robot's own that satisfies its constraints
+    host               name in [hosts] of the server's computer, on which `armswing launch` is called without --host
+    overrun_policy     what happens in realtime if the server is late by a step or more: the server leaves out the late
+                       steps, computes them as fast as possible, or ends the run
+    cpu                core on which the server's loop runs; by default any core
+    realtime_priority  whether the server's loop runs under SCHED_FIFO; if this is not permitted, a warning is shown
+    assemble_start     whether the run starts at the state that satisfies the constraints and is nearest to the robot's
+                       own start
     reactions          joints whose reaction force and torque become outputs, as reaction_JOINT_fx; true: all joints
     namespace          set by an include: first part of the robot's topics, as in "left/charmie/state"
     """
@@ -119,20 +122,20 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
 
     def make_stepper(self) -> Any:
-        """The configured stepper; InvalidRequest for an unknown one."""
+        """The configured stepper. Raises InvalidRequest for an unknown one."""
         from sim_core.integrators.steppers import stepper_named
 
         return _made(stepper_named, self.stepper)
 
     def make_stabilizer(self) -> Any:
-        """The configured stabilizer; InvalidRequest for an unknown one."""
+        """The configured stabilizer. Raises InvalidRequest for an unknown one."""
         from sim_core.stabilization.registry import stabilizer_named
 
         return _made(stabilizer_named, self.stabilizer)
 
     @property
     def watchdog_s(self) -> float | None:
-        """Time without a command before safe_mode, s; None for never."""
+        """Time without a command after which actuators go to the safe mode, s; None for never."""
         if self.watchdog_ms is None:
             return WATCHDOG_S if self.mode == "realtime" else None
         return self.watchdog_ms * 1e-3 or None
@@ -152,11 +155,13 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class LinkPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """A table [nodes.link] after its [[nodes]]: the network between a node and all others, in lockstep.
+    """A table [nodes.link]: simulated network between a node and all other nodes, in lockstep.
+
+    In the launch file, the table follows the table [[nodes]] of its node.
 
     delay_ms   simulation time that each message to or from the node takes, ms
-    jitter_ms  largest additional time, drawn uniformly for each message; the order of messages is kept, ms
-    loss       share of messages that are lost, 0 .. 1; descriptions, status and events always arrive
+    jitter_ms  largest additional time, ms, drawn uniformly for each message; the order of messages is kept
+    loss       probability that a message is lost, 0 .. 1; descriptions, status and events always arrive
     """
 
     delay_ms: Annotated[float, Range(0.0, 1e7, "ms")] = 0.0
@@ -168,22 +173,24 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[nodes]]: one node and its process.
 
     name               name of the node, unique in the plan
-    run                "path/to/file.py:ClassName", from the folder above launch/, or the launch file's own; or the path
-                       of a program, such as one in C
+    run                "path/to/file.py:ClassName", or the path of a program, such as one in C; the folders searched are
+                       the folder above launch/, the working folder and the launch file's folder
     decimation         number of simulation steps after which the node runs again in lockstep
-    restart            whether it is restarted when it ends; never in lockstep
+    restart            whether the node's process is restarted when it ends; never in lockstep
     max_restarts       largest number of restarts
     params             parameters of the node, the fields of its class `Params`
-    host               one of [hosts], by default the server's
-    cpu                core that the node's loop runs on; without it, any
-    realtime_priority  SCHED_FIFO for the node's loop; where that is not permitted, a warning
-    required           false: the run continues when the node fails finally, and the exit code is 1; not in lockstep
+    host               name in [hosts] of the computer on which the node runs; by default the server's
+    cpu                core on which the node's loop runs; by default any core
+    realtime_priority  whether the node's loop runs under SCHED_FIFO; if this is not permitted, a warning is shown
+    required           false: if the node fails and is not restarted, the run continues, and the launch ends with exit
+                       code 1; no effect in lockstep
     namespace          namespace of an included simulation that the node belongs to
-    remap              topics under other names, such as { state = "measured_state", reference = "/left/goal" }
+    remap              other names for the node's topics, such as { state = "measured_state", reference = "/left/goal" }
     link               delay, jitter and loss of the node's messages in lockstep, see [nodes.link]
-    compute_ms         simulation time that the node needs to compute its messages in lockstep, ms; meanwhile it is busy
-    guard              limits of the commands that a driver receives, the parameters of `nodes/guard`; applied in the
-                       driver's process
+    compute_ms         simulation time for which the node is busy with each step in lockstep, ms; the node publishes the
+                       messages of the step afterwards
+    guard              limits of the commands that a driver receives: the parameters of `nodes/guard`, which applies
+                       them in the driver's process
     """
 
     name: str
@@ -209,14 +216,14 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A table [[milestones]]: reached when a joint has stayed near an angle for some time.
+    """A table [[milestones]]: a goal of the run, reached when a joint has stayed near an angle for some time.
 
     name           name of the milestone, unique in the plan
     joint          joint whose position is watched
     target_deg     target position, degrees modulo 360
     tolerance_deg  largest distance from the target, degrees
-    hold_s         simulation time for which the joint has to stay there, s
-    required       whether the exit code is 1 when it is not reached
+    hold_s         simulation time for which the joint has to stay within the tolerance, s
+    required       whether the launch ends with exit code 1 if the milestone is not reached
     after          name of another milestone that has to be reached first
     """
 
@@ -257,8 +264,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def views(self) -> list[Plan]:
-        """The plan of each simulation: this plan where it has a simulation of its own, then the plans of the
-        namespaces."""
+        """The plan of each simulation: this plan first, if it has a simulation, then the plans of the namespaces."""
         return [*([] if self.sim.namespace in self.simulations else [self]), *self.simulations.values()]
 
     def view(self, namespace: str) -> Plan:
@@ -280,7 +286,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return [node for node in self.nodes if node.host == host]
 
     def node(self, name: str) -> NodePlan:
-        """Node with this name; PlanError that lists the names for an unknown one."""
+        """Node with this name. Raises PlanError, which lists the nodes of the plan, for an unknown name."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -293,8 +299,8 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan that `save_plan` wrote. Checks the file against the schema only."""
+    """The plan in a file that `save_plan` wrote. The file is checked against the schema only."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Plan)
     except (OSError, msgspec.MsgspecError) as error:
-        raise PlanError(f"{path}: not a saved plan: {error}") from None
+        raise PlanError(f"{path}: this is not a saved plan: {error}") from None

@@ -1,8 +1,8 @@
 """Loading of a user's node class by path: "path/to/file.py:Class", or "path/to/program" of an executable file.
 
-A file inside the installed packages is imported as the module it is. Any other file is loaded under a unique module
-name, with its folder appended to sys.path (never prepended): neighbouring modules can be imported, and a user's own
-folder `nodes/` never hides this package.
+A file inside the installed packages is imported under its ordinary module name. Any other file is loaded under a unique
+module name, and its folder is appended to sys.path, so that the file can import modules beside it. The folder is never
+prepended, so that a user's own folder `nodes/` does not hide this package.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
     if not colon and run and not run.endswith(".py"):
         file, name = run, ""
     elif not file.endswith(".py") or not name.isidentifier():
-        raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName', or the path of a program")
+        raise PlanError(
+            f"run = {run!r} names no class or program; write 'path/to/file.py:ClassName', or the path of a program"
+        )
     tried = [Path(folder).resolve() / file for folder in (*folders, PACKAGE_ROOT)]
     for path in tried:
         if is_file(path):
             return path.resolve(), name
     there = ", ".join(dict.fromkeys(map(str, tried)))
-    form = "" if name else "; a node in Python is written 'path/to/file.py:ClassName'"
-    raise PlanError(f"run = {shortened(run)!r}: no such file; tried {shortened(there)}{form}")
+    form = "" if name else "; for a node in Python write 'path/to/file.py:ClassName'"
+    raise PlanError(f"run = {shortened(run)!r}: there is no such file; tried {shortened(there)}{form}")
 
 
 def reference(file: Path, name: str) -> str:
-    """The `run` of a file and the name of its class, "" for a program."""
+    """Value of the key `run` for a class in a file, or for a program if `name` is ""."""
     return f"{file}:{name}" if name else str(file)
 
 
@@ -52,12 +54,12 @@ def is_file(path: Path) -> bool:
 
 
 def shortened(text: str) -> str:
-    """A text, cut after 400 characters with "..." appended; a shorter text is unchanged."""
+    """The text, cut after 400 characters with "..." appended if it is longer."""
     return text if len(text) <= 400 else f"{text[:400]}..."
 
 
 def load_class(run: str, *folders: str | Path) -> type[Node]:
-    """The node class that `run` names. PlanError, one line, for a missing file or class."""
+    """The node class that `run` names. Raises PlanError with a one-line message if file or class is missing."""
     path, name = locate(run, *folders)
     if not name:
         from nodes.plan.programs import program_class
@@ -73,7 +75,7 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
 
 
 def node_class(module: ModuleType, name: str, run: str) -> type[Node]:
-    """The node class with this name in a module. PlanError, one line, for a missing class.
+    """The node class with this name in a module. Raises PlanError with a one-line message if there is none.
 
     run  reference to the class, for messages
     """

@@ -20,7 +20,7 @@ def override(tables: Tables, text: str) -> None:
     target, equals, given = text.partition("=")
     owner, dot, key = target.strip().partition(".")
     if not equals or not owner or (dot and not key):
-        raise PlanError(f"--set {text!r}: write node.key=value, sim.key=value or seed=value")
+        raise PlanError(f"--set {text!r} is incomplete; write node.key=value, sim.key=value or seed=value")
     value = _value(target, given)
     if not dot:
         _set_plain(tables, owner, value, text)
@@ -74,7 +74,7 @@ def _set_in(entry: Entry, owner: str, key: str, value: Any, text: str) -> None:
             meant = f"; did you mean sim.{near}.{rest}={text.partition('=')[2]}?"
         else:
             hint = did_you_mean(first, SimPlan.__struct_fields__)
-            meant = f"{hint}; one of the robot is sim.parameters.{first}=value"
+            meant = f"{hint}; a parameter of the robot is set by sim.parameters.{first}=value"
         raise PlanError(f"--set {text!r}: [sim] has no key {first!r}{meant}")
     if owner != "sim" and key.partition(".")[0] not in NodePlan.__struct_fields__:
         key = f"params.{key}"
@@ -83,7 +83,7 @@ def _set_in(entry: Entry, owner: str, key: str, value: Any, text: str) -> None:
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise PlanError(f"--set {text!r}: {part!r} is no table")
+            raise PlanError(f"--set {text!r}: {part!r} is not a table, so that it has no keys to set")
     table[last] = value
     entry.source.lines.forget((*entry.source.path, *path, last))
 
@@ -101,8 +101,11 @@ def _owner(tables: Tables, owner: str, text: str) -> Entry:
             return entry
     where = f"{tables.source.file}: --set {text!r}"
     if owner in tables.switched_off:
-        raise PlanError(f"{where}: node {owner!r} is switched off by its 'if', {tables.switched_off[owner].place()}")
-    raise PlanError(f"{where}: no node {owner!r}{suggestion(owner, ['sim', *_names(tables)])}")
+        raise PlanError(
+            f"{where}: node {owner!r} is switched off by the 'if' at {tables.switched_off[owner].place()}; leave out "
+            "this --set"
+        )
+    raise PlanError(f"{where}: there is no node {owner!r}{suggestion(owner, ['sim', *_names(tables)])}")
 
 
 def _names(tables: Tables) -> list[str]:

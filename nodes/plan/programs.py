@@ -1,6 +1,7 @@
 """Nodes that are programs, `run = "build/my_controller"`: executable files that describe themselves.
 
-`PROGRAM --describe` prints its topics and parameters as JSON, from which a class for the checks of a plan is made.
+`PROGRAM --describe` prints the program's topics and parameters as JSON. The checks of a plan use a class that is made
+from this description.
 `armswing export client --lang c` writes a client library for such programs in C.
 """
 
@@ -27,7 +28,10 @@ INFINITE = float("inf")
 
 
 class ParameterDescription(msgspec.Struct, kw_only=True):
-    """A parameter, a number, with inclusive limits; None for no limit."""
+    """A parameter of a program: a number with inclusive limits.
+
+    low, high  smallest and largest value; None for no limit
+    """
 
     name: str
     default: float
@@ -37,7 +41,7 @@ class ParameterDescription(msgspec.Struct, kw_only=True):
 
 
 class ProgramDescription(msgspec.Struct, kw_only=True):
-    """What a program prints with `--describe`; the fields are those of `Node`."""
+    """Description that a program prints with `--describe`; the fields are attributes of `Node`."""
 
     name: str
     protocol: int = 1
@@ -49,7 +53,7 @@ class ProgramDescription(msgspec.Struct, kw_only=True):
 
 
 class ProgramNode(Node):
-    """Base of the classes that stand for programs in the checks of a plan. PlanError for an instance.
+    """Base of the classes that stand for programs in the checks of a plan. Creating an instance raises PlanError.
 
     file  executable file
     """
@@ -57,21 +61,32 @@ class ProgramNode(Node):
     file: ClassVar[Path]
 
     def __init__(self) -> None:
-        raise PlanError(f"{self.file} is a program, which runs in a process of its own: use 'armswing launch'")
+        raise PlanError(
+            f"{self.file} is a program, which runs in a process of its own; start it with 'armswing launch'"
+        )
 
     def on_message(self, name: str, message: Message) -> None:
         """Never called: the program receives its messages itself."""
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        """Raise ValueError for a node of a program on another host than the server's: its sockets are of one host."""
+        """Raise ValueError for a node of this program on a host other than the server's.
+
+        The sockets of a program connect to nodes on the same host only.
+        """
         for node in plan.nodes:
             if node.host != plan.sim.host and Path(plan.folder, node.run).resolve() == cls.file:
-                raise ValueError(f"node {node.name!r} is a program, which runs on the server's host {plan.sim.host!r}")
+                raise ValueError(
+                    f"node {node.name!r} is a program, which can run on the server's host only; "
+                    f"set host = {plan.sim.host!r}"
+                )
 
 
 def program_class(file: Path) -> type[ProgramNode]:
-    """Class that stands for the program in an executable file; PlanError, one line, for a file that is no program."""
+    """Class that stands for the program in an executable file.
+
+    Raises PlanError with a one-line message if the file is not a program of a node.
+    """
     found = file.stat()
     return _program_class(file, found.st_mtime_ns, found.st_size)
 
@@ -97,24 +112,30 @@ def _program_class(file: Path, _changed_ns: int, _size: int) -> type[ProgramNode
 
 
 def describe(file: Path) -> ProgramDescription:
-    """Topics and parameters of a program, as it prints them with `--describe`; PlanError, one line, for any failure."""
+    """Topics and parameters of a program, as it prints them with `--describe`.
+
+    Raises PlanError with a one-line message for any failure.
+    """
     if not os.access(file, os.X_OK):
-        raise PlanError(f"run = '{file}': not executable; write 'path/to/file.py:ClassName' or 'chmod +x {file}'")
+        raise PlanError(
+            f"run = '{file}': the file is not executable; write 'path/to/file.py:ClassName', or run 'chmod +x {file}'"
+        )
     try:
         done = subprocess.run(
             [file, "--describe"], capture_output=True, timeout=DESCRIBE_S, stdin=subprocess.DEVNULL, check=False
         )
     except OSError as error:
-        raise PlanError(f"run = '{file}': cannot be run: {error.strerror}") from None
+        raise PlanError(f"run = '{file}': the program cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise PlanError(f"run = '{file}': no reply to --describe within {DESCRIBE_S:g} s") from None
+        raise PlanError(f"run = '{file}': the program did not reply to --describe within {DESCRIBE_S:g} s") from None
     try:
         return msgspec.json.decode(done.stdout, type=ProgramDescription)
     except msgspec.MsgspecError as error:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         why = f"exit code {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else str(error)
         raise PlanError(
-            f"run = '{file}': not a node: '--describe' has to print its topics and parameters as JSON ({why})"
+            f"run = '{file}': the program is not a node; with --describe it must print its topics and parameters as "
+            f"JSON ({why})"
         ) from None
 
 

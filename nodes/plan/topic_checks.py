@@ -19,7 +19,7 @@ TOPIC = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
 
 
 def check_topics(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:
-    """Check the names and message types of a node's topics; PlanError, one line, for the first error."""
+    """Check the names and types of a node's topics. Raises PlanError with a one-line message for the first error."""
     declared = {**cls.publishes, **cls.subscribes}
     for name, new in node.remap.items():
         at = f"{where.below('remap').at(name)}: key {name!r}"
@@ -27,7 +27,9 @@ def check_topics(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> 
             own = [each for each in declared if each != "*"]
             raise PlanError(f"{at}: the node has no topic {name!r}{suggestion(name, own) if own else ''}")
         if not TOPIC.fullmatch(new):
-            raise PlanError(f"{at}: {new!r} is no topic such as 'measured_state' or '/left/charmie/state'")
+            raise PlanError(
+                f"{at}: {new!r} is no valid topic name; write a name such as 'measured_state' or '/left/charmie/state'"
+            )
     robot = plan.robot_of(node.namespace)
     for what, table in (("publishes", cls.publishes), ("subscribes", cls.subscribes)):
         for name, message in table.items():
@@ -41,18 +43,19 @@ def _check_topic(what: str, name: str, message: type[Message], robot: str, plan:
         there = ", ".join(filter(None, (view.sim.namespace for view in plan.views)))
         whole = f"/{plan.sim.robot_name}/{name}"
         raise PlanError(
-            f"{where}: {what}: {name!r} is a topic of a robot, and this node's namespace has no [sim]; write "
-            f'namespace = "...", one of {there}, or remap {name!r} to a whole name such as "{whole}"'
+            f"{where}: {what}: {name!r} is a topic of a robot, and this node's namespace has no [sim]; set the node's "
+            f'key namespace to one of {there}, or remap {name!r} to a full name such as "{whole}"'
         )
     row = lookup(resolve(name, robot))
     if row is not None and row.message is not message:
-        raise PlanError(f"{where}: {what}: {name!r} carries {row.message.__name__}, not {message.__name__}")
+        raise PlanError(
+            f"{where}: {what}: topic {name!r} has messages of type {row.message.__name__}, but the node declares "
+            f"{message.__name__}; declare the topic's type, or use another topic"
+        )
 
 
 def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> None:
-    """Raise PlanError for a topic name that looks misspelt: no other node uses the name, and it resembles a known
-    one.
-    """
+    """Raise PlanError for a topic name that looks misspelt: no other node uses it, and it resembles a known name."""
 
     def names(table: Mapping[str, type[Message]], node: NodePlan) -> dict[str, type[Message]]:
         return {node.remap.get(name, name): message for name, message in table.items()}
@@ -85,5 +88,5 @@ def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries:
         path = Path(file).absolute()
         if path in writers and node.host == plan.node(writers[path]).host:
             at = entries[node.name].source.below("params").at("file")
-            raise PlanError(f"{at}: key 'file': {file!r} is written by node {writers[path]!r}, too")
+            raise PlanError(f"{at}: key 'file': {file!r} is also written by node {writers[path]!r}; give another file")
         writers[path] = node.name

@@ -1,6 +1,7 @@
 """Motion profiles of one joint, as pure functions of time: t in seconds -> value, rate, acceleration.
 
-Times increase strictly. Before the first time and after the last a profile is at rest at its first and last value.
+Times increase strictly. A profile is at rest at its first value before the first time, and at its last value after the
+last time.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ def sine(amplitude: float, period: float, t: float) -> Point:
 
 
 def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """(value, 0, 0) of a staircase: the value of the latest waypoint passed; before the first waypoint, the first
-    value."""
+    """(value, 0, 0) of a step function, which has the value of the latest waypoint whose time is past, and before the
+    first waypoint the first value.
+    """
     return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
 
 
 def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
     """Minimum-jerk moves between waypoints, at rest in each waypoint.
 
-    A move covers the share 10 s^3 - 15 s^4 + 6 s^5 of its distance after the share s of its time.
+    After the fraction s of its duration, a move has covered the fraction 10 s^3 - 15 s^4 + 6 s^5 of its distance.
     """
     if t <= times[0] or len(times) == 1:
         return values[0], 0.0, 0.0
@@ -48,8 +50,9 @@ def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> P
 
 
 def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
-    """Curve through all waypoints with given values, rates and accelerations; polynomials of degree 5 between
-    waypoints."""
+    """Curve with the given value, rate and acceleration at each waypoint, and a polynomial of degree 5 between
+    waypoints.
+    """
     pieces = [
         _quintic_piece(span, start, end)
         for span, start, end in zip(_spans(times), points, points[1:], strict=False)  # one span less than points
@@ -83,13 +86,14 @@ def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
 def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: float, velocity: float) -> Curve:
     """Trapezoidal velocity profile between waypoints: at rest in each waypoint, with ramps of the given acceleration.
 
-    The cruise velocity is the lowest that the time allows. ValueError names a move that is too fast for the limits.
+    The cruise velocity of each move is the lowest that the time between its waypoints allows. Raises ValueError with a
+    one-line message for the first move that is too fast for the limits.
     """
     cruises = []
     for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=2):
         needed = least_time(end - start, acceleration, velocity)
         if needed > span * (1.0 + 1e-9):
-            raise ValueError(f"the move to waypoint {k} has {span:g} s; within the limits it takes {needed:.4g} s")
+            raise ValueError(f"the move to waypoint {k} has {span:g} s; the limits require at least {needed:.4g} s")
         cruises.append(math.copysign(_cruise(abs(end - start), span, acceleration), end - start))
 
     def curve(t: float) -> Point:
@@ -122,7 +126,9 @@ def least_time(way: float, acceleration: float, velocity: float) -> float:
 
 
 def _cruise(way: float, span: float, acceleration: float) -> float:
-    """Cruise velocity of a move: the smaller root v of v (T - v / a) = way, with the time T = `span`."""
+    """Cruise velocity of a move: the smaller root v of v (T - v / a) = way, with the duration T = `span` and the
+    acceleration a.
+    """
     reach = acceleration * span
     return 2.0 * acceleration * way / (reach + math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0)))
 

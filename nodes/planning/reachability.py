@@ -16,11 +16,11 @@ SLACK = 1e-6  # tolerance for rounding: rad or m, rad/s or m/s
 
 
 def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], robot: str) -> None:
-    """Raise ValueError, one line, for the first position on the curves that is beyond a joint's limits.
+    """Raise ValueError with a one-line message for the first position on the curves that is beyond a joint's limits.
 
-    Via points and positions between them are checked.
+    The check covers the via points and samples of the curves between the via points.
 
-    joints  joints of a mechanism or of a description, with lower and upper limits; None for no limit
+    joints  joints of a mechanism or of a description; a limit `lower` or `upper` that is None is not checked
     """
     limits = {joint.name: (joint.lower, joint.upper) for joint in joints}
     for k, row in enumerate(via.positions if via.places else ()):
@@ -36,7 +36,10 @@ def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], 
 
 
 def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], actuators: Iterable[Any]) -> str:
-    """Line about the segment that exceeds an actuator's velocity_limit most; "" where no segment exceeds one."""
+    """One-line message about the segment that exceeds an actuator's velocity_limit most.
+
+    Returns "" if no segment exceeds a limit.
+    """
     units = {joint.name: joint.unit for joint in joints}
     limits = {a.joint: a.velocity_limit for a in actuators if a.joint and a.velocity_limit}
     worst, line = 1.0, ""
@@ -53,9 +56,9 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
 
 
 def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
-    """Line about the first joint without an actuator.
+    """One-line message about the first joint without an actuator.
 
-    "" where all joints have an actuator, or the robot has no actuators at all.
+    Returns "" if all joints have an actuator, or if the robot has no actuators at all.
     """
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     passive = [name for name in via.joints if name not in driven]

@@ -1,4 +1,6 @@
-"""Via-point files: positions of several joints at given times, as CSV or TOML. Every error names file and line.
+"""Via-point files: positions of several joints at given times, as CSV or TOML.
+
+Every error message names the file and, where possible, the line.
 
 CSV: a header, then one row per time. A column is named by a joint and the unit of its numbers, `joint_deg`,
 `joint_rad`, `joint_m` or `joint_mm`; columns of velocity add `_s` (`joint_deg_s`), of acceleration `_s2`. Empty lines
@@ -43,16 +45,20 @@ LATEST_S = 1e8  # s, latest time of a via point; also the largest number in a fi
 
 
 class ViaPointError(ValueError):
-    """A via-point file that cannot be used. The only argument is one line with file and line."""
+    """A via-point file that cannot be used. The only argument is a one-line message that names the file."""
 
 
 @dataclass(frozen=True)
 class ViaPoints:
-    """Via points: times (n,) in s, and for each time one number per joint in SI units. Missing rates are 0.
+    """Via points: times (n,) in s, and for each time one number per joint in SI units.
+
+    Velocities and accelerations that the file does not give are 0.
 
     units   units in the file, one per joint
-    named   file and line that name the joints, for error messages
-    places  file and line of each row, or the number of the waypoint from 1 on; empty where rows are not positions
+    named   place in the file where the joints are named, such as "points.csv: line 1", for error messages; "" without a
+            file
+    places  for each row, text for error messages: file and line of the row, or number of the waypoint, counted from 1;
+            empty for motions that are given without via points
     whole   name of the data for error messages: the file, or "waypoints"
     span    times, s, at which segments begin or end, from the first to the last
     """
@@ -73,7 +79,7 @@ def read_via_points(path: Path) -> ViaPoints:
     """The via points of a .csv or .toml file."""
     readers = {".csv": _read_csv, ".toml": _read_toml}
     if path.suffix not in readers:
-        raise ViaPointError(f"{path}: a via-point file is a .csv or a .toml")
+        raise ViaPointError(f"{path}: a via-point file must be a .csv or a .toml file")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -98,9 +104,9 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
         where = f"{path}: line {number}"
         if len(row) != len(header):
             first = (
-                f"column {header[len(row)]!r} has none"
+                f"column {header[len(row)]!r} has no value"
                 if len(row) < len(header)
-                else f"{row[len(header)]!r} is in none"
+                else f"value {row[len(header)]!r} has no column"
             )
             raise ViaPointError(f"{where}: {len(row)} values for {len(header)} columns; {first}")
         numbers = [_number(cell, f"column {name!r}", where) for cell, name in zip(row, header, strict=True)]
@@ -122,17 +128,20 @@ def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[
         found = COLUMN.fullmatch(name)
         if found is None:
             raise ViaPointError(
-                f"{where}: column {name!r} is no joint with a unit ({', '.join(UNITS)}), like joint_deg or joint_mm_s"
+                f"{where}: column {name!r} does not name a joint and a unit ({', '.join(UNITS)}), "
+                "such as elbow_deg or lift_mm_s"
             )
         joint, unit, per = found["joint"], found["unit"], found["per"]
         if (joint, per) in places:
             raise ViaPointError(f"{where}: column {name!r} gives joint {joint!r} a second time")
         if units.setdefault(joint, unit) != unit:
-            raise ViaPointError(f"{where}: column {name!r}: joint {joint!r} is in {units[joint]} already")
+            raise ViaPointError(
+                f"{where}: column {name!r}: another column gives joint {joint!r} in {units[joint]}; use one unit"
+            )
         places[joint, per] = index
     for joint in units:
         if (joint, "") not in places:
-            raise ViaPointError(f"{where}: joint {joint!r} has no column of its position, {joint}_{units[joint]}")
+            raise ViaPointError(f"{where}: joint {joint!r} has no position column; add {joint}_{units[joint]}")
     return list(units), list(units.values()), places
 
 
@@ -143,13 +152,15 @@ def _read_toml(path: Path, text: str) -> ViaPoints:
         raise ViaPointError(f"{path}: not valid TOML: {error}") from None
     joints, units, via = document.get("joints", []), document.get("units", []), document.get("via")
     if not (_is_words(joints) and _is_words(units)) or len(joints) != len(units) or not isinstance(via, list):
-        raise ViaPointError(f'{path}: needs joints = ["..."], as many units = ["deg"], and tables [[via]]')
+        raise ViaPointError(
+            f'{path}: the file must have joints = ["..."], units = ["deg"] with one unit per joint, and tables [[via]]'
+        )
     if unknown := sorted(set(document) - {"joints", "units", "via"}):
-        raise ViaPointError(f"{path}: unknown key {unknown[0]!r}; keys are joints, units, via")
+        raise ViaPointError(f"{path}: unknown key {unknown[0]!r}; the keys are joints, units, via")
     if unknown := [unit for unit in units if unit not in UNITS]:
-        raise ViaPointError(f"{path}: unit {unknown[0]!r}; units are {', '.join(UNITS)}")
+        raise ViaPointError(f"{path}: unknown unit {unknown[0]!r}; the units are {', '.join(UNITS)}")
     if len(set(joints)) < len(joints):
-        raise ViaPointError(f"{path}: joints is {joints}; name each once")
+        raise ViaPointError(f"{path}: joints is {joints}; name each joint once")
     lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip().startswith("[[via]]")]
     times: list[float] = []
     tables: tuple[Rows, Rows, Rows] = ([], [], [])
@@ -165,12 +176,14 @@ def _read_toml(path: Path, text: str) -> ViaPoints:
 def _take_table(table: Any, units: list[str], where: str, times: list[float], tables: tuple[Rows, Rows, Rows]) -> None:
     if not isinstance(table, dict) or not {"time_s", "position"} <= table.keys() <= TABLE_KEYS:
         keys = ", ".join(table) if isinstance(table, dict) else table
-        raise ViaPointError(f"{where} has {keys}; it takes time_s, position, and may have velocity, acceleration")
+        raise ViaPointError(
+            f"{where} has {keys}; it must have time_s and position, and may have velocity and acceleration"
+        )
     times.append(_next_time(_number(table["time_s"], "time_s", where), times, where))
     for key, rows in zip(("position", "velocity", "acceleration"), tables, strict=True):
         values = table.get(key, [0.0] * len(units))
         if not isinstance(values, list) or len(values) != len(units):
-            raise ViaPointError(f"{where}: {key} is {values}; it takes {len(units)} numbers, one per joint")
+            raise ViaPointError(f"{where}: {key} is {values}; it must be {len(units)} numbers, one per joint")
         rows.append([_number(value, key, where) * UNITS[unit] for value, unit in zip(values, units, strict=True)])
 
 
@@ -184,17 +197,19 @@ def _whole(
     places: list[str],
 ) -> ViaPoints:
     if not times or not joints:
-        raise ViaPointError(f"{named}: no via points; at least one joint and one via point with a time are needed")
+        raise ViaPointError(f"{named}: there are no via points; give at least one joint and one via point with a time")
     return ViaPoints(joints, units, times, *tables, named=named, places=places, whole=f"{path}", span=times)
 
 
 def _next_time(time: float, times: list[float], where: str) -> float:
     if times and time <= times[-1]:
-        raise ViaPointError(f"{where}: time_s is {time:g}; it must be above that of the point before, {times[-1]:g}")
+        raise ViaPointError(
+            f"{where}: time_s is {time:g}; it must be above {times[-1]:g}, the time_s of the previous via point"
+        )
     if not 0.0 <= time <= LATEST_S:
-        raise ViaPointError(f"{where}: time_s is {time:g}; times are in 0 .. {LATEST_S:g} s")
+        raise ViaPointError(f"{where}: time_s is {time:g}; it must be in 0 .. {LATEST_S:g} s")
     if len(times) >= ROWS:
-        raise ViaPointError(f"{where}: more than {ROWS} via points")
+        raise ViaPointError(f"{where}: the file has more than {ROWS} via points; use fewer")
     return time
 
 
@@ -206,7 +221,7 @@ def _number(value: Any, name: str, where: str) -> float:
     if not math.isfinite(number):
         raise ViaPointError(f"{where}: {name} is {value!r}; it must be a finite number")
     if abs(number) > LATEST_S:
-        raise ViaPointError(f"{where}: {name} is {number:g}; numbers are in {-LATEST_S:g} .. {LATEST_S:g}")
+        raise ViaPointError(f"{where}: {name} is {number:g}; it must be in {-LATEST_S:g} .. {LATEST_S:g}")
     return number
 
 

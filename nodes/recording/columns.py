@@ -15,10 +15,13 @@ UNNAMED = ("frames", "twists")  # vectors whose entries are not those that the f
 
 
 class Columns(dict[str, NDArray[Any]]):
-    """{field: array}, one entry per message. An unknown field raises KeyError, which names the nearest and all fields.
+    """{field: array} of the messages of one topic; each array has one entry per message.
 
-    present  {field: (n,) bool array, true for the messages that have the field}, for each field that some messages
-             lack, such as the values that a node plots; the field's array is NaN for these messages
+    An unknown field raises KeyError, whose message lists all fields and suggests the most similar name.
+
+    present  {field: (n,) bool array, true for the messages that have the field}. Only fields that some messages lack
+             are keys of `present`, such as the values that a node plots. In the array of such a field, the entry of a
+             message without the field is NaN
     """
 
     def __init__(self, *given: Any, **fields: NDArray[Any]) -> None:
@@ -26,7 +29,7 @@ class Columns(dict[str, NDArray[Any]]):
         self.present: dict[str, NDArray[np.bool_]] = {}
 
     def __missing__(self, field: str) -> NDArray[Any]:
-        raise KeyError(f"no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}")
+        raise KeyError(f"there is no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}")
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
@@ -58,10 +61,8 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
 def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
     """(heading, (n,) array) of each column of numbers, text or objects.
 
-    A vector becomes one column per entry: "position[arm]" where the message names its entries and the names never
-    change, else "position[0]".
-
-    Vectors become "position[arm]" where the message names its entries and the names never change, else "position[0]".
+    A vector field becomes one column per vector entry. The heading is "position[arm]" if the messages name the entries
+    and the names are the same in all messages, otherwise "position[0]".
     """
     names = _constant_names(fields)
     for field, values in fields.items():
@@ -87,7 +88,9 @@ def _constant_names(fields: Columns) -> list[str] | None:
 
 
 def _column(values: list[Any]) -> NDArray[Any]:
-    """Array of a suitable type for `values`: integers, floats (None becomes NaN), text, vectors, or objects."""
+    """`values` as an array of integers, floats, text, vectors or objects, whichever fits; None becomes NaN among
+    floats.
+    """
     kinds = {type(value) for value in values}
     if kinds == {int}:
         return np.asarray(values, dtype=np.int64)
@@ -103,7 +106,7 @@ def _column(values: list[Any]) -> NDArray[Any]:
 
 
 def _vectors(values: list[list[Any]]) -> NDArray[Any] | None:
-    """The (n, length) array of lists of equal length, of numbers or of text; None for other lists."""
+    """Array (n, length) of n lists of equal length that hold only numbers or only text; None for other lists."""
     length = len(values[0])
     if any(len(value) != length for value in values):
         return None

@@ -24,16 +24,18 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
     """Differences between two recordings, as plain data.
 
     first, second  paths of the recordings
-    run            number of the run to compare, from 1; None for the last run of each
+    run            number of the run to compare, from 1; None for the last run of each recording
 
-    The result has, besides other keys:
+    The main keys of the result:
 
     same_bytes   whether the whole files are equal
     plan         [{key, first, second}], the differences of the launch plans
-    joints       [{joint, largest, at_s, begins_s, unit}], deviations of position at the instants in both: the largest
-                 (rad or m), its time, and the first time at which the deviation is a thousandth of the largest; 0 and
-                 None without deviation
-    instants     number of instants in both; `only_first` and `only_second` count those in one alone
+    joints       [{joint, largest, at_s, begins_s, unit}], deviations of the joint positions at the instants that both
+                 recordings have: `largest` is the largest deviation (rad or m), `at_s` its time, and `begins_s` the
+                 first time at which the deviation reaches a thousandth of the largest; without deviation, `largest` is
+                 0 and both times are None
+    instants     number of instants that both recordings have; `only_first` and `only_second` count the instants that
+                 only one recording has
     cut_off      paths of the truncated files, which lack instants of their run
 
     Raises RecordingError for a file that is no recording, lacks messages before its end, or has no states.
@@ -61,7 +63,10 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
 def _states(recording: Recording) -> dict[str, NDArray[Any]]:
     topic = next((topic for topic in recording.topics if topic.endswith("/state")), None)
     if topic is None or recording[topic]["name"].ndim != 2:
-        raise RecordingError(f"{recording.path} holds no states of a robot to compare")
+        raise RecordingError(
+            f"{recording.path} contains no robot states, so it cannot be compared; "
+            "give a recording that contains the topic ROBOT/state"
+        )
     return recording[topic]
 
 
@@ -71,7 +76,10 @@ def _digest(path: Path) -> bytes:
 
 
 def _shared(first: Floats, second: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(rows of the first recording, rows of the second) of the instants that both have, equal to a microsecond."""
+    """Indices of the instants that both recordings contain: (indices in `first`, indices in `second`).
+
+    Two instants are equal if they agree to within a microsecond.
+    """
     one, two = (np.round(times / SAME_INSTANT_S).astype(np.int64) for times in (first, second))
     _, here, there = np.intersect1d(one, two, return_indices=True)
     return here, there
@@ -105,8 +113,10 @@ def _joints_of_one(one: dict[str, NDArray[Any]], two: dict[str, NDArray[Any]]) -
 
 
 def _plan_differences(one: Recording, two: Recording) -> Iterator[dict[str, Any]]:
-    """(key, value in the first, value in the second) of each entry in which two plans differ. Nodes are matched by
-    name."""
+    """Yield {key, first, second} for each entry in which the launch plans of two recordings differ.
+
+    Nodes are matched by name.
+    """
     first, second = (dict(_leaves("", _plan(recording))) for recording in (one, two))
     for key in dict.fromkeys([*first, *second]):
         values = first.get(key, MISSING), second.get(key, MISSING)

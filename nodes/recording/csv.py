@@ -21,9 +21,9 @@ HOLES = "holes.csv"
 def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Path]:
     """Write `<folder>/<topic with dots>.csv` for each topic; returns the paths written. Creates the folder if missing.
 
-    Vectors become columns "position[arm]" where the message names its entries and the names never change, else
-    "position[0]". NaN is an empty cell; other values than numbers and text are JSON. For a recording with holes,
-    `<folder>/holes.csv` lists them.
+    A vector field becomes one column per vector entry. The heading is "position[arm]" if the messages name the entries
+    and the names are the same in all messages, otherwise "position[0]". NaN is written as an empty cell, and any
+    value other than a number or text as JSON. For a recording with holes, `<folder>/holes.csv` lists the holes.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
 def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
     """Write a file with one row per hole and topic, and return its path.
 
-    Without holes, the file of an earlier export is removed, and [] returned.
+    If there are no holes, remove the file that an earlier export wrote to `path`, and return [].
     """
     if not holes:
         path.unlink(missing_ok=True)

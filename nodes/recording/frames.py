@@ -23,7 +23,7 @@ def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
 
     attributes  entries of the attribute `DataFrame.attrs`
 
-    Raises ModuleNotFoundError, with the install command, where pandas is missing.
+    Raises ModuleNotFoundError, whose message has the install command, if pandas is missing.
     """
     try:
         import pandas as pd
@@ -37,7 +37,7 @@ def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
 
 
 def recording_html(recording: Recording) -> str:
-    """HTML of a recording: its time span, its runs, its missing parts, and a table row per topic."""
+    """HTML of a recording: its time span, its runs, what is missing, and a table with one row per topic."""
     times = [(float(fields["log_time"][0]), float(fields["log_time"][-1])) for fields in recording.values()]
     runs = f"run {recording.run} of {len(recording.runs)}" if recording.run else counted(len(recording.runs), "run")
     facts = [

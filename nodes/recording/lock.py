@@ -21,7 +21,7 @@ class FileInUseError(OSError):
 
 
 def lock(descriptor: int, path: Path) -> None:
-    """Lock an open file for this process. FileInUseError where another process holds the lock.
+    """Lock an open file for this process. Raises FileInUseError if another process holds the lock.
 
     Does nothing for files that are not regular, and on file systems without locks.
     """

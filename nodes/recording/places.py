@@ -24,7 +24,7 @@ def before_path(path: str | os.PathLike[str]) -> Path:
 
 
 def keep_before(target: Path, sidecar: Path) -> None:
-    """Rename the recording at `target` and its sidecar to the path of the previous recording, whose file is
+    """Rename the recording at `target` to `before_path(target)`, and its sidecar likewise; files with these names are
     replaced.
     """
     if target.is_file() and target.stat().st_size:
@@ -47,7 +47,10 @@ def is_closed(path: str | os.PathLike[str]) -> bool:
 
 
 def known_until(path: str | os.PathLike[str]) -> str:
-    """Time of the last readable message of a truncated recording, as text: "t = 3.200 s"."""
+    """Log time of the last readable message of a truncated recording as text, such as "t = 3.200 s".
+
+    Returns "its beginning" if no message can be read.
+    """
     from nodes.recording.reader import RecordingError, RecordingFile
 
     try:

@@ -1,7 +1,7 @@
 """Reading recordings: as arrays by topic and field, as a stream of messages, or as a summary.
 
-A truncated recording (its writer was killed, or its disk was full) is read to its end; of a damaged one all intact
-messages are read. `holes` lists what is missing.
+A recording may be damaged, or truncated because the writer was killed or the disk was full. All intact messages are
+read, and `holes` lists the missing messages.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RecordingError(ValueError):
 class Recorded:
     """One recorded message in its encoded form, with topic and times.
 
-    schema   name of its type, such as "armswing.RobotState"
+    schema   name of the message's type, such as "armswing.RobotState"
     time_ns  log time: simulation time, nanoseconds
     payload  the message as JSON
     """
@@ -70,7 +70,7 @@ class Recorded:
 
     @property
     def seq(self) -> int:
-        """The message's `seq`; 0 where it has none."""
+        """Sequence number `seq` of the message; 0 if the message has none."""
         return seq_of(self.payload)
 
     def message(self) -> Message | None:
@@ -82,12 +82,14 @@ class Recorded:
 
 
 class RecordingFile:
-    """A recording as a stream: iterate for its messages in file order. The attributes are complete after the iteration.
+    """A recording as a stream: iterating over it yields its messages (`Recorded`) in file order.
 
-    metadata          the run's metadata as written; {} where they are damaged
+    The attributes are complete after the iteration.
+
+    metadata          the run's metadata as written; {} if they are damaged
     metadata_damaged  whether the metadata were damaged
     holes             missing messages, in file order
-    damage            short descriptions of damage by which no message is missing
+    damage            short descriptions of damage that removed no message
     cut_off           whether the file ends before its writer closed it
     truncated         whether messages are missing: the file was cut off, or has a hole
     """
@@ -107,7 +109,7 @@ class RecordingFile:
             raise RecordingError(f"{self.path}: {error.strerror or error}; expected a recording (.mcap)") from None
 
     def _check_beginning(self) -> None:
-        """Raise RecordingError for a file that is no recording, and for one with no content."""
+        """Raise RecordingError for a file that is not a recording, and for an empty recording."""
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not Scanner(file, size).is_recording:
@@ -129,7 +131,10 @@ class RecordingFile:
         self.truncated = self.cut_off or bool(self.holes)
 
     def _take_metadata(self, scanner: Scanner) -> None:
-        """Read the run's metadata from the scanner. RecordingError for a recording of another protocol version."""
+        """Copy the run's metadata from the scanner.
+
+        Raises RecordingError if the recording has another protocol version.
+        """
         if scanner.metadata is self._scanned and self._scanned is not None:
             return
         self._scanned, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
@@ -138,7 +143,7 @@ class RecordingFile:
         if not scanner.metadata or scanner.metadata_damaged:
             return  # the version is unknown
         if line := mismatch(f"recording {str(self.path)!r}", int(version) if version.isdecimal() else version):
-            raise RecordingError(f"{line}; read it with the armswing that wrote it")
+            raise RecordingError(f"{line}; read it with the version of armswing that wrote it")
 
     def scan(self) -> RecordingFile:
         """Read this recording to its end, so that all attributes are complete; returns the recording."""
@@ -154,7 +159,7 @@ class RecordingFile:
     def require_no_hole(self, purpose: str) -> None:
         """Raise RecordingError for a recording with messages missing before its end, or with a damaged plan.
 
-        purpose  participle for the error message, such as "replayed"
+        purpose  what the recording cannot be, for the error message: a participle such as "replayed"
         """
         require_no_hole(self, purpose)
 
@@ -166,14 +171,14 @@ class Recording(Mapping[str, Columns]):
     Vectors of constant length have shape (n, length), text is an array of str, dictionaries of numbers are columns of
     their own ("outputs.height"), lists of varying length are arrays of lists. Each topic has the column `log_time`, s.
 
-    description  description of the robot, None where it was not recorded
-    metadata     the run's metadata: plan and parameters as JSON; {} where they are damaged
+    description  description of the robot; None if the file does not contain it
+    metadata     the run's metadata: plan and parameters as JSON; {} if they are damaged
     truncated    whether messages are missing: the file was cut off, or has a hole
     holes        where messages are missing, and how many
-    cut_off      whether the writer was cut off; everything before the cut is here
+    cut_off      whether the file ends early because its writer did not close it
     warning      one line on what is missing or damaged; "" for an intact recording
-    runs         the runs of the file: a reset, a restore or a restart of the server begins another
-    run          number of the run in this object, None for all runs, one after the other
+    runs         the runs in the file; a reset, a restore or a restart of the simulation server begins another run
+    run          number of the run that this object contains; None if it contains all runs, one after the other
     """
 
     path: Path
@@ -200,11 +205,13 @@ class Recording(Mapping[str, Columns]):
     def to_pandas(self, topic: None = None) -> dict[str, pd.DataFrame]: ...
 
     def to_pandas(self, topic: str | None = None) -> pd.DataFrame | dict[str, pd.DataFrame]:
-        """The messages of a topic as a data frame; without a topic, {topic: data frame}.
+        """The messages of a topic as a pandas data frame; without a topic, {topic: data frame}.
 
-        The index `time_s` is the log time, simulation time in s; where a recording has several runs it goes back, so
-        read one of them (`run=1`). Vectors are columns "position[arm]". `attrs` has the file, the topic, and what the
-        recording lacks. Needs pandas: ModuleNotFoundError, one line with the install command, where it is missing.
+        The index `time_s` is the log time, which is simulation time in s. If the recording has several runs, the index
+        goes back at the start of each run; to avoid this, read a single run: `read_recording(path, run=1)`. A vector
+        has one column per entry, such as "position[arm]". `DataFrame.attrs` contains the path of the file, the topic,
+        and the text `warning` of the recording. Raises ModuleNotFoundError with the install command if pandas is
+        missing.
         """
         if topic is None:
             return {name: self.to_pandas(name) for name in self}
@@ -230,13 +237,13 @@ class Recording(Mapping[str, Columns]):
 def require_no_hole(recording: Recording | RecordingFile, purpose: str) -> None:
     """Raise RecordingError for a recording with messages missing before its end, or with a damaged plan.
 
-    An analysis of such a recording would blame the robot or a node for the gap. A truncated recording, and damage by
-    which no message is missing, cause a RecordingWarning.
+    An analysis of such a recording would attribute effects of the missing messages to the robot or a node. A truncated
+    end, or damage that removed no message, causes only a RecordingWarning.
 
-    purpose  participle for the error message, such as "replayed"
+    purpose  what the recording cannot be, for the error message: a participle such as "replayed"
     """
     if inner(recording.holes) or recording.metadata_damaged:
-        raise RecordingError(f"{recording.warning}; it cannot be {purpose}")
+        raise RecordingError(f"{recording.warning}; the recording cannot be {purpose}")
     if recording.warning:
         warnings.warn(recording.warning, RecordingWarning, stacklevel=3)
 
@@ -248,12 +255,12 @@ def read_recording(
     *,
     warn: bool = True,
 ) -> Recording:
-    """The recording at `path` as arrays. Raises RecordingError.
+    """The recording at `path` as arrays. Raises RecordingError if it cannot be read.
 
     topics  names of the topics to read; None for all
-    run     number of the run to read, from 1, -1 for the last; None for all runs one after the other, as in the file:
-            at a reset `timestamp` goes back
-    warn    whether to issue a RecordingWarning where messages are missing; they are in `holes` in any case
+    run     number of the run to read, counted from 1; -1 for the last run; None for all runs one after the other, as in
+            the file, so that `timestamp` goes back at the start of each run
+    warn    whether to issue a RecordingWarning if messages are missing; `Recording.holes` lists them in any case
     """
     with _uncollected():
         found, file = _read(path, topics, run)
@@ -324,10 +331,11 @@ def _read(
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Summary of a recording as plain data, as `armswing info` shows it: runs, topics, rates, duration, size, metadata.
 
-    Times are simulation seconds, of topics that are not latched: a latched message may be much older than the
-    recording. `duration_s` and the rates use the sum of the runs' lengths; `rate_hz` leaves holes out, and is None for
-    a topic with fewer than two instants in every run. `start_s` is that of the first run, `end_s` that of the last.
-    `warning` is one line on what is missing or damaged; `holes` are the missing messages.
+    Times are simulation seconds. `start_s`, `end_s` and `duration_s` ignore latched topics, because a latched message
+    may be much older than the recording. `start_s` is the start of the first run, `end_s` the end of the last run, and
+    `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second, where the
+    duration of holes does not count; it is None for a topic that has fewer than two different times in every run.
+    `warning` is one line on what is missing or damaged; `holes` lists the missing messages.
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -381,7 +389,10 @@ def _event_fields(event: Event) -> dict[str, Any]:
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:
-    """(first, last) log time of each run, s, over these topics."""
+    """(first, last) log time, s, of each run.
+
+    topics  for each topic, {index of the run: [first, last] log time, ns}
+    """
     numbers = sorted({place or 0 for spans in topics for place in spans})
     found = []
     for number in numbers:

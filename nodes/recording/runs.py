@@ -40,8 +40,9 @@ class Run(msgspec.Struct, kw_only=True):
 class RunCutter:
     """Finds the run of each message, given the messages in file order.
 
-    Cuts follow from the states of the first robot in the file, and from its reset and restore events. Messages of other
-    nodes from before a cut that were written after it belong to the earlier run, by their time.
+    A new run begins at a reset or restore event of the first robot in the file, or where the time of this robot's
+    states goes back. Messages that other nodes stamped before this point, but that were written after it, are assigned
+    to the earlier run by their time.
 
     runs  the runs found so far
     """
@@ -93,9 +94,10 @@ class RunCutter:
 
 
 def picked(runs: Sequence[Run], number: int | None) -> int | None:
-    """Index of the run with this `number` (from 1; -1 is the last); None, for all runs, where `number` is None.
+    """Index in `runs` of the run with this `number`, which counts from 1; the number -1 means the last run.
 
-    ValueError, which lists the existing runs, for a number without a run.
+    If `number` is None, all runs are meant and the result is None. Raises ValueError with a message that lists the
+    existing runs if there is no run with this number.
     """
     if number is None:
         return None
@@ -103,7 +105,7 @@ def picked(runs: Sequence[Run], number: int | None) -> int | None:
     if number == -1:
         return count - 1
     if not 1 <= number <= count:
-        there = "it is one run" if count == 1 else f"its runs are 1 .. {count}"
+        there = "the recording has one run" if count == 1 else f"its runs are 1 .. {count}"
         raise ValueError(f"there is no run {number}; {there}")
     return number - 1
 
@@ -118,7 +120,7 @@ def _put_back(payload: bytes) -> str:
 
 
 def seq_of(payload: bytes) -> int:
-    """The `seq` of a recorded message, 0 where it has none."""
+    """Sequence number `seq` of a recorded message; 0 if the message has none."""
     try:
         return msgspec.json.decode(payload, type=_Seq).seq
     except msgspec.MsgspecError:

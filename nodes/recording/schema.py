@@ -28,8 +28,9 @@ def schema_name(kind: type[Message]) -> str:
 def json_schema(kind: type[Message]) -> bytes:
     """JSON Schema of a message type, as one object without references between fields.
 
-    Draft 7, which ignores the keys beside a `$ref`: a validator therefore reads "number or null", while Foxglove, which
-    refuses channels with union types, reads the plain "type" beside it.
+    A number that may be null has both a `$ref` to "number or null" and the key "type": "number". Validators of JSON
+    Schema draft 7 use the `$ref` and ignore the other key. Foxglove refuses channels with union types, and uses the key
+    "type".
     """
     generated = msgspec.json.schema(kind)
     definitions = generated["$defs"]
@@ -103,8 +104,9 @@ def _with_nan(value: Any, kind: inspect.Type) -> Any:
 
 
 def _chosen(value: Any, union: inspect.UnionType) -> inspect.Type:
-    """The member of a union type that matches a recorded value: None for null where the union has None, else a
-    number.
+    """The member of a union type that matches a recorded value.
+
+    A recorded null matches None if the union contains None; otherwise null stands for NaN and matches float.
     """
     wanted: tuple[type, ...] = (inspect.FloatType,)
     if isinstance(value, list | dict):

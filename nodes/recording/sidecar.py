@@ -22,7 +22,7 @@ def encode_sidecar(sidecar: Mapping[str, Any]) -> bytes:
 
 
 def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Versions, host and wall-clock times of a recording's run; None where the sidecar file is missing or damaged.
+    """Versions, host and wall-clock times of a recording's run; None if the sidecar file is missing or damaged.
 
     A sidecar of format 1 has no checksum and is returned as it is.
     """
@@ -39,8 +39,11 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def folders_of(path: str | os.PathLike[str]) -> list[Path]:
-    """Folders in which the files of a recording's plan are searched for: the working folder, the recording's and the
-    run's."""
+    """Folders in which the files of a recording's plan are searched for.
+
+    These are the working folder, the recording's folder, and the folders of the launch plan and of the robot file that
+    the sidecar names.
+    """
     told = read_sidecar(path) or {}
     elsewhere = str(told.get("robot_file", "")).rpartition("/")[0]
     return [Path.cwd(), Path(path).parent, *(Path(each) for each in (told.get("plan_folder"), elsewhere) if each)]

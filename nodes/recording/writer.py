@@ -1,8 +1,8 @@
 """Writing recordings: MCAP with JSON messages, readable up to the last flush even if the writer is killed.
 
 The file does not depend on machine or wall-clock time: log time is simulation time, chunks are cut by simulation time,
-and versions, host, paths and wall-clock times go to a sidecar file. Two runs with the same messages in the same
-order give the same bytes, provided that neither flushes by the wall clock.
+and versions, host, paths and wall-clock times go to a sidecar file. Two runs that write the same messages in the same
+order give the same bytes, unless a run flushes by the wall clock.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd
 
 
 class BacklogFile:
-    """A file that queues data which the disk does not accept, and writes them at the next flush.
+    """A file that queues all data in memory, and writes the queue to the disk at each `hand_over`.
 
-    A disk that is full for a while therefore costs no message and leaves no hole in the file.
+    Data that the disk refuses stay in the queue. A disk that is full for a while therefore costs no message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether the open file is still at `path`: it was not deleted, moved, replaced or truncated."""
+        """Whether the open file is still at `path`; false if it was deleted, moved, replaced or truncated."""
         try:
             there = os.stat(path)
         except OSError:
@@ -105,7 +105,9 @@ class BacklogFile:
         return self.on_disk + len(self._pending)
 
     def flush(self) -> None:
-        """Does nothing: the MCAP writer calls it at the end of each chunk, but only `hand_over` writes to the disk."""
+        """Does nothing. The MCAP writer calls `flush` at the end of each chunk, but only `hand_over` writes to the
+        disk.
+        """
 
     def since(self, start: int) -> memoryview:
         """The queued bytes from position `start` of the file to the end of the queue."""
@@ -157,9 +159,12 @@ class RecordingWriter:
 
     path         path of the file, in an existing folder; a file there is replaced
     metadata     strings that describe the run (plan, parameters), stored in the file
-    aside        True: write to `part_path(path)` until `take_place` renames it; closed before that, the file is deleted
-    chunk_s      simulation seconds per chunk, each flushed when complete; None: chunks end with `flush` or by size
-    flush_s      wall-clock seconds between flushes, checked at each write; None keeps files reproducible
+    aside        whether to write to `part_path(path)` until `take_place` renames the file; `close` deletes a file that
+                 was not renamed
+    chunk_s      simulation seconds per chunk; each chunk is flushed when it is complete. None: a chunk ends at a call
+                 of `flush` or when it reaches MAX_CHUNK_BYTES
+    flush_s      wall-clock seconds between flushes, checked at each write; None: no flushes by the wall clock, which
+                 keeps files reproducible
     compression  "none", "lz4" or "zstd"
     sidecar      further entries for `<path>.sidecar.json`, such as the plan's path; None for no sidecar file
     """
@@ -179,7 +184,7 @@ class RecordingWriter:
             raise ValueError(f"compression {compression!r} is unknown; choose one of {sorted(_COMPRESSIONS)}")
         for name, value in (("chunk_s", chunk_s), ("flush_s", flush_s)):
             if value is not None and not value > 0.0:
-                raise ValueError(f"{name} is {value}, it must be a positive number of seconds or none")
+                raise ValueError(f"{name} is {value}; it must be a positive number of seconds, or None")
         self.path = Path(path)
         self.messages = 0
         self._chunk_ns = None if chunk_s is None else max(1, round(chunk_s * 1e9))
@@ -224,7 +229,7 @@ class RecordingWriter:
 
     @property
     def stands(self) -> bool:
-        """Whether the file is still at its path: no other program deleted, moved, replaced or truncated it."""
+        """Whether the file is still at its path; false if another program deleted, moved, replaced or truncated it."""
         return self._file is None or self._file.stands_at(self._part or self._target)
 
     @property
@@ -234,7 +239,7 @@ class RecordingWriter:
 
     @property
     def written(self) -> Missing:
-        """Number and time span of all messages written so far, including a file that was since moved or deleted."""
+        """Number and time span of all messages written so far, even if the file was moved or deleted since."""
         found = Missing()
         found.merge(self._all)
         found.merge(self._in_chunk())
@@ -242,7 +247,7 @@ class RecordingWriter:
 
     @property
     def dropped(self) -> Missing:
-        """Messages dropped because the backlog was full."""
+        """Number and time span of the messages dropped because the queue was full."""
         return self._dropped
 
     def abandon(self) -> None:
@@ -253,8 +258,10 @@ class RecordingWriter:
 
     @property
     def missing(self) -> Missing:
-        """Number and time span of the messages that are not on the disk: still queued, or dropped because the backlog
-        was full."""
+        """Number and time span of the messages that are not on the disk.
+
+        These messages are still queued, or were dropped because the queue was full.
+        """
         if self._file is not None:
             while self._chunks and self._chunks[0][0] <= self._file.on_disk:
                 self._chunks.popleft()
@@ -264,14 +271,15 @@ class RecordingWriter:
         return found
 
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
-        """Add one message. Raises ValueError for a time that cannot be recorded, OSError where the disk is full.
+        """Add one message. Raises ValueError for a time that cannot be recorded, and OSError if the disk is full.
 
-        After an OSError the message is kept and the next flush tries again. With more than MAX_BACKLOG_BYTES queued,
-        `write` drops messages and raises until a flush succeeds. `messages` counts the messages that were kept; the
-        others are a hole in the file, which readers detect.
+        Despite an OSError the message is kept, and the next flush tries again to write it. If more than
+        MAX_BACKLOG_BYTES are queued, `write` drops the message and raises OSError, until the disk accepts the queue.
+        The attribute `messages` counts the messages that were kept; the dropped messages are a hole in the file, which
+        readers detect.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
-            raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be in 0 .. {LATEST_S:g}")
+            raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")
         log_time = round(log_time_s * 1e9)
         file = self._open_file()
         channel = self._channel(topic, type(message))
@@ -310,16 +318,19 @@ class RecordingWriter:
             raise failure
 
     def flush(self) -> None:
-        """End the chunk and write everything to the operating system. Raises OSError, with everything kept."""
+        """End the chunk and write all queued bytes to the operating system.
+
+        Raises OSError if the disk refuses; the bytes that were not written stay queued.
+        """
         if (failure := self._try_flush()) is not None:
             raise failure
 
     def retarget(self, path: str | os.PathLike[str]) -> None:
-        """Change `path` to another one in the same folder, before `take_place`."""
+        """Change the final path to `path` in the same folder. Call it before `take_place`."""
         self.path, self._target = Path(path), Path(os.path.realpath(path))
 
     def take_place(self, *, flush: bool = True) -> None:
-        """Flush, then rename the file to `path`; a recording there becomes the previous one.
+        """Flush, then rename the file to `path`; a recording already at `path` is renamed to `before_path(path)`.
 
         May be called again after an OSError.
 
@@ -336,7 +347,10 @@ class RecordingWriter:
         self._write_sidecar()
 
     def close(self) -> None:
-        """Write the index for random access, and close. Raises OSError where the disk is full."""
+        """Write the index for random access, and close the file. Raises OSError if the disk is full.
+
+        A file that still has its temporary name is deleted instead.
+        """
         if self._file is None:
             return
         file = self._file
@@ -387,7 +401,10 @@ class RecordingWriter:
         return None
 
     def _cut_chunk(self) -> None:
-        """End the chunk in progress and write its check record; does nothing where it has no message."""
+        """End the chunk in progress and write its check record.
+
+        Does nothing if no message was written or dropped since the previous check record.
+        """
         file = self._open_file()
         if not (self._has_dropped or self.messages > self._messages_before):
             return
@@ -440,7 +457,10 @@ def _frame_crc(written: memoryview) -> int:
 
 
 def _replaceable(path: Path) -> bool:
-    """Whether a new file can replace the one at `path`; false for a device or a pipe, which is written directly."""
+    """Whether the file at `path` can be replaced by renaming a new one; false for a device or a pipe.
+
+    Raises PermissionError for a file without write permission.
+    """
     if path.is_file() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     return path.is_file() or not path.exists()
@@ -452,9 +472,10 @@ def is_complete(path: str | os.PathLike[str]) -> bool:
 
 
 def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
-    """Rename a truncated recording at `path`, so that a new one does not overwrite it; returns its new path, else None.
+    """Rename a truncated recording at `path`, so that a new recording does not overwrite it.
 
-    A recorder that is restarted after a crash must not overwrite the file of the crashed one.
+    Returns the new path of the truncated recording, or None if there is none at `path`. A recorder that is restarted
+    after a crash must not overwrite the file of the crashed recorder.
     """
     old = Path(path)
     if not old.is_file() or old.stat().st_size == 0 or is_complete(old):

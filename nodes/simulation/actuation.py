@@ -25,16 +25,17 @@ Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 class Actuation:
     """The actuators of one simulation. Each actuator is commanded by at most one node at a time.
 
-    watchdog_s  longest silence of a commanding node, s; None for no watchdog
-    hold        whether the safe mode holds positions; otherwise the safe mode sets efforts to zero
-    servos      servos with the latest commands
-    changed     whether efforts may differ from those of the last step
+    watchdog_s  longest permitted time without a command from a commanding node, s; None for no watchdog
+    hold        whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
+    servos      servo loops, which keep the latest command of each actuator
+    changed     whether the efforts of the next step may differ from those of the last step
     safe        names of actuators in their safe mode
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
-    heard_at    lower bound of the times of the latest commands under a watchdog, s; infinite without watchdogs
-    by_hand     actuators that a user commands; their nodes' commands to them have no effect
-    joints      ranges of the joints' motion
+    heard_at    lower bound, s, of the times of the latest command of every node that has a watchdog; infinite without
+                watchdogs
+    by_hand     names of actuators that a user commands by hand; commands of nodes to these actuators have no effect
+    joints      monitor of the range of each joint's motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
     """
 
@@ -72,11 +73,13 @@ class Actuation:
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
-        """Accept a command for the next step. Returns "", or the reason, one line, why the command is refused.
+        """Accept a command for the next step, or refuse it.
+
+        Returns "" if the command is accepted, otherwise a one-line reason why it is refused.
 
         joints     function that returns positions and velocities of the joints
         now        time on the watchdogs' clock, s
-        objection  reason of the caller to refuse the command, "" for none
+        objection  reason of the caller to refuse the command; "" if the caller has none
         """
         if self.by_hand and source != HAND and not objection:
             command = self._left_by_hand(command)
@@ -103,9 +106,10 @@ class Actuation:
         return ""
 
     def take_by_hand(self, command: JointCommand, joints: Joints, now: float) -> list[str]:
-        """Command actuators by hand; returns those whose nodes lost them by this command.
+        """Command actuators as a user, by hand: from now on, commands of nodes to these actuators have no effect.
 
-        Raises ValueError, one line, for a command that cannot be followed.
+        Returns the names of the actuators that were not yet commanded by hand. Raises ValueError with a one-line
+        message if the servos refuse the command.
         """
         if reason := self.servos.objection(command.mode, command.name):
             raise ValueError(reason)
@@ -122,7 +126,11 @@ class Actuation:
         return taken
 
     def give_back(self, joints: Joints) -> list[str]:
-        """End all commands by hand: the nodes have their actuators again, and others go to their safe mode."""
+        """End all commands by hand, and return the names of the actuators concerned.
+
+        These actuators go to their safe mode until a node commands them. An actuator that a node commanded before
+        belongs to this node again.
+        """
         names = sorted(self.by_hand)
         if not names:
             return []
@@ -145,7 +153,7 @@ class Actuation:
         return JointCommand(mode=command.mode, name=[n for n, _ in left], value=[v for _, v in left])
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
-        """Record a node's first command of a position beyond a joint's limits in `cut`."""
+        """Append a node's first command of a position beyond a joint's limits to `cut`."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
             self._told_cut.add(source)
@@ -174,8 +182,9 @@ class Actuation:
         self._granted.clear()
 
     def watch(self, joints: Joints, now: float) -> list[str]:
-        """Put the actuators of nodes that were silent too long into their safe mode. Returns the names of these
-        nodes.
+        """Put the actuators of nodes that sent no command for too long into their safe mode.
+
+        Returns the names of these nodes.
         """
         found: list[str] = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
@@ -218,7 +227,7 @@ class Actuation:
         """Reset commands, watchdogs and loads after a reset or restore of the simulation.
 
         effort  efforts of the actuators in the new state, N m or N
-        servos  state of the servos in a snapshot, None for none
+        servos  state of the servos from a snapshot; None if there is no snapshot, and the servos are then reset
         """
         if servos is None:
             self.servos.reset(effort)
@@ -281,7 +290,7 @@ class Actuation:
 class Loads:
     """Peak and root mean square of each actuator's effort over the steps since the last reset or restore.
 
-    steps  number of these steps, which the caller counts up
+    steps  number of steps since the last reset or restore; the caller increments it
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -293,7 +302,7 @@ class Loads:
         self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
-        """Begin anew with empty sums and the actuators' efforts `effort`."""
+        """Set all sums to zero, and the actuators' efforts to `effort`."""
         self._effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
         self.steps = self._added = 0
 
@@ -303,9 +312,10 @@ class Loads:
         self._effort[:] = effort
 
     def bind(self, effort: np.ndarray) -> BoundKernel:
-        """A kernel that sets the efforts to the values of `effort`, as `change` does.
+        """A kernel without arguments that does the same as `change(effort)`, with the present values of the array
+        `effort`.
 
-        Call `count` before each of its calls.
+        Call `count` before each call of the kernel.
         """
         sums = [self._largest_square, self._squares, self._effort]
         return BoundKernel(add_loads.address, [self._given, effort], sums)

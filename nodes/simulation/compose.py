@@ -22,7 +22,7 @@ from sim_core.support.notebook import page
 def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer | SeveralServers:
     """The simulation server of a plan, of one robot or of several with one clock.
 
-    wall_clock  whether the wall clock paces it; None: as the plan's mode has it
+    wall_clock  whether the wall clock paces the server; None: the plan's mode decides
     """
     parts = {view.sim.namespace: SimServer(view, wall_clock) for view in plan.views}
     return SeveralServers(parts) if plan.simulations else next(iter(parts.values()))
@@ -33,7 +33,8 @@ class Composition:
     stops the nodes.
 
     carry  function called with every (topic, encoded message) of the run, in order
-    nodes  {name: class} of node classes that are in no file: they replace the plan's nodes of these names, or are added
+    nodes  {name: class} of node classes that are not in a file; each replaces the plan's node of this name, or is added
+           if the plan has no such node
     begin  point of a recorded run from which this run continues, see `read_restart`; None for a run from its start
     """
 
@@ -102,17 +103,20 @@ class Composition:
             step()
 
     def run(self, seconds: float | None = None) -> None:
-        """Run for `seconds` of simulation time, by default to the plan's duration_s; deliver all messages."""
+        """Run for `seconds` of simulation time, by default until the plan's duration_s, and deliver all messages."""
         duration_s = seconds
         if duration_s is None and self.plan.duration_s is not None:
             duration_s = self.plan.duration_s - self.server.time
         if duration_s is None:
-            raise ValueError(f"plan {self.plan.name!r} has no duration_s: give the number of seconds to run")
+            raise ValueError(f"plan {self.plan.name!r} has no duration_s; give the number of seconds to run")
         self.step(round(duration_s / self.plan.sim.step_s))
         self._scheduler.finish()
 
     def request(self, name: str, **args: Any) -> Any:
-        """Response of the simulation server to a service call. ValueError, one line, where it refuses."""
+        """Response of the simulation server to a service call.
+
+        Raises ValueError with a one-line message if the server refuses the call.
+        """
         if name in ("reset", "restore"):
             self._scheduler.forget()
         return self.server.request(name, args)
@@ -135,7 +139,7 @@ def compose(
     nodes: Mapping[str, type[Node]] | None = None,
     begin: Restart | None = None,
 ) -> Composition:
-    """The server and the nodes of a plan in this process, at the start or at a point of a recorded run.
+    """A `Composition` of the server and the nodes of a plan, at the start or at a point of a recorded run.
 
     The parameters are those of `Composition`.
     """
@@ -143,4 +147,4 @@ def compose(
 
 
 def _silent(_topic: str, _payload: bytes) -> None:
-    """Discards a message: the `out` of a node before its port replaces it."""
+    """Discard a message: the initial `out` function of a node, until a LocalPort sets another function."""

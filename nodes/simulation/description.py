@@ -114,13 +114,13 @@ def output_names(mechanism: Any) -> list[str]:
 
 
 def output_units(mechanism: Any, outputs: Sequence[str]) -> list[str]:
-    """Units of the outputs with these names; "" for a name that the mechanism does not have."""
+    """Units of the outputs with these names; "" for a name that is not an output of the mechanism."""
     units = _output_units(mechanism)
     return [units.get(name, "") for name in outputs]
 
 
 def _output_units(mechanism: Any) -> dict[str, str]:
-    """{output: its unit}."""
+    """{name of an output: its unit}."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
         if isinstance(output, ReactionOutput):
@@ -135,7 +135,10 @@ def _output_units(mechanism: Any) -> dict[str, str]:
 
 
 def _unit_of_reaction(mechanism: Any, name: str) -> str:
-    """Unit of the reaction of a constraint: "N" for a constraint on lengths, otherwise "N m"."""
+    """Unit of the reaction of a JointRelation or PrescribedMotion: "N" if all joints are prismatic, otherwise "N m".
+
+    A PrescribedMotion of a body-fixed point also has "N".
+    """
     constraint = next(each for each in mechanism.constraints if each.name == name)
     if isinstance(constraint, JointRelation):
         return "N" if all(mechanism.joint(joint).unit == "m" for joint, _ in constraint.terms) else "N m"
@@ -143,7 +146,11 @@ def _unit_of_reaction(mechanism: Any, name: str) -> str:
 
 
 def _holds(mechanism: Any) -> list[GripperDescription]:
-    """The grippers: points of bodies, each with outputs that are 1 while a constraint holds the point, else 0."""
+    """The mechanism's grippers: body-fixed points that constraints can hold, as reported by a HoldingOutput.
+
+    Each gripper lists the names of its HoldingOutputs; such an output is 1 while its constraint holds the point,
+    otherwise 0.
+    """
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
     found: dict[tuple[str, tuple[float, ...]], GripperDescription] = {}
     for output in mechanism.outputs:
@@ -157,7 +164,9 @@ def _holds(mechanism: Any) -> list[GripperDescription]:
 
 
 def _contact_forces(mechanism: Any) -> list[ForceDescription]:
-    """Contact forces on bodies, where they are outputs: of beams on the points that slide on them, and on spheres."""
+    """Contact forces that are outputs of the mechanism: forces of beams on contact points, and forces on contact
+    spheres.
+    """
     beams = {beam.name: beam for beam in mechanism.beams}
     contacts = {c.name: c for c in mechanism.constraints if isinstance(c, BeamContact)}
     spheres = {contact.name: contact for contact in mechanism.contacts}
@@ -211,7 +220,7 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 
 
 def _number(value: Any) -> float:
-    """Value of a number or of a tunable parameter."""
+    """Value of `value`, which is a number or a tunable parameter."""
     return float(getattr(value, "value", value))
 
 

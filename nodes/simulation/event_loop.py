@@ -1,7 +1,7 @@
-"""Runs the simulation server over sockets. The main thread steps and paces, and never waits for a subscriber.
+"""Runs the simulation server over sockets.
 
-It receives the commands before each step. A second thread waits for service calls, which the main thread executes
-between steps.
+The main thread receives the commands before each step, takes the steps and paces them; it never waits for a subscriber.
+A second thread waits for service calls, which the main thread executes between steps.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class SimHost:
         server.out = self._publish_first
 
     def run(self) -> None:
-        """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError, one line each, end the run."""
+        """Serve until shut down.
+
+        A SimulationError, LockstepError or DeadlineMissedError ends the run and is raised; its message is one line.
+        """
         session, server = self._session, self._server
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
@@ -147,7 +150,7 @@ class SimHost:
             ran = True
 
     def _steps_in_a_row(self, scheduler: Scheduler) -> None:
-        """Take up to STEPS_IN_A_ROW steps, until a call arrives."""
+        """Take up to STEPS_IN_A_ROW steps; stop early when a service call arrives."""
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
             self._session.publisher.notify()
@@ -155,7 +158,9 @@ class SimHost:
                 break
 
     def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
-        """Continue from a snapshot, and take the steps up to the first step whose messages are published."""
+        """Continue from a snapshot, and take unpublished steps up to the restart time, then one step whose messages are
+        published.
+        """
         session = self._session
         for topic, payload in latched:
             self._carry(topic, payload)
@@ -167,7 +172,7 @@ class SimHost:
         self._server.restart_pace()
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for each deadline and take its steps, until there is other work."""
+        """Wait for each deadline and take the steps that are due then, until there is other work."""
         server = self._server
         pacer = self._pacer.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
@@ -198,10 +203,10 @@ class SimHost:
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
-        """Before the first step: publish the state, and return whether to wait longer for the nodes' first commands.
+        """Publish the state before the first step; return whether to wait longer for the nodes' first commands.
 
-        A controller can reply to a state only after it is published: without this the first steps would have no
-        efforts.
+        A controller commands only after it has received a state. Without this wait, the efforts in the first steps
+        would be zero.
         """
         server = self._server
         if self._awaited is None:
@@ -266,7 +271,7 @@ class SimHost:
             self._commanded[received[1]].command(received[0], received[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
-        """Wait for a service call, a subscription or the time of the next status."""
+        """Wait for a service call, a new subscription or the next status, for at most `longest_s` seconds."""
         session = self._session
         self._poller.poll(int(min(session.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
@@ -281,7 +286,7 @@ class SimHost:
     # -- publishing
 
     def _publish_first(self, topic: str, payload: bytes) -> None:
-        """Publish a message, and keep it for the first turns of participants that are not connected yet."""
+        """Publish a message, and keep it for participants that connect later; they receive it in their first step."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
 
@@ -311,7 +316,10 @@ class SimHost:
     # -- participants
 
     def _schedule(self) -> None:
-        """Connect to every participant of the plan. ValueError names those that are missing."""
+        """Connect to every participant of the plan.
+
+        In lockstep, raises ValueError with the names of the nodes that are missing.
+        """
         mode = self._plan.sim.mode
         if mode == "realtime":
             if self._scheduler is None:
@@ -322,7 +330,9 @@ class SimHost:
         there = [n for n in self._plan.nodes if n.name in entries and "step" in entries[n.name].endpoints]
         missing = [n.name for n in self._plan.nodes if n not in there]
         if mode == "lockstep" and missing:
-            raise ValueError(f"resume: lockstep waits for every node of the plan; missing are {', '.join(missing)}")
+            raise ValueError(
+                f"resume: lockstep needs every node of the plan; start the missing nodes ({', '.join(missing)})"
+            )
         wanted = {node.name: entries[node.name].endpoints["step"] for node in there}
         if self._scheduler is not None and wanted == {name: end for name, (end, _) in self._ports.items()}:
             return
@@ -403,19 +413,21 @@ class SimHost:
         return server.request(name, args)
 
     def _go_back(self, args: dict[str, Any]) -> None:
-        """Continue from a point of a recorded run, for the service `restore`. ValueError, one line, where that is
-        impossible."""
+        """Continue from a point of a recorded run, for the service `restore`.
+
+        Raises ValueError with a one-line message if this is impossible.
+        """
         known_names(args, ["recording"], "restore")
         data = args["recording"]
         begin = Restart.decode(data if isinstance(data, bytes) else b"")
         if self._plan.sim.mode != "lockstep":
             raise ValueError(
-                f"restore: mode {self._plan.sim.mode!r} has no snapshots; start the launch in mode 'lockstep'"
+                f"restore: a run in mode {self._plan.sim.mode!r} has no snapshots; start the launch in mode 'lockstep'"
             )
         require_robot(begin, self._server.code_hash)
         if self._server.state == "stopped":
             raise ValueError(
-                "restore: the run is over (duration_s); continue it by "
+                "restore: the run has ended at its duration_s; continue it with "
                 "'armswing launch FILE --from RECORDING --at TIME'"
             )
         self._begin = None

@@ -21,12 +21,13 @@ ALWAYS_ARRIVE = ("event",)  # last parts of topics without loss, beside the latc
 
 
 def takes_time(node: NodePlan) -> bool:
-    """Whether messages of the node, or the node's own computation, take simulation time."""
+    """Whether the node's messages take simulation time to arrive, or its computation takes simulation time."""
     return node.link != LinkPlan() or node.compute_ms > 0.0
 
 
 class Links:
-    """Arrival times of the messages of a run. A message between two nodes that both have links passes both links.
+    """Arrival times of the messages of a run. A message between two nodes that both have links is delayed, and may
+    be lost, by each of the two links.
 
     A lossless node without a link of its own, such as a recorder, receives every message when it is published.
 
@@ -52,15 +53,18 @@ class Links:
         return self._compute_s.get(node, 0.0)
 
     def ticks_of_turn(self, node: str, decimation: int) -> int:
-        """Steps from a turn of the node to its next one, where the node takes part in each `decimation`-th step."""
+        """Number of simulation steps from one turn of the node, that is, one execution, to its next turn.
+
+        decimation  the node is due on each `decimation`-th step; it skips a turn while it still computes
+        """
         steps = math.ceil((self.compute_s(node) - ROUNDING_S) / self._step_s)
         return max(math.ceil(steps / decimation), 1) * decimation
 
     def arrival(self, source: str, target: str, topic: str, now: float) -> float | None:
-        """Simulation time at which a message from `source` reaches `target`, s; None for a message that is lost.
+        """Simulation time at which a message from `source` reaches `target`, s; None if the message is lost.
 
-        `now` is the time at which the message is published. Messages of one pair of nodes arrive in the order in which
-        they were published.
+        `now` is the time at which the message is published. Messages from one node to another arrive in the order in
+        which they were published.
         """
         at = now + self.compute_s(source)
         pair = source, target
@@ -84,11 +88,11 @@ class Links:
         return random
 
     def forget(self) -> None:
-        """Discard the messages that have not arrived yet, after a reset."""
+        """Forget the arrival times of earlier messages, after a reset."""
         self._latest.clear()
 
     def snapshot(self) -> dict[str, Any]:
-        """Number of draws and latest arrival of each pair of nodes, as plain data."""
+        """Number of random draws and latest arrival time of each pair of nodes, as plain data."""
         return {
             "drawn": [(*pair, number) for pair, number in self._drawn.items()],
             "latest": [(*pair, at) for pair, at in self._latest.items()],
@@ -107,5 +111,5 @@ def _always_arrives(topic: str) -> bool:
 
 
 def links_of(plan: Plan) -> Links | None:
-    """The links of a plan; None where neither messages nor nodes take simulation time."""
+    """The links of a plan; None if neither messages nor computations take simulation time."""
     return Links(plan) if any(map(takes_time, plan.nodes)) else None

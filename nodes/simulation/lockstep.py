@@ -2,7 +2,8 @@
 
 When a participant runs (its turn), it receives every due message: the state, and the messages that earlier participants
 published in this step. The participants run in the order of the plan. The same scheduler runs nodes in this process
-(`LocalPort`) and in others (`RemotePort`). Both exchange encoded messages, so both give the same bytes.
+(`LocalPort`) and nodes in other processes (`RemotePort`). Both ports exchange encoded messages, so that a run has the
+same bytes with either port.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ SERVER = "sim"  # name of the server at the ends of links
 class Port(Protocol):
     """The scheduler's connection to a participant.
 
-    decimation  number n: the participant has a turn on each n-th step
-    lossless    whether it receives every message, also with fewer turns
-    publishes   whether the step waits for it: false for a lossless node without topics, which only listens
-    state       its latest state that was requested, b"" for none
+    decimation  number n: the participant runs on each n-th step
+    lossless    whether the participant receives every message, even if it does not run on every step
+    publishes   whether a step waits for the participant; false for a lossless node that publishes no topic
+    state       latest state that the participant returned on request; b"" before the first request
     """
 
     name: str
@@ -42,19 +43,20 @@ class Port(Protocol):
     state: bytes
 
     def wants(self, topic: str) -> bool:
-        """Whether the participant subscribes to a topic."""
+        """Whether the participant subscribes to `topic`, a full topic name."""
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Run the participant for a step at simulation time `now`, s. Returns the messages that it published.
 
-        kind  "quiet": observers do not receive its messages; "snapshot": afterwards, `state` is the participant's state
+        kind  "quiet": the participant's messages are not sent to observers; "snapshot": the participant's state after
+              the turn is stored in `state`
         """
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
         """Set the participant to a state, from which it continues at simulation time `now`, s.
 
-        latched  messages that the participant received before and that are not sent again
-        stamps   whether sequence numbers continue from those of the state
+        latched  latest messages of latched topics (such as descriptions), which the server does not send again
+        stamps   whether the sequence numbers of messages continue from those in `state`
         """
 
     def settle(self) -> list[EncodedMessage]:
@@ -80,7 +82,9 @@ class LocalPort:
         self._outgoing.append((topic, payload))
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the node for a step. Returns the messages that it published in this step or since the previous one."""
+        """Run the node for a step. Returns the messages that the node published in this step or since its previous
+        step.
+        """
         if self._only_listens:
             late = self.settle()
             self._hosted.turn(now, incoming)
@@ -99,7 +103,7 @@ class LocalPort:
         self._hosted.restore(state, latched, stamps)
 
     def settle(self) -> list[EncodedMessage]:
-        """The values that a node without topics plotted in its latest turn, as messages; [] for other nodes."""
+        """Messages with the values that the node plotted in its latest turn, if it publishes no topic; otherwise []."""
         if not self._only_listens:
             return []
         messages, self._outgoing = self._outgoing, []
@@ -107,10 +111,10 @@ class LocalPort:
 
 
 class ScheduledParticipant:
-    """A participant with the messages that wait for its next turn.
+    """A participant, with the messages that it will receive the next time it runs.
 
     on_the_way  heap of (arrival time, number, topic, message) for messages that a link delays
-    busy_until  simulation time before which the participant has no turn, s
+    busy_until  simulation time until which the participant still computes and does not run again, s
     """
 
     def __init__(self, port: Port, decimation: int) -> None:
@@ -121,7 +125,7 @@ class ScheduledParticipant:
         self.busy_until = 0.0
 
     def receive_until(self, now: float) -> None:
-        """Move the messages that have arrived by `now`, s, from `on_the_way` to the waiting ones."""
+        """Move the messages that have arrived by `now`, s, from `on_the_way` to `waiting`."""
         while self.on_the_way and self.on_the_way[0][0] <= now + ROUNDING_S:
             _, _, topic, payload = heapq.heappop(self.on_the_way)
             self.waiting.append((topic, payload))
@@ -133,9 +137,10 @@ class ScheduledParticipant:
 
     @property
     def needed(self) -> list[EncodedMessage]:
-        """The waiting messages; with decimation, only the latest of each sampled topic.
+        """The waiting messages that the participant will receive.
 
-        Lossless participants receive all messages.
+        A lossless participant, and one that runs on every step, receives all of them. Any other participant receives
+        only the latest message of each sampled topic, and all messages of other topics.
         """
         incoming = self.waiting
         if self.decimation == 1 or self.port.lossless:
@@ -151,9 +156,10 @@ class ScheduledParticipant:
 class Scheduler:
     """Steps a simulation together with its participants.
 
-    carry  called with every message of the run, of server and participants, in their order
-    batch  lossless participants have a turn only on each batch-th step, and receive all messages; 1 in lockstep
-    links  arrival times of messages; None: they arrive at once
+    carry  function called with every message of the server and of the participants, in the order of publication
+    batch  number of steps from one turn of the lossless participants to the next, in which they receive all messages of
+           these steps; 1 in lockstep
+    links  object that computes the arrival time of each message; None: messages arrive at once
     """
 
     def __init__(
@@ -180,7 +186,7 @@ class Scheduler:
         server.out = self._from_server
 
     def start(self) -> None:
-        """Start the server: it publishes description and initial state."""
+        """Start the server, which then publishes its description and the initial state."""
         self.server.start()
 
     def queue_first(self, messages: Sequence[EncodedMessage]) -> None:
@@ -190,7 +196,7 @@ class Scheduler:
                 self._send(SERVER, participant, topic, payload)
 
     def give(self, name: str, messages: Sequence[EncodedMessage]) -> None:
-        """Add messages to those that wait for the next turn of a participant."""
+        """Add messages to those that the participant `name` will receive the next time it runs."""
         for participant in self._participants:
             if participant.port.name == name:
                 participant.waiting += messages
@@ -229,7 +235,9 @@ class Scheduler:
     # -- snapshots
 
     def _take_snapshot(self) -> None:
-        """Publish the state of the whole run. Does nothing where a participant had no turn since a reset."""
+        """Publish a snapshot of the whole run. Does nothing if a participant that publishes has not yet returned its
+        state since the last reset.
+        """
         speaking = [each for each in self._participants if each.port.publishes]
         if all(each.port.state for each in speaking):
             nodes = {each.port.name: each.port.state for each in speaking}
@@ -237,7 +245,11 @@ class Scheduler:
             self.server.publish_snapshot(nodes, waiting, self._links_state(speaking))
 
     def _links_state(self, participants: Sequence[ScheduledParticipant]) -> LinksState | None:
-        """Messages on their way to the server and these participants, None for a run without links."""
+        """State of the links: counts of random draws, delayed messages to the server and to these participants, and the
+        times until which the participants compute.
+
+        None for a run without links.
+        """
         if self._links is None:
             return None
         return LinksState(
@@ -248,7 +260,7 @@ class Scheduler:
         )
 
     def put_on_the_way(self, state: LinksState) -> None:
-        """Continue with the messages on their way, the draws and the turns of a snapshot."""
+        """Continue from the state of the links in a snapshot, see `_links_state`."""
         if self._links is None:
             return
         self._links.restore(state.links)
@@ -261,13 +273,15 @@ class Scheduler:
         self._numbers = count(max(numbers, default=-1) + 1)
 
     def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
-        """Continue from a snapshot: yields each tick up to the first step that is published, and takes that step.
+        """Continue from a snapshot: take unpublished steps up to the restart tick, then one step whose messages are
+        published.
 
         Until then only participants that publish have turns. Participants that start anew, without their recorded
         state, do not run; their recorded messages are used instead. The users' recorded actions are repeated.
 
-        latched  messages that the participants received before and that are not sent again
-        live     whether the run had begun: sequence numbers continue, and the first message is an event "restore"
+        latched  latest messages of latched topics (such as descriptions), which the server does not send again
+        live     whether a run is in progress: sequence numbers then continue from those of this run instead of those of
+                 the snapshot, and an event "restore" is published first
         """
         server, run = self.server, begin.run
         server.out = self._from_server
@@ -322,7 +336,7 @@ class Scheduler:
                 self._from_port(participant, topic, payload)
 
     def forget(self) -> None:
-        """Drop queued messages after a reset or restore, except those of lossless participants."""
+        """Drop all queued messages after a reset or restore, except those for lossless participants."""
         for participant in self._participants:
             participant.port.state = b""
             participant.receive_until(math.inf)

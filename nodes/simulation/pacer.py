@@ -1,4 +1,4 @@
-"""Deadlines of the server's steps in mode realtime, at any speed, with counts of missed ones."""
+"""Deadlines of the server's steps in mode realtime, at any speed, with counts of missed deadlines."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class StepPacer:
         self._overruns = self._skipped = 0
 
     def at(self, speed: float, begins: bool) -> Pacer:
-        """A pacer for this speed, in simulated seconds per wall second.
+        """A pacer for the speed `speed`, in simulated seconds per wall-clock second.
 
-        begins  whether to restart the deadlines from now
+        begins  whether to restart the sequence of deadlines now
         """
         pacer = self.pacer
         if pacer is None or speed != self._speed:
@@ -59,7 +59,11 @@ class StepPacer:
         return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles of |measured - planned time between two deadlines|, s; None where nothing was measured."""
+        """Quantiles of the jitter, s: the difference between the measured and the planned time from one deadline to the
+        next.
+
+        A quantile is None if nothing was measured.
+        """
         jitter = self.jitter
         return {
             "jitter_p50_s": jitter.quantile_s(0.50),

@@ -1,9 +1,10 @@
 """Payloads of states and poses: numbers are written into a message that was encoded once.
 
-Apart from the stamp the encoded message always has the same length: names and keys stay, and a number is a marker byte
-and eight bytes, most significant first. A server that publishes hundreds of states per second thus builds no list and
-no message object for each: 0.5 us for a state of the rotary pendulum, where making and encoding the message takes 4 us,
-and 0.6 us for one of CHARMIE, where it takes 5 us (tests/benchmarks/shortcuts.py, the quicker of two runs).
+Apart from the stamp (timestamp, seq, sent_ns), the encoded message always has the same length: names and keys stay, and
+a number is a marker byte and eight bytes, most significant first. A server that publishes hundreds of states per second
+therefore builds no list and no message object per state. A state of the rotary pendulum takes 0.5 us, against 4 us for
+making and encoding the message; a state of CHARMIE takes 0.6 us, against 5 us (tests/benchmarks/shortcuts.py, the
+quicker of two runs).
 """
 
 from __future__ import annotations
@@ -47,15 +48,22 @@ def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> 
 
 @native_function(SIGNATURE)
 def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
-    """Write numbers into bytes. `given` holds [n, the n byte positions, the n numbers]; `buffer` is the bytes."""
+    """Write n numbers as doubles into bytes.
+
+    given   pointers to three arrays: [n], the n byte positions, and the n numbers
+    buffer  pointer to the first byte of the message
+    """
     for k in range(int(given[0][0])):
         _store_swapped(buffer[0], int(given[1][k]), given[2][k])
 
 
 class Payload:
-    """Encoded form of `message`, in which the placeholders `signs(buffer)` are replaced by the numbers of `buffer`.
+    """Encoded form of a message, into which the numbers of an array are written.
 
-    write  kernel that writes the numbers of `buffer` into the payload
+    Entry k of the array `buffer` replaces the number signs(buffer)[k] in `message`, which must contain all of these
+    placeholder numbers.
+
+    write  kernel that writes the present entries of `buffer` into the payload
     """
 
     def __init__(self, message: Message, buffer: np.ndarray, topic: str) -> None:
@@ -70,16 +78,16 @@ class Payload:
         self.write = BoundKernel(write_numbers.address, given, [room])
 
     def stamped(self, stamp: Message) -> bytes:
-        """The payload with timestamp, seq and sent_ns of `stamp`."""
+        """The payload with the timestamp, seq and sent_ns of the message `stamp`."""
         return b"".join((self._begin, _stamp(stamp), self._rest))
 
 
 class Payloads:
     """Encoded states and poses of a simulation.
 
-    look     kernel called for each state after the joint positions were read, or None
-    topics   {"state": topic, "body_poses": topic}, full names
-    stamper  gives each message its seq and sent_ns
+    look     kernel that is called for each state, after the joint positions are read and before the payload is written
+    topics   {"state": full topic name, "body_poses": full topic name}
+    stamper  object that sets seq and sent_ns of each message
     """
 
     def __init__(
@@ -110,14 +118,16 @@ class Payloads:
 
 
 def signs(buffer: np.ndarray) -> list[float]:
-    """Placeholder numbers, one per entry of `buffer`."""
+    """Placeholder numbers, one per entry of `buffer`, which mark the entry's place in an encoded message."""
     return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(buffer))]
 
 
 def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarray, topic: str) -> Payload:
-    """Payload of a RobotState with the numbers of a buffer.
+    """Payload of a RobotState whose numbers come from `buffer`.
 
-    These are positions, velocities, efforts, phi, phidot, energy, outputs, frames (7 each) and twists (6 each).
+    The buffer contains, in this order: positions, velocities and efforts of the joints; phi and phidot, the 1-norms of
+    the constraint violations and of their rates; energy; outputs; the poses (7 numbers each) of all spherical and free
+    joints; the twists (6 numbers each) of these joints.
     """
     n, marks = len(names), signs(buffer)
     last = 3 * n + 3 + len(outputs)
@@ -136,11 +146,13 @@ def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarr
 
 
 def poses_payload(placed: np.ndarray, topic: str) -> Payload:
-    """Payload of BodyPoses with numbers p (3n,), then quaternion (4n,)."""
+    """Payload of a BodyPoses message whose numbers come from `placed`: positions (3n,), then quaternions (4n,), of n
+    bodies.
+    """
     marks, last = signs(placed), 3 * (len(placed) // 7)
     return Payload(BodyPoses(p=marks[:last], quaternion=marks[last:]), placed, topic)
 
 
 def _stamp(message: Message) -> bytes:
-    """First bytes of every encoded message, without the count of fields: timestamp, seq and sent_ns."""
+    """Encoded timestamp, seq and sent_ns, with which every encoded message begins after its count of fields."""
     return encode(message)[1:]

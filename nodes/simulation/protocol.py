@@ -1,4 +1,4 @@
-"""Interfaces of the simulation server for the lockstep scheduler and the event loop; `SimServer` implements both."""
+"""Interfaces of the simulation server: `Part`, `Stepped` (for the scheduler), `Simulated` (for the event loop)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from nodes.transport.rejections import RejectionLog
 
 
 class Part(Protocol):
-    """The simulation of one robot, as the receiver of its commands."""
+    """Interface of the simulation of one robot for a scheduler that passes commands to it.
+
+    A server simulates one robot, or several robots that are stepped together.
+    """
 
     @property
     def robot(self) -> str:
-        """First part of the simulation's topics."""
+        """Name of the robot, which is the first part of the simulation's topics, as in ROBOT/state."""
 
     @property
     def publishes(self) -> Sequence[str]:
@@ -33,9 +36,10 @@ class Part(Protocol):
 
 
 class Stepped(Protocol):
-    """A simulation as the scheduler uses it.
+    """Interface of the simulation server for the lockstep scheduler.
 
-    out  called with each (topic, encoded message) at once when the server publishes it
+    out  function that the server calls with (topic, encoded message) for each message, as soon as it publishes the
+         message
     """
 
     out: Out
@@ -53,7 +57,10 @@ class Stepped(Protocol):
         """Simulation time, s."""
 
     def start(self, restarts: bool = False) -> None:
-        """Publish the description and the initial state; where the run continues from a snapshot, the former only."""
+        """Publish the description and the initial state; if `restarts`, publish the description only.
+
+        restarts  whether the run continues from a snapshot
+        """
 
     def step(self) -> None:
         """Apply the commands received, advance one step, publish the messages that are due."""
@@ -67,13 +74,13 @@ class Stepped(Protocol):
         waiting: Mapping[str, Sequence[EncodedMessage]],
         links: LinksState | None = None,
     ) -> None:
-        """Publish the state of the run: of the server, and of the nodes with the messages that wait for them."""
+        """Publish the state of the run: states of the server and of the nodes, and messages waiting for the nodes."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
         """Continue from the server's state in a snapshot, without publishing anything.
 
-        stamps  whether to number messages on from those of the snapshot
-        ahead   number of steps before the first published one
+        stamps  whether the sequence numbers of messages continue from those in the snapshot
+        ahead   number of unpublished steps that follow, before the first step whose messages are published
         """
 
     def repeat(self, action: Event) -> None:
@@ -84,9 +91,9 @@ class Stepped(Protocol):
 
 
 class Simulated(Stepped, Protocol):
-    """A simulation as the event loop uses it.
+    """Interface of the simulation server for the event loop.
 
-    refusals  counts rejected commands
+    refusals  log that counts the rejected commands
     """
 
     refusals: RejectionLog
@@ -101,7 +108,7 @@ class Simulated(Stepped, Protocol):
 
     @property
     def steps_left(self) -> int:
-        """Number of steps still to take while paused."""
+        """Number of requested single steps that are still to be taken while the simulation is paused."""
 
     @property
     def state(self) -> str:
@@ -113,7 +120,7 @@ class Simulated(Stepped, Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether to take a step: time runs, or single steps were requested."""
+        """Whether to take a step: the simulation is running, or requested single steps are left."""
 
     def publish_state(self) -> None:
         """Publish the present state and poses."""
@@ -125,13 +132,16 @@ class Simulated(Stepped, Protocol):
         """Restart the measurement of the real-time factor."""
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Response to a service call about the simulation. ValueError, one line, to refuse."""
+        """Response to a service call about the simulation.
+
+        Raises ValueError with a one-line message to refuse the call.
+        """
 
     def status(self) -> dict[str, Any]:
         """Status of the simulation as plain data, in SI units."""
 
     def timing(self) -> Mapping[str, float | None]:
-        """Quantiles of step time and round-trip time, s; None where nothing was measured."""
+        """Quantiles of step time and round-trip time, s; None if nothing was measured."""
 
     def counters(self) -> Mapping[str, int]:
         """Number of watchdog trips and of accepted commands."""

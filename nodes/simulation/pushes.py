@@ -1,4 +1,4 @@
-"""External forces on bodies, requested by the service `push`: each acts for a duration, and ends by itself."""
+"""External forces on bodies, requested by the service `push`; each force acts for a given duration."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class Pushes:
 
     @property
     def next_end(self) -> float:
-        """Tick at which the next push ends; infinite without any."""
+        """Tick at which the next push ends; infinite if no push acts."""
         return self._next
 
     def push(self, body: Any = None, force: Any = None, point: Any = None, duration_s: Any = DURATION_S) -> Event:
         """Apply a force to a body from the next step on; returns the event that logs the push.
 
-        force       (3,), world axes, N; zero ends the push on that body
-        point       (3,) at which it acts, in the body's frame, m; by default the body's origin
-        duration_s  rounded to whole steps, at least one
-        Raises ValueError, one line, for wrong arguments.
+        force       (3,) force along the world axes, N; zero ends the push on the body
+        point       (3,) point of the body at which the force acts, in the body's frame, m; by default the body's origin
+        duration_s  duration, s, rounded to a whole number of steps and at least one step
+        Raises ValueError with a one-line message for a wrong argument.
         """
         simulation = self._simulation
         if not isinstance(body, str):
             raise ValueError(f"push: body is {body!r}; it must be one of {_listed(simulation)}")
         force, point = _vector("force", force), _vector("point", [0.0, 0.0, 0.0] if point is None else point)
         if isinstance(duration_s, bool) or not isinstance(duration_s, int | float) or not 0.0 < duration_s <= MOST_S:
-            raise ValueError(f"push: duration_s is {duration_s!r}; it must be a number above 0, at most {MOST_S:g}")
+            raise ValueError(f"push: duration_s is {duration_s!r}; it must be a number above 0 and at most {MOST_S:g}")
         simulation.push(body, force, point)
         steps = max(round(duration_s / simulation.step_s), 1)
         if any(force):
@@ -67,20 +67,24 @@ class Pushes:
         self._next = min(self._ends.values(), default=math.inf)
 
     def to_plain(self) -> dict[str, int]:
-        """Ticks at which the pushes end by body, for a snapshot; the forces are in the simulation's State."""
+        """{body: tick at which the push on this body ends}, for a snapshot; the forces are part of the simulation's
+        State.
+        """
         return dict(self._ends)
 
     def moved(self, plain: Mapping[str, int] | None = None) -> None:
-        """Take the ends of a snapshot, after the simulation was put to another state; None for a reset.
+        """Set the ticks at which the pushes end, after a reset or restore of the simulation.
 
-        A force in the restored state without an end in the snapshot ends at the next step.
+        A force that acts in the restored state, but for which `plain` has no tick, ends before the next step.
+
+        plain  result of `to_plain` from a snapshot; None after a reset
         """
         self._ends = dict.fromkeys(self._simulation.pushes, 0) | dict(plain or {})
         self._next = min(self._ends.values(), default=math.inf)
 
 
 def _vector(name: str, value: Any) -> list[float]:
-    """Three finite numbers. ValueError, one line, for anything else."""
+    """`value` as three floats. Raises ValueError with a one-line message unless it is three finite numbers."""
     numbers = list(value) if isinstance(value, list | tuple) else []
     if len(numbers) != 3 or not all(
         isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers
@@ -91,4 +95,4 @@ def _vector(name: str, value: Any) -> list[float]:
 
 def _listed(simulation: Simulation) -> str:
     mechanism = simulation.system.mechanism
-    return ", ".join(mechanism.pushable) or f"the pushable bodies, of which {mechanism.name!r} has none"
+    return ", ".join(mechanism.pushable) or f"the pushable bodies, but {mechanism.name!r} has none"

@@ -1,6 +1,7 @@
 """The simulation server: owns state and time of one robot, publishes messages, executes commands and service calls.
 
-A plain object like a node. The scheduler (lockstep, in one process) or the socket host (realtime, fast) calls it.
+The server is a plain object, as nodes are. The scheduler (lockstep, in one process) or the socket host (realtime, fast)
+calls its methods.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ MOST_WAITING = 1024  # most commands between two steps
 class SimServer:
     """The simulation of one robot.
 
-    state       "paused", "running", "safe" (running, but the commanding node is silent) or "stopped" (duration_s
-                reached)
-    steps_left  steps still to take while paused, requested by the service `step`
+    state       "paused", "running", "safe" (running with the actuators in their safe mode, because no commands arrive
+                or after an emergency stop) or "stopped" (at the end, `duration_s`)
+    steps_left  number of steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
     """
 
@@ -125,7 +126,7 @@ class SimServer:
 
     @property
     def parts(self) -> list[SimServer]:
-        """The server itself, the simulation of one robot."""
+        """List whose only entry is this server, as the counterpart of `SeveralServers.parts`."""
         return [self]
 
     @property
@@ -145,12 +146,12 @@ class SimServer:
 
     @property
     def runs(self) -> bool:
-        """Whether to take a step: time runs, or single steps were requested."""
+        """Whether the next step is due, because the simulation is running or single steps were requested."""
         return self.state in ("running", "safe") or self.steps_left > 0
 
     @property
     def detail(self) -> str:
-        """One line for the user on the reason of the present state."""
+        """Reason of the present state, as one line for the user; "" for a state that needs no reason."""
         if self.state == "safe" and self._emergency:
             return f"{self._emergency}: safe mode {self.plan.sim.safe_mode}, until 'armswing estop --release'"
         if self.state == "safe":
@@ -160,7 +161,7 @@ class SimServer:
     def start(self, restarts: bool = False) -> None:
         """Publish the description and the initial state.
 
-        restarts  whether the run continues from a snapshot, so that only the description is published
+        restarts  whether the run continues from a snapshot; if so, only the description is published
         """
         self._publish("description", self.description)
         if restarts:
@@ -174,7 +175,7 @@ class SimServer:
         self._publish_poses()
 
     def step(self) -> None:
-        """Apply the commands received, advance one step, publish the messages that are due."""
+        """Apply the received commands, advance one step, and publish the messages that are due."""
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
@@ -216,7 +217,7 @@ class SimServer:
     # -- snapshots
 
     def next_snapshot(self, tick: int) -> int:
-        """The first tick from `tick` on at which a snapshot is taken."""
+        """First tick at or after `tick` at which a snapshot is taken."""
         return next_snapshot(tick, self.plan.sim.snapshot_s, self._step_s)
 
     def publish_snapshot(
@@ -225,14 +226,19 @@ class SimServer:
         waiting: Mapping[str, Sequence[EncodedMessage]],
         links: LinksState | None = None,
     ) -> None:
-        """Publish the state of the run: of the server, its links, and the nodes with the messages for them."""
+        """Publish the state of the run.
+
+        nodes    {name: state of the node}
+        waiting  {name of a node: messages that the node has not received yet}
+        links    state of the simulated links between the nodes; None for a run without links
+        """
         server = self.run_state()
         server["stamps"][self._topics["snapshot"]] = self._stamper.last.get(self._topics["snapshot"], 0) + 1
         run = RunState(tick=self.tick, server=server, nodes=dict(nodes), waiting=waiting_plain(waiting), links=links)
         self._publish("snapshot", Snapshot(tick=self.tick, data=run.encode()))
 
     def run_state(self) -> dict[str, Any]:
-        """State of the server after the nodes have run and before the simulation advances, as plain data."""
+        """State of the server as plain data, taken after the nodes have run and before the simulation advances."""
         too_large = self.simulation.step_too_large
         return {
             "simulation": self.simulation.snapshot().to_plain(),
@@ -248,12 +254,16 @@ class SimServer:
         }
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
-        """Continue from a result of `run_state`, without publishing anything. ValueError, one line, for an invalid one.
+        """Continue from `state`, a result of `run_state`, without publishing anything.
 
-        Loads, timings and beyond-limit counts begin anew.
+        Statistics of the actuator loads, timings and counts of exceeded limits begin anew.
 
-        stamps  whether to number messages on from those of the snapshot; false where subscribers saw higher numbers
-        ahead   steps on the way to the first published one, which do not count as steps that were requested
+        stamps  whether the sequence numbers of messages continue from the numbers in the snapshot; false if subscribers
+                have already received messages with higher numbers
+        ahead   number of steps from the snapshot to the first published step. If single steps are requested, these
+                steps are added to the requested number.
+
+        Raises ValueError with a one-line message for an invalid state.
         """
         steps_left = self.steps_left
         self._put({**state["simulation"], "servos": state["actuation"]["servos"]})
@@ -294,16 +304,16 @@ class SimServer:
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command from a node; it takes effect in the next step.
+        """Receive a command from a node. The command takes effect in the next step.
 
-        timed  whether it arrived just now, so that its round trip can be measured
+        timed  whether to measure the round-trip time of the command; false for a command that a link delayed
         """
         if timed and command.state_seq is not None:
             self.round_trips.answered(command.state_seq)
         self._inbox.append((source.removeprefix(self._within), command))
 
     def forget(self, source: str) -> None:
-        """Record that a node left; other nodes may command its actuators. Callable from any thread."""
+        """Record that a node left, so that other nodes may command its actuators. May be called from any thread."""
         source = source.removeprefix(self._within)
         self.actuation.forget(source)
         self._command_events.gone.append(source)
@@ -338,21 +348,24 @@ class SimServer:
         actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
-        """(positions, velocities) of the joints at this tick, computed once per tick."""
+        """(positions, velocities) of the joints at the present tick. They are computed at the first call in a tick."""
         if self._measured is None:
             self._measured = self.simulation.readings.motion()
         return self._measured
 
     def _too_old(self, state_seq: int) -> str:
-        """Reason to refuse a command that replies to the state `state_seq`, because that state is too old; "" to accept
-        it."""
+        """Reason to refuse a command because it replies to a state that is too old; "" to accept the command.
+
+        state_seq  sequence number of the state to which the command replies
+        """
         age_s = (self.round_trips.seq - state_seq) * self._state_every * self._step_s
         return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
 
     # -- services
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Response to a service call. ValueError, one line, to refuse."""
+        """Execute a service call and return the response. Raises ValueError with a one-line message if the call is
+        refused."""
         if name not in SERVICES:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
@@ -382,7 +395,7 @@ class SimServer:
             return
         self._pause_asked = False
         if self.state == "stopped":
-            raise ValueError(f"resume: the run is over at t = {self.time:g} s (duration_s); reset first")
+            raise ValueError(f"resume: the run ended at duration_s, t = {self.time:g} s; call the service reset first")
         if self.state == "paused":
             self.pace.run(self.time)
             self.state = "running"
@@ -391,18 +404,21 @@ class SimServer:
 
     def _take_steps(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"step: n is {n!r}; it must be a whole number, at least 1")
+            raise ValueError(f"step: the argument n is {n!r}; it must be a whole number of at least 1")
         if self.state != "paused":
-            raise ValueError(f"step: the simulation is {self.state}; pause it first")
+            raise ValueError(f"step: the simulation is {self.state}; call the service pause first")
         if not self.steps_left:
             self.pace.run(self.time)
         self.steps_left += n
 
     def _set_speed(self, x: Any = None) -> None:
         if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
-            raise ValueError(f"speed: x is {x!r}; it must be a number in {SPEED_MIN:g} .. {SPEED_MAX:g}")
+            raise ValueError(f"speed: the argument x is {x!r}; it must be a number from {SPEED_MIN:g} to {SPEED_MAX:g}")
         if not self._realtime:
-            raise ValueError(f"speed: mode {self.plan.sim.mode!r} is not paced; only realtime is")
+            raise ValueError(
+                f"speed: the launch runs in mode {self.plan.sim.mode!r}, but the speed can be set in mode 'realtime' "
+                'only; set mode = "realtime" in [sim] of the launch file'
+            )
         if x != self.speed:
             self._publish("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
         self.speed = float(x)
@@ -410,26 +426,35 @@ class SimServer:
         self.restart_pace()
 
     def _push(self, **args: Any) -> None:
-        """Apply an external force to a body for a duration, and log it as an event."""
+        """Apply an external force to a body for a given time, and publish an event about the force."""
         self.publish_events([self._pushes.push(**args)])
 
     def _hand_command(self, mode: Any = "effort", name: Any = None, value: Any = None) -> list[str]:
-        """Command actuators by hand, from the next step on; returns the actuators that are commanded by hand.
+        """Command actuators by hand from the next step on.
 
-        The nodes' commands to them have no effect until `give_back`, or until HAND_S pass without such a call.
+        Returns the names of all actuators that are commanded by hand. Nodes' commands to these actuators have no effect
+        until the service `give_back` is called, or until HAND_S seconds have passed since the last call of
+        `hand_command`.
         """
         if not self._realtime:
             raise ValueError(
-                f"hand_command: mode {self.plan.sim.mode!r}; only in realtime can actuators be commanded by hand"
+                f"hand_command: the launch runs in mode {self.plan.sim.mode!r}, but commands by hand require mode "
+                "'realtime'; set mode = \"realtime\" in [sim] of the launch file"
             )
         if self._emergency:
-            raise ValueError(f"hand_command: {self._emergency}; release the emergency stop first")
+            raise ValueError(
+                f"hand_command: the actuators are stopped ({self._emergency}); release the emergency stop first "
+                "with the service 'release'"
+            )
         try:
             command = msgspec.convert({"mode": mode, "name": name or [], "value": value or []}, JointCommand)
         except msgspec.ValidationError as error:
-            raise ValueError(f"hand_command: {error}; expected mode, name = [actuators], value = [numbers]") from None
+            raise ValueError(f"hand_command: {error}; pass mode, name = [actuators] and value = [numbers]") from None
         if len(command.name) != len(command.value) or not all(map(math.isfinite, command.value)):
-            raise ValueError(f"hand_command: {len(command.name)} names, values {command.value}: one finite value each")
+            raise ValueError(
+                f"hand_command: the argument value is {command.value}; pass a list with one finite number for each "
+                f"entry of the argument name, whose length is {len(command.name)}"
+            )
         self._hand_until = time.monotonic() + HAND_S
         if command.name and (taken := self.actuation.take_by_hand(command, self._joints, self._clock)):
             self.publish_events([Event(kind="hand", detail=f"{', '.join(taken)} commanded by hand")])
@@ -441,7 +466,7 @@ class SimServer:
             self.publish_events([Event(kind="hand_back", detail=f"{', '.join(names)} no longer commanded by hand")])
 
     def _emergency_stop(self, reason: Any = "") -> str:
-        """Put all actuators into their safe mode now, and refuse commands until `release`."""
+        """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""
         if not self._emergency:
             self._emergency = str(reason)[:200] or "emergency stop"
             self._give_back()
@@ -454,7 +479,7 @@ class SimServer:
         return f"safe mode {self.plan.sim.safe_mode}"
 
     def _release(self) -> None:
-        """End an emergency stop: commands are accepted again."""
+        """End an emergency stop, so that commands are accepted again."""
         if self._emergency:
             self._emergency = ""
             self._publish("event", Event(kind="estop_released"))
@@ -473,16 +498,23 @@ class SimServer:
 
     def _restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
-            raise ValueError("restore: needs state, the result of snapshot")
+            raise ValueError(
+                "restore: the argument 'state' is missing or is not a table; pass a result of the service snapshot"
+            )
         if (robot := state.get("robot", self.robot)) != self.robot:
-            raise ValueError(f"restore: a snapshot of robot {robot!r}; this simulation is of {self.robot!r}")
+            raise ValueError(
+                f"restore: the snapshot is of robot {robot!r}, but this simulation is of robot {self.robot!r}; "
+                "pass a snapshot of the same robot"
+            )
         self._put(state)
         self._moved("restore", servos=state.get("servos"))
         self._pushes.moved(state.get("pushes"))
 
     def _put(self, state: dict[str, Any]) -> None:
-        """Set simulation and servos to the state of a snapshot. ValueError, with nothing changed, for an invalid
-        state.
+        """Set the simulation and the servos to the state of a snapshot.
+
+        Raises ValueError with a one-line message for an invalid state. The simulation and the servos are then
+        unchanged.
         """
         servos = self.actuation.servos
         before = servos.to_plain()
@@ -497,20 +529,27 @@ class SimServer:
     def _set(self, args: dict[str, Any]) -> dict[str, float]:
         for key, value in args.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ValueError(f"set: {key} = {value!r} is not a finite number")
+                raise ValueError(f"set: the parameter {key} is {value!r}; it must be a finite number")
         before = self.simulation.parameters
         self.simulation.set_parameters(args)
         self.publish_events(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
-        """Reset commands, measurements and sums after a reset or restore, and publish event and state."""
+        """Clear commands and statistics after a reset or a restore. Then publish an event and the new state.
+
+        kind    kind of the event, "reset" or "restore"
+        servos  state of the servos from a snapshot; None after a reset
+        """
         self._clear(servos)
         self._publish("event", Event(kind=kind))
         self.publish_state()
 
     def _clear(self, servos: dict[str, Any] | None) -> None:
-        """Reset commands, measurements and sums after the simulation was set to another state."""
+        """Clear commands, reached milestones and statistics after a reset, a restore or a restart.
+
+        servos  state of the servos from a snapshot; None after a reset
+        """
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
@@ -526,7 +565,10 @@ class SimServer:
         self._energy_drift = 0.0
 
     def _parameter_limits(self) -> dict[str, dict[str, Any]]:
-        """{tunable parameter: its unit and its inclusive limits `low` and `high`, None for no limit}."""
+        """{tunable parameter: table with its `unit` and its inclusive limits `low` and `high`}.
+
+        The limit `low` or `high` is None for a parameter without this limit.
+        """
         return {
             each.name: {
                 "unit": each.unit,
@@ -572,7 +614,8 @@ class SimServer:
         }
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles of step time and round-trip time, s; None where nothing was measured."""
+        """Median, 99 % quantile and maximum (s) of the time that a step takes, and of the round-trip time from a
+        published state to the command that replies to this state. A value is None if nothing was measured."""
         return {
             "step_p50_s": self.step_times.quantile_s(0.50),
             "step_p99_s": self.step_times.quantile_s(0.99),
@@ -583,7 +626,7 @@ class SimServer:
         }
 
     def counters(self) -> dict[str, int]:
-        """Number of watchdog trips and of accepted commands."""
+        """Numbers of watchdog trips and of accepted commands."""
         return {"watchdog_trips": self.actuation.trips, "commands": self.actuation.commands}
 
     def _publish(self, name: str, message: Message) -> None:
@@ -596,7 +639,7 @@ class SimServer:
             self.refuse(topic, error.reason)
 
     def _publish_notices(self) -> None:
-        """Publish warnings about the run as events, such as a step that is too large."""
+        """Publish warnings about the run, such as that the step is too large, as events."""
         self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def publish_events(self, events: Iterable[Event]) -> None:
@@ -623,4 +666,4 @@ class SimServer:
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Discards a message: the `out` of a server that has no host yet."""
+    """Discard a message; `SimServer.out` is this function until a host sets it."""

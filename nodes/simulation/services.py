@@ -1,4 +1,4 @@
-"""Services of the simulation server: names, help and arguments."""
+"""Services of the simulation server, with the help text of each."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ SERVICES = {
 
 
 def known_names(args: Mapping[str, object], allowed: Sequence[str], service: str) -> None:
-    """Raise ValueError for arguments that a service does not take; the message lists those that it takes."""
+    """Raise ValueError if `args` has an argument that the service does not accept.
+
+    The message lists the arguments that the service accepts.
+    """
     for key in args:
         if key not in allowed:
-            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-            raise ValueError(f"{service}: unknown argument {key!r}; {takes}")
+            takes = f"its arguments are {', '.join(allowed)}" if allowed else "call the service without arguments"
+            raise ValueError(f"{service}: the service has no argument {key!r}; {takes}")

@@ -1,4 +1,4 @@
-"""Several simulations with one clock: one for each robot, stepped together in the order of the plan."""
+"""Several simulations with one clock: one simulation per robot, stepped together in the order of the plan."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ FIRST = ("step_too_large", "energy_departure", "safe_since")  # the first simula
 class SeveralServers:
     """Steps the simulations of several namespaces together; each behaves like the simulation of a separate launch.
 
-    parts  {namespace: its simulation}
+    The argument `parts` is the table {namespace: simulation}, in the order of the plan. The attribute `parts` is the
+    list of the simulations.
 
-    Services act on all simulations. Parameters are named with their namespace, "left/arm_damping"; snapshots and
-    descriptions are tables by namespace.
+    Services act on all simulations. The name of a parameter begins with its namespace, as in "left/arm_damping". The
+    services `snapshot` and `describe` return a table {namespace: result}.
     """
 
     def __init__(self, parts: Mapping[str, SimServer]) -> None:
@@ -52,7 +53,7 @@ class SeveralServers:
 
     @property
     def out(self) -> Out:
-        """Called with each (topic, encoded message) at once when a simulation publishes it."""
+        """Function that each simulation calls with (topic, encoded message) to publish a message."""
         return self._first.out
 
     @out.setter
@@ -77,7 +78,7 @@ class SeveralServers:
 
     @property
     def runs(self) -> bool:
-        """Whether to take a step: time runs, or single steps were requested."""
+        """Whether the next step is due, because the simulations are running or single steps were requested."""
         return self._first.runs
 
     @property
@@ -92,12 +93,12 @@ class SeveralServers:
 
     @property
     def state(self) -> str:
-        """ "safe" where the actuators of any robot are in their safe mode, otherwise the state of all simulations."""
+        """State of the simulations; "safe" if the actuators of any robot are in their safe mode."""
         return "safe" if any(part.state == "safe" for part in self.parts) else self._first.state
 
     @property
     def detail(self) -> str:
-        """One line on the reason of the present state, with the namespaces that it concerns."""
+        """Reason of the present state, as one line. The line names the namespaces whose actuators are in safe mode."""
         safe = [f"{name}: {part.detail}" for name, part in self._parts.items() if part.state == "safe"]
         return "; ".join(safe) or self._first.detail
 
@@ -107,7 +108,7 @@ class SeveralServers:
             part.start(restarts)
 
     def next_snapshot(self, tick: int) -> int:
-        """No tick: runs of several robots take no snapshots, and are not restarted from recordings."""
+        """Return NEVER, a tick that no run reaches, because runs of several robots take no snapshots."""
         return NEVER
 
     def publish_snapshot(
@@ -116,11 +117,13 @@ class SeveralServers:
         waiting: Mapping[str, Sequence[EncodedMessage]],
         links: LinksState | None = None,
     ) -> None:
-        """Does nothing, see `next_snapshot`."""
+        """Do nothing, because runs of several robots take no snapshots."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
-        """Raises ValueError, see `next_snapshot`."""
-        raise ValueError("a run of several robots cannot be restarted from a snapshot")
+        """Raise ValueError, because runs of several robots take no snapshots."""
+        raise ValueError(
+            "a run of several robots cannot be restarted from a snapshot; start a new run without a recording"
+        )
 
     def repeat(self, action: Event) -> None:
         """Raises ValueError, see `next_snapshot`."""
@@ -145,7 +148,7 @@ class SeveralServers:
             part.publish_events(found)
 
     def forget(self, source: str) -> None:
-        """Record that a node left; other nodes may command its actuators. Callable from any thread."""
+        """Record that a node left, so that other nodes may command its actuators. May be called from any thread."""
         for part in self.parts:
             part.forget(source)
 
@@ -155,14 +158,15 @@ class SeveralServers:
             part.restart_pace()
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Response to a service call. ValueError, one line, to refuse."""
+        """Execute a service call and return the response. Raises ValueError with a one-line message if the call is
+        refused."""
         if (service := self._services.get(name)) is not None:
             return service(args)
         responses = [part.request(name, args) for part in self.parts]
         return responses[0]
 
     def status(self) -> dict[str, Any]:
-        """Status of all simulations together, and under `simulations` of each one, as plain data in SI units."""
+        """Status of all simulations together, as plain data in SI units; `simulations` has the status of each one."""
         each = {name: part.status() for name, part in self._parts.items()}
         statuses = list(each.values())
         merged = dict(statuses[0])
@@ -174,7 +178,11 @@ class SeveralServers:
         return {**merged, **self.timing(), "state": self.state, "simulations": each}
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles of the time of a step of all simulations, and the longest round trips, s."""
+        """Quantiles (s) of step times and of round-trip times, in the form of `SimServer.timing`.
+
+        A step time is the time that one step of all simulations takes together. A round-trip quantile is the largest
+        of the robots' quantiles.
+        """
         each = [part.timing() for part in self.parts]
         trips = {key: [t for timing in each if (t := timing[key]) is not None] for key in each[0]}
         return {
@@ -185,7 +193,7 @@ class SeveralServers:
         }
 
     def counters(self) -> dict[str, int]:
-        """Number of watchdog trips and of accepted commands, of all robots."""
+        """Numbers of watchdog trips and of accepted commands, summed over all robots."""
         each = [part.counters() for part in self.parts]
         return {key: sum(counters[key] for counters in each) for key in each[0]}
 
@@ -196,7 +204,10 @@ class SeveralServers:
         known_names(args, ["state"], "restore")
         state = args.get("state")
         if not isinstance(state, dict) or set(state) != set(self._parts):
-            raise ValueError(f"restore: needs state, a table of snapshots by namespace: {', '.join(self._parts)}")
+            raise ValueError(
+                "restore: the argument 'state' must be a table with one snapshot for each namespace; pass a table with "
+                f"the keys {', '.join(self._parts)}"
+            )
         before = self._each("snapshot", {})
         try:
             for name, part in self._parts.items():
@@ -207,16 +218,21 @@ class SeveralServers:
             raise
 
     def _push(self, args: dict[str, Any]) -> None:
-        """Push a body that is named with its namespace, such as "left/arm"."""
+        """Push a body, whose name begins with its namespace, as in "left/arm"."""
         namespace, _, body = str(args.get("body")).rpartition("/")
         if namespace not in self._parts:
             raise ValueError(
-                f"push: body is {args.get('body')!r}; it must begin with a namespace, one of {', '.join(self._parts)}"
+                f"push: the argument body is {args.get('body')!r}; it must begin with a namespace and a slash, and the "
+                f"namespaces are {', '.join(self._parts)}"
             )
         self._parts[namespace].request("push", {**args, "body": body})
 
     def _hand_command(self, args: dict[str, Any]) -> list[str]:
-        """Command actuators by hand that are named with their namespace; without any, renew those of all robots."""
+        """Command actuators by hand; returns the names of all actuators that are commanded by hand.
+
+        The name of an actuator begins with its namespace. A call without names renews the commands by hand of all
+        robots.
+        """
         names, values = args.get("name") or [], args.get("value") or []
         found = []
         for namespace, part in self._parts.items():
@@ -236,7 +252,9 @@ class SeveralServers:
         known = self._parameters()
         for key in args:
             if key not in known:
-                raise ValueError(f"set: no parameter {key!r}{did_you_mean(key, known)}; known are {', '.join(known)}")
+                raise ValueError(
+                    f"set: there is no parameter {key!r}{did_you_mean(key, known)}; use one of {', '.join(known)}"
+                )
         for name, part in self._parts.items():
             own = {key.removeprefix(f"{name}/"): value for key, value in args.items() if key.startswith(f"{name}/")}
             if own:
@@ -245,9 +263,10 @@ class SeveralServers:
 
 
 def _with_namespaces(tables: Mapping[str, Mapping[str, Any]], key: str | None = None) -> dict[str, Any]:
-    """One table with the entries of all namespaces, named with their namespace.
+    """Merge the tables of all namespaces into one table {namespace/name: value}.
 
-    `key` selects a table inside of each namespace's table.
+    tables  {namespace: table}
+    key     key under which each table has the table {name: value} to merge; None if the tables themselves are merged
     """
     return {
         joined(namespace, name): value

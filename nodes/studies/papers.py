@@ -1,4 +1,4 @@
-"""Lookup of studies by the name of their paper."""
+"""Lookup of studies by name: the name of a paper's first author, or of a robot."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from nodes.studies.framework.study import Study
 
 
 def make_study(paper: str, *, quick: bool, spans: str) -> Study:
-    """Study of a paper: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
+    """The study with this name: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
 
     quick  whether to use shorter runs, for a first look
-    spans  name of another set of run lengths, such as "tiny" for tests; "" for the full or quick one
+    spans  name of a set of run lengths, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select
+
+    Raises ValueError for another name.
     """
     # Each study is imported only when requested: its libraries and robots take seconds.
     if paper == "nada":
@@ -25,5 +27,7 @@ def make_study(paper: str, *, quick: bool, spans: str) -> Study:
     elif paper == "schiehlen":
         from nodes.studies.schiehlen.study import study
     else:
-        raise ValueError(f"no study {paper!r}; studies are nada, man, charmie, lipinski, gibbon, schiehlen")
+        raise ValueError(
+            f"there is no study {paper!r}; the studies are nada, man, charmie, lipinski, gibbon, schiehlen"
+        )
     return study(quick=quick, spans=spans)

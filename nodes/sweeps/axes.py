@@ -1,4 +1,4 @@
-"""Axes of a sweep: the values of one key of a launch, which are listed, evenly spaced, or drawn at random."""
+"""Axes of a sweep: the values that one key of a launch takes, which are listed, evenly spaced, or drawn at random."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ DIGITS = 12  # significant digits of evenly spaced values, so that 0.1:0.3:3 giv
 
 
 class AxisError(ValueError):
-    """A text that is not an axis. The only argument is one line with the text and the valid forms."""
+    """Raised for a text that does not describe an axis. The message is one line with the text and the mistake."""
 
 
 class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The values that one key takes in a sweep.
+    """Axis of a sweep: the values that one key of the launch takes in the runs.
 
-    values  the listed or evenly spaced values; empty for a random axis
-    random  "normal" or "uniform"; "" for an axis of listed values
-    first, second  mean and standard deviation, or lower and upper end, of a random axis
+    values         the listed or evenly spaced values; empty for a random axis
+    random         distribution of a random axis, "normal" or "uniform"; "" for any other axis
+    first, second  mean and standard deviation of a normal distribution, or lower and upper end of a uniform one
     """
 
     key: str
@@ -35,7 +35,7 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     second: float = 0.0
 
     def draw(self, seed: int) -> float:
-        """Value of a random axis in the cell with this seed; axes of one cell are independent."""
+        """Random value of the axis for the run with this seed. The values of different axes are independent."""
         import numpy as np
 
         generator = np.random.default_rng([seed, zlib.crc32(self.key.encode())])
@@ -44,7 +44,7 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return float(generator.uniform(self.first, self.second))
 
     def text(self) -> str:
-        """Text such as "sim.parameters.mass: 3 values, 0.1 .. 0.3"."""
+        """Description of the axis, such as "sim.parameters.mass: 3 values, 0.1 .. 0.3"."""
         if self.random:
             names = " ".join(f"{name.lower()} {x:g}" for name, x in zip(RANDOM[self.random], self.ends, strict=True))
             return f"{self.key}: {self.random}, {names}"
@@ -58,10 +58,10 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_axis(text: str) -> Axis:
-    """The axis that a text of the option `--over` describes. AxisError, one line, for an invalid text."""
+    """Axis that a text of the option `--over` describes. Raises AxisError with a one-line message for other texts."""
     key, equals, given = (part.strip() for part in text.partition("="))
     if not equals or not key or not given:
-        raise AxisError(f"--over {text!r}: an axis is {FORMS}")
+        raise AxisError(f"--over {text!r}: write an axis as {FORMS}")
     kind, *numbers = given.split(":")
     if kind in RANDOM:
         return _random_axis(text, key, kind, numbers)
@@ -70,7 +70,7 @@ def parse_axis(text: str) -> Axis:
         values = _listed(text, given)
     if len(values) == 1:
         raise AxisError(
-            f"--over {text!r}: an axis has at least two values; set a fixed value by --set {key}={as_text(values[0])}"
+            f"--over {text!r}: an axis needs 2 or more values; pass --set {key}={as_text(values[0])} for a fixed value"
         )
     if len({as_text(value) for value in values}) < len(values):
         raise AxisError(f"--over {text!r}: a value is listed twice; use --repeat to run a combination several times")
@@ -78,7 +78,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def as_text(value: Any) -> str:
-    """A value in TOML notation, for an override "key=value"; floats are exact."""
+    """A value in TOML notation, as in an override "key=value"; floats keep their exact value."""
     if isinstance(value, str):
         return msgspec.json.encode(value).decode()
     if isinstance(value, bool):
@@ -92,7 +92,10 @@ def as_text(value: Any) -> str:
 
 
 def seed_of(seed: int, cell: int) -> int:
-    """Seed of one cell of a sweep with this seed: 52 bits, which tables and JSON represent exactly."""
+    """Seed of the run with index `cell` in a sweep with the seed `seed`.
+
+    The returned seed has 52 bits, so that tables and JSON represent it exactly.
+    """
     digest = hashlib.blake2b(f"{seed}/{cell}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 12
 
@@ -102,31 +105,46 @@ def _random_axis(text: str, key: str, kind: str, numbers: list[str]) -> Axis:
     try:
         first, second = map(float, numbers)
     except ValueError:
-        raise AxisError(f"--over {text!r}: write this axis as {form}, with two numbers") from None
+        raise AxisError(
+            f"--over {text!r}: write this axis as {form}, with two numbers in place of the capital letters"
+        ) from None
     if not math.isfinite(first) or not math.isfinite(second):
-        raise AxisError(f"--over {text!r}: both numbers of {form} must be finite")
+        raise AxisError(f"--over {text!r}: a number is not finite; write {form} with two finite numbers")
     if kind == "normal" and second <= 0.0:
-        raise AxisError(f"--over {text!r}: DEVIATION must be above 0; set a fixed value by --set {key}={numbers[0]}")
+        raise AxisError(
+            f"--over {text!r}: the DEVIATION of normal:MEAN:DEVIATION must be above 0; for a fixed value, pass --set "
+            f"{key}={numbers[0]} instead of --over"
+        )
     if kind == "uniform" and second <= first:
-        raise AxisError(f"--over {text!r}: LOW must be below HIGH; set a fixed value by --set {key}={numbers[0]}")
+        raise AxisError(
+            f"--over {text!r}: the LOW of uniform:LOW:HIGH must be below HIGH; for a fixed value, pass --set "
+            f"{key}={numbers[0]} instead of --over"
+        )
     return Axis(key, random=kind, first=first, second=second)
 
 
 def _spaced(text: str, first: str, rest: list[str]) -> list[Any] | None:
-    """Evenly spaced values of FROM:TO:NUMBER, whole numbers where FROM, TO and the spacing are whole.
+    """Evenly spaced values of a text FROM:TO:NUMBER. The values are ints if FROM, TO and the spacing are whole numbers.
 
-    None where the text does not have three numbers.
+    Returns None if FROM or TO is not a number.
+
+    text   whole text of the option, for messages
+    first  FROM
+    rest   TO and NUMBER
     """
     try:
         low, high, count = float(first), float(rest[0]), int(rest[1])
     except ValueError:
         if _is_number(first) and _is_number(rest[0]):
-            raise AxisError(f"--over {text!r}: NUMBER of FROM:TO:NUMBER must be a whole number") from None
+            raise AxisError(f"--over {text!r}: the NUMBER of FROM:TO:NUMBER must be a whole number") from None
         return None
     if not (math.isfinite(low) and math.isfinite(high)) or count < 1 or (low == high and count > 1):
-        raise AxisError(f"--over {text!r}: FROM and TO of FROM:TO:NUMBER must differ, and NUMBER must be at least 2")
+        raise AxisError(
+            f"--over {text!r}: in FROM:TO:NUMBER, FROM and TO must be different finite numbers, and NUMBER must be at "
+            "least 2"
+        )
     if count > MOST_VALUES:
-        raise AxisError(f"--over {text!r}: an axis has at most {MOST_VALUES} values")
+        raise AxisError(f"--over {text!r}: the NUMBER of FROM:TO:NUMBER must be at most {MOST_VALUES}")
     values = [float(f"{low + (high - low) * k / max(count - 1, 1):.{DIGITS}g}") for k in range(count)]
     whole = all("." not in end and "e" not in end.lower() for end in (first, rest[0]))
     return [int(x) for x in values] if whole and all(x.is_integer() for x in values) else values
@@ -141,7 +159,7 @@ def _is_number(text: str) -> bool:
 
 
 def _listed(text: str, given: str) -> list[Any]:
-    """Values separated by commas, in TOML notation; an unquoted word is a string."""
+    """Values that are separated by commas, in TOML notation; a word without quotation marks is a string."""
     try:
         return list(tomllib.loads(f"values = [{given}]")["values"])
     except tomllib.TOMLDecodeError:
@@ -149,7 +167,7 @@ def _listed(text: str, given: str) -> list[Any]:
     found: list[Any] = []
     for part in (part.strip() for part in given.split(",")):
         if not part:
-            raise AxisError(f"--over {text!r}: a value is empty; an axis is {FORMS}")
+            raise AxisError(f"--over {text!r}: a value is empty; write an axis as {FORMS}")
         try:
             found.append(tomllib.loads(f"value = {part}")["value"])
         except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""Finds where a result of a sweep crosses a threshold along one axis, by bisection with further runs."""
+"""Finds where a result of a sweep crosses a threshold along one axis, by bisection with additional runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ HALVINGS = 6  # the boundary is found to 1/64 of the distance between two values
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """A further run at a value of the axis `key` that no cell has. The other values and the seed are those of a
-    cell.
+    """An additional run, with a value of the axis `key` that does not occur in the sweep.
+
+    Its seed and its values of all other axes are those of a run of the sweep.
     """
 
     key: str
@@ -36,12 +37,14 @@ class Probe(msgspec.Struct, frozen=True):
 
 @dataclass
 class Bracket:
-    """Two values of the axis between which the mean of a figure crosses the threshold; all other values are equal.
+    """Two values of an axis between which the mean of a result crosses the threshold.
 
-    others   {key: value} of the other listed axes
-    bases    cells at the first value, whose seeds the further runs use
-    first, second  values of the axis; equal where the threshold is not crossed
-    at_first, at_second  mean of the figure at these values
+    All other axes with listed values keep their values.
+
+    others               {key: value} of the other axes with listed values
+    bases                indices of the runs at the value `first`; the additional runs use the seeds of these runs
+    first, second        the two values of the axis; they are equal if the mean does not cross the threshold
+    at_first, at_second  mean of the result at `first` and at `second`
     """
 
     others: dict[str, Any]
@@ -53,12 +56,15 @@ class Bracket:
 
     @property
     def crosses(self) -> bool:
-        """Whether the threshold is crossed between the two values."""
+        """Whether the mean of the result crosses the threshold between the two values."""
         return self.first != self.second
 
     def middle(self, whole: bool) -> float | int | None:
-        """The value in the middle of the two. With `whole`, a whole number, or None where no whole number is between
-        them."""
+        """The value halfway between `first` and `second`.
+
+        whole  whether only whole numbers are valid; the result is then rounded down, and None if no whole number lies
+               between `first` and `second`
+        """
         middle = (self.first + self.second) / 2.0
         if not whole:
             return middle
@@ -67,36 +73,51 @@ class Bracket:
 
 
 def parse_target(text: str) -> tuple[str, float]:
-    """(figure, threshold) of a text "figure=0.9". SweepError, one line, for other texts."""
+    """(name of a result, threshold) from a text such as "pass_rate=0.9". Raises SweepError for another text."""
     name, _, given = text.rpartition("=")
     try:
         threshold = float(given)
     except ValueError:
         threshold = math.nan
     if not name or not math.isfinite(threshold):
-        raise SweepError(f"--find-boundary {text!r}: expected figure=NUMBER, such as pass_rate=0.9")
+        raise SweepError(
+            f"--find-boundary {text!r}: write the name of a result and a threshold, NAME=NUMBER, such as pass_rate=0.9"
+        )
     return name, threshold
 
 
 def axis_along(sweep: Sweep, key: str) -> Axis:
-    """The axis with this key. SweepError, one line, for an unknown key, or an axis whose values are not ordered
-    numbers."""
+    """The axis with this key, with its values in ascending order.
+
+    Raises SweepError with a one-line message if no axis has this key, if the axis is random, or if it has values that
+    are not numbers.
+    """
     axis = next((axis for axis in sweep.axes if axis.key == key), None)
     keys = [axis.key for axis in sweep.axes]
     if axis is None:
         raise SweepError(
-            f"--along {key!r}: the sweep has no such axis{did_you_mean(key, keys)}; it has {', '.join(keys)}"
+            f"--along {key!r}: the sweep has no such axis{did_you_mean(key, keys)}; use one of {', '.join(keys)}"
         )
     numbers = [value for value in axis.values if isinstance(value, int | float) and not isinstance(value, bool)]
     if axis.random or len(numbers) < len(axis.values):
-        raise SweepError(f"--along {key!r}: a boundary lies between numbers, and this axis has none in order")
+        raise SweepError(
+            f"--along {key!r}: the values of this axis are random or not numbers; choose an axis with listed numbers, "
+            "because a boundary lies between two numbers"
+        )
     return msgspec.structs.replace(axis, values=tuple(sorted(numbers)))
 
 
 def brackets(sweep: Sweep, rows: Mapping[int, Row], figure: str, threshold: float, axis: Axis) -> list[Bracket]:
-    """The first bracket of the threshold along the axis, for each combination of the other listed axes."""
+    """First pair of neighbouring values of `axis` between which the mean of the result `figure` crosses `threshold`.
+
+    The list has one bracket for each combination of values of the other axes with listed values. Raises SweepError with
+    a one-line message if a run of the sweep has no row of results.
+    """
     if missing := sweep.cells - len(rows):
-        raise SweepError(f"{missing} runs of this sweep are not done; armswing sweep FOLDER goes on with them")
+        raise SweepError(
+            f"{missing} runs of this sweep are not done; run them with 'armswing sweep FOLDER', where FOLDER is the "
+            "folder of the sweep"
+        )
     groups: dict[str, dict[str, list[Row]]] = {}
     values: dict[str, dict[str, Any]] = {}
     random = {each.key for each in sweep.axes if each.random}
@@ -120,7 +141,7 @@ def _bracket(
 
 
 def mean(rows: Iterable[Row], figure: str) -> float:
-    """Mean of a figure over the runs that have it; NaN where no run has it."""
+    """Mean of a result over the runs that have this result; NaN if no run has it."""
     found = [value for row in rows if (value := value_of(row, figure)) is not None]
     return sum(found) / len(found) if found else math.nan
 
@@ -135,9 +156,12 @@ def find(
     run: CellRunner,
     report: Report,
 ) -> None:
-    """Halve every bracket HALVINGS times. Finished runs are in `boundary.jsonl`, and are not run again.
+    """Halve every bracket in `found` HALVINGS times, with additional runs.
 
-    run  runs some cells: `local_runner` on this computer, `cluster.dask_runner` on a Dask cluster
+    Each finished run is written to the file `boundary.jsonl` in `folder`. A run that is already in this file is not
+    repeated.
+
+    run  function that runs cells, from `local_runner` for this computer or `cluster.dask_runner` for a Dask cluster
     """
     whole = takes_whole_numbers(sweep, axis)
     done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in _read(folder / PROBES)}
@@ -169,7 +193,7 @@ def find(
 
 
 def takes_whole_numbers(sweep: Sweep, axis: Axis) -> bool:
-    """Whether the launch refuses a value between two whole numbers on the axis."""
+    """Whether the launch accepts only whole numbers for the key of the axis."""
     if not all(isinstance(value, int) for value in axis.values):
         return False
     try:
@@ -196,7 +220,7 @@ def _rest(cell: Cell) -> tuple[int, int]:
 
 
 def _read(path: Path) -> Iterator[Probe]:
-    """Probes in the journal, a file. A last line that is incomplete, because the process was killed, is removed."""
+    """Additional runs in the file `path`. An incomplete last line, left by a killed process, is removed."""
     if not path.exists():
         return
     content = path.read_bytes()

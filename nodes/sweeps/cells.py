@@ -1,4 +1,4 @@
-"""Runs one cell of a sweep in lockstep in this process, and determines the figures of its row."""
+"""Runs one cell of a sweep in lockstep in this process, and determines the results in its row."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Figure = float | int | str | None
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Result of a cell.
 
-    result    "passed", "failed" or "not certain" for a run that was completed, as in a launch; otherwise "diverged",
+    result    verdict of a launch ("passed", "failed" or "not certain") for a completed run; otherwise "diverged",
               "error", "refused", "crashed" or "hung"
-    reason    one line for every result but "passed"
-    figures   {name: value}, SI units; "nan", "inf" and "-inf" as text
+    reason    reason of the result, as one line; empty if the result is "passed"
+    figures   {name: value} in SI units; the values "nan", "inf" and "-inf" are text
     warnings  warnings of the simulation
     cpu_s     processor time of the cell, s
     wall_s    wall time of the cell, s
@@ -56,8 +56,9 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def run_cell(sweep: Sweep, cell: Cell, recording: Path | None = None) -> Row:
-    """Run one cell to its end and return its row. Errors of the plan, the nodes and the simulation are results in the
-    row.
+    """Run one cell to its end and return its row.
+
+    Errors of the plan, the nodes and the simulation are not raised, but reported in the row.
 
     recording  path of a recording to write; None for no recording
     """
@@ -100,7 +101,10 @@ def _fill(row: Row, sweep: Sweep, cell: Cell, recording: Path | None) -> None:
 
 
 def judged(composition: Composition) -> tuple[str, str]:
-    """(result, reason) of a completed run, from milestones, verdicts and refused commands, as in a launch."""
+    """(result, reason) of a completed run, by the same rules as for a launch.
+
+    The result depends on the milestones that were reached, the verdicts of the nodes, and the refused commands.
+    """
     plan, server = composition.plan, composition.server
     status = server.status()
     required = [name for name, milestone in plan.all_milestones.items() if milestone.required]
@@ -120,7 +124,7 @@ def judged(composition: Composition) -> tuple[str, str]:
 
 
 def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
-    """(name, value) of the figures of a finished run that do not depend on the computer's speed."""
+    """(name, value) of each result of a finished run, without results that depend on the computer's speed."""
     status = composition.server.status()
     for name in OF_STATUS:
         yield name, _plain(status[name])
@@ -151,14 +155,14 @@ def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
 
 
 def number(value: Figure) -> float | None:
-    """A figure as a number; None for text and for a missing figure."""
+    """Value of a result as a number; None for text and for a missing value."""
     if isinstance(value, str):
         return float(value) if value in ("nan", "inf", "-inf") else None
     return value
 
 
 def _plain(value: Any) -> Figure:
-    """A number in a form that JSON represents exactly: numbers that are not finite as text."""
+    """A value in a form that JSON represents exactly; numbers that are not finite become text."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool | int):
@@ -173,7 +177,7 @@ def _line(text: str) -> str:
 
 
 def _told(error: Exception) -> str:
-    """Type, message and place of an error as text; of the file's path, only its name."""
+    """Type, message and place of an error as text. The place has the name of the file without its folder."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: each Dask worker runs its cells in a process of its own, as a local sweep does."""
+"""Sweeps on a Dask cluster. Each Dask worker runs its cells in a separate process, as a local sweep does."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def carry_out_on(
     report: Report,
     retry: bool = False,
 ) -> None:
-    """Run every cell that is not in the journal on a Dask scheduler, or on `workers` local processes for "local".
+    """Run every cell that is not in the journal on the Dask scheduler at `address`.
 
-    SweepError, one line, for a scheduler that does not reply, or a worker with different code.
+    With the address "local", `workers` processes on this computer run the cells. Raises SweepError with a one-line
+    message if no scheduler replies, or if the code on a worker differs from the code on this computer.
     """
     left = sorted(
         left_of(sweep, journal, retry), key=structures(sweep)
@@ -57,9 +58,10 @@ def carry_out_on(
 
 @contextmanager
 def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Iterator[CellRunner]:
-    """Context for a function that runs some cells, in any order, on a Dask scheduler.
+    """Context manager for a function that runs cells, in any order, on a Dask scheduler.
 
-    SweepError, one line, for a scheduler that does not answer, or a worker with other code.
+    Raises SweepError with a one-line message if no scheduler replies, or if the code on a worker differs from the code
+    on this computer.
     """
     with _client(address, workers) as client:
 
@@ -73,10 +75,11 @@ def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Ite
 def _rows_on(
     client: Any, sweep: Sweep, cells: Sequence[int | Cell], limit_s: float, look: Callable[[int], None]
 ) -> Iterator[tuple[int, Row]]:
-    """Place in `cells` and row of each cell that ends.
+    """(index in `cells`, row) of each cell, as soon as it ends.
 
     cells  cells, or their numbers
-    look   called several times a second with the number of cells that have ended; may raise to stop
+    look   function that is called several times a second with the number of cells that have ended; it may raise an
+           error to stop the cells
     """
     tasks: dict[Any, range] = {}
     data, place, each_s = msgspec.json.encode(sweep), 0, math.nan
@@ -103,7 +106,10 @@ def _rows_on(
 
 
 def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int | Cell]) -> list[Row]:
-    """Rows of a task; those of a task whose Dask workers ended again and again say "crashed"."""
+    """Rows of the cells of one Dask task.
+
+    The result of all these cells is "crashed" if Dask gave up the task because each worker that ran it has ended.
+    """
     from distributed.scheduler import KilledWorker
 
     error = future.exception()
@@ -118,7 +124,10 @@ def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int | Cell]) -> list[Row
 
 @contextmanager
 def _client(address: str, workers: int) -> Iterator[Any]:
-    """Context manager for the connection to a scheduler. SweepError, one line, where no scheduler replies."""
+    """Context manager for the connection to a Dask scheduler.
+
+    Raises SweepError with a one-line message if no scheduler replies.
+    """
     import dask
     from distributed import Client, LocalCluster
 
@@ -133,7 +142,10 @@ def _client(address: str, workers: int) -> Iterator[Any]:
         try:
             client = Client(address, timeout=CONNECT_S)
         except (OSError, ValueError, TypeError) as error:
-            raise SweepError(f"--dask {address!r}: no scheduler answers: {' '.join(str(error).split())}") from None
+            raise SweepError(
+                f"--dask {address!r}: no scheduler replies: {' '.join(str(error).split())}; start a Dask scheduler at "
+                "this address, or pass --dask local"
+            ) from None
         with client:
             yield client
 
@@ -144,7 +156,7 @@ def _client(address: str, workers: int) -> Iterator[Any]:
 class SweepProcess:
     """A process that runs cells of one sweep.
 
-    It is started and not forked, because a Dask worker has threads.
+    The process is spawned and not forked, because a Dask worker has threads.
     """
 
     def __init__(self, sweep: bytes, limit_s: float) -> None:
@@ -167,7 +179,7 @@ class SweepProcess:
             raise SweepError(refusal)
 
     def rows(self, cells: bytes) -> bytes:
-        """Rows of some cells, both encoded. EOFError where the process has ended."""
+        """Encoded rows of the encoded cells. Raises EOFError if the process has ended."""
         self._connection.send_bytes(cells)
         return self._connection.recv_bytes()
 
@@ -182,7 +194,9 @@ _lock = threading.Lock()
 
 
 def run_cells_of(sweep: bytes, cells: bytes, limit_s: float) -> bytes:
-    """Encoded rows of some cells, run one after the other in a process that stays for the next task.
+    """Run some cells one after the other, and return their encoded rows.
+
+    The process that runs the cells is kept for the next task.
 
     sweep  the sweep, encoded
     cells  list of cells or of their numbers, encoded
@@ -196,7 +210,10 @@ def run_cells_of(sweep: bytes, cells: bytes, limit_s: float) -> bytes:
         rows = process.rows(cells)
     except (EOFError, OSError):
         process.stop()
-        raise SweepError("the process of a Dask worker that runs cells was ended from outside") from None
+        raise SweepError(
+            "the process in which a Dask worker runs cells was killed, perhaps for lack of memory; continue the sweep "
+            "with 'armswing sweep FOLDER', where FOLDER is the folder of the sweep"
+        ) from None
     with _lock:
         free.append(process)
     return rows

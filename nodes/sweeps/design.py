@@ -1,4 +1,4 @@
-"""A sweep as requested by the user: the launch, its axes and repeats, and the cells that follow from them."""
+"""A sweep as the user requests it: the launch, its axes and repeats, and the resulting cells."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ LEAST_LIMIT_S, SLOWNESS = 60.0, 20.0  # default limit of a cell: at least this, 
 
 
 class SweepError(ValueError):
-    """A sweep that cannot be carried out. The only argument is one line for the user."""
+    """Raised for a sweep that cannot be carried out. The message is one line for the user."""
 
 
 class Cell(msgspec.Struct, frozen=True):
     """One run of a sweep.
 
-    number  row in the table, from 0; the repeats of one combination follow one another
+    number  index of the run, from 0; the repeats of one combination of values have consecutive indices
     values  {key: value} of the axes
+    repeat  index of the run among the repeats of its combination of values, from 0
+    seed    seed of the run
     """
 
     number: int
@@ -45,17 +47,19 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Definition of a sweep. Two sweeps of one folder are equal in all of these fields.
+    """Definition of a sweep, which is stored in the sweep's folder.
+
+    A sweep can be continued in its folder only if its definition, apart from `cwd`, has not changed.
 
     launch     absolute path of the launch file
     cwd        folder in which relative paths of the launch are searched for
-    arguments  values of the file's arguments, "name=value"
-    sets       overrides of the command line, "key=value"
+    arguments  values of the launch file's arguments, as "name=value"
+    sets       overrides of the command line, as "key=value"
     repeat     number of runs of each combination of values
     seconds    simulated duration of every cell, s
     seed       seed of the plan, from which the seeds of the cells are computed
     plan       hash of the plan without the values of the axes
-    files      {path or name of a part: hash of its content}, of all code and data that the cells' numbers depend on
+    files      {path or name of a part: hash of its content}, of all code and data on which the cells' results depend
     """
 
     launch: str
@@ -80,9 +84,10 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.repeat > 1 or any(axis.random for axis in self.axes)
 
     def cell(self, number: int) -> Cell:
-        """The cell with this number: the last axis changes faster than the others, and repeats fastest.
+        """The cell (run) with this index.
 
-        IndexError for an unknown number.
+        The repeats of one combination of values have consecutive indices. From one combination to the next, the value
+        of the last axis changes first. Raises IndexError for an index that no cell has.
         """
         if not 0 <= number < self.cells:
             raise IndexError(number)
@@ -98,9 +103,11 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return Cell(number, {axis.key: values[axis.key] for axis in self.axes}, repeat, seed)
 
     def plan_of(self, cell: Cell, recording: Path | None = None) -> Plan:
-        """The plan of a cell, in lockstep and without recorders. PlanError, one line, for invalid values.
+        """The plan of a cell, in lockstep and without the launch's recorders.
 
         recording  path of a recording to write; None for no recording
+
+        Raises PlanError with a one-line message for invalid values.
         """
         plan = plan_with(self, [f"{key}={as_text(value)}" for key, value in cell.values.items()])
         if self.seeded:
@@ -117,7 +124,7 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def plan_with(sweep: Sweep, overrides: Iterable[str]) -> Plan:
     """Plan of the launch in lockstep with some overrides.
 
-    Recorders are left out, because all cells would write to the same file.
+    The plan has no recorders, because the recorders of all cells would write to the same file.
     """
     plan = load_plan(sweep.launch, [*sweep.sets, *overrides, "sim.mode=lockstep"], arguments=sweep.arguments)
     for view in (plan, *plan.simulations.values()):
@@ -134,29 +141,34 @@ def make_sweep(
     arguments: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> tuple[Sweep, str]:
-    """(checked sweep, mode that the launch file itself has). PlanError or SweepError, one line, for an invalid sweep.
+    """Check a sweep and return (the sweep, mode of the simulation in the launch file).
 
-    The first and the last value of every axis are checked; an invalid value between them is reported in its row.
+    The first and the last value of every axis are checked here; an invalid value between them is reported in the row of
+    its cell. Raises PlanError or SweepError with a one-line message for an invalid sweep.
     """
     keys = [axis.key for axis in axes]
     for key in keys:
         if keys.count(key) > 1:
-            raise SweepError(f"--over {key}: the key has two axes; write all its values in one")
+            raise SweepError(f"--over {key}: two axes have this key; write all values of the key in one axis")
         if key == "sim.mode":
             raise SweepError(
-                "--over sim.mode: cells run in lockstep only, so that their rows are the same on every run"
+                "--over sim.mode: the runs of a sweep always use mode lockstep, because only lockstep runs give the "
+                "same results when they are repeated; omit this axis"
             )
         if key in ("duration_s", "domain", "name"):
-            hint = "; --seconds is the same for all cells" if key == "duration_s" else ""
-            raise SweepError(f"--over {key}: no result depends on this key{hint}")
+            hint = ", and pass --seconds, which sets the duration of all runs" if key == "duration_s" else ""
+            raise SweepError(f"--over {key}: no result depends on this key; omit this axis{hint}")
     if "seed" in keys and (repeat > 1 or any(axis.random for axis in axes)):
-        raise SweepError("--over seed: --repeat and random axes draw the seeds of the cells; use one of the two")
+        raise SweepError(
+            "--over seed: with --repeat or random axes, the sweep draws the seeds of its runs; omit --over seed, or "
+            "omit --repeat and the random axes"
+        )
     given = load_plan(launch, sets, arguments=list(arguments))
     found = seconds if seconds is not None else given.duration_s
     if found is None:
-        raise SweepError(f"{launch}: it has no duration_s; give --seconds")
+        raise SweepError(f"{launch} has no duration_s; pass the simulated duration with --seconds")
     if not 0.0 < found < math.inf or round(found / given.sim.step_s) < 1:
-        raise SweepError(f"--seconds {found:g}: expected one step of {given.sim.step_ms:g} ms at least")
+        raise SweepError(f"--seconds {found:g}: the duration must be at least one step of {given.sim.step_ms:g} ms")
     sweep = Sweep(
         launch=str(launch.resolve()),
         cwd=os.getcwd(),
@@ -168,7 +180,10 @@ def make_sweep(
         seed=given.seed,
     )
     if sweep.cells > MOST_CELLS:
-        raise SweepError(f"these are {sweep.cells} cells; a sweep has at most {MOST_CELLS}")
+        raise SweepError(
+            f"the axes and --repeat give {sweep.cells} runs, but a sweep has at most {MOST_CELLS}; use fewer values or "
+            "repeats"
+        )
     plan = plan_with(sweep, ())
     sweep.plan = hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16]
     sweep.files = _files(sweep, plan)
@@ -179,22 +194,25 @@ def make_sweep(
 
 
 def default_limit_s(sweep: Sweep) -> float:
-    """Wall time after which a cell is ended, s."""
+    """Default wall time after which a cell that has not ended is stopped, s."""
     return max(LEAST_LIMIT_S, SLOWNESS * sweep.seconds)
 
 
 def changed_files(before: Sweep, now: Sweep) -> list[str]:
-    """Names of files and parts whose content differs between two sweeps that are otherwise equal."""
+    """Keys of `Sweep.files` (files and parts of the code) whose content differs between two sweeps."""
     return sorted(name for name in {*before.files, *now.files} if before.files.get(name) != now.files.get(name))
 
 
 def made_again(sweep: Sweep) -> Sweep:
-    """The sweep, made again from the present content of its files. PlanError or SweepError, one line."""
+    """The sweep with the present content of its launch file and of the code.
+
+    Raises PlanError or SweepError with a one-line message if the sweep has become invalid.
+    """
     return make_sweep(Path(sweep.launch), sweep.axes, sweep.repeat, sweep.seconds, sweep.arguments, sweep.sets)[0]
 
 
 def is_same(before: Sweep, now: Sweep) -> bool:
-    """Whether two sweeps run the same cells, without regard to changes of the files."""
+    """Whether two sweeps have the same definition, apart from the content of their files and the folder `cwd`."""
     return msgspec.structs.replace(before, files={}, cwd="") == msgspec.structs.replace(now, files={}, cwd="")
 
 
@@ -206,7 +224,7 @@ def _check_value(sweep: Sweep, text: str) -> None:
 
 
 def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
-    """{file or part: hash} of the code of the plan's nodes and robots, and of the project's own code."""
+    """{path or name of a part: hash} of the project's code, and of the user's files with nodes and robots."""
     from sim_core.kernels.native import source_hash
 
     package = Path(__file__).resolve().parents[2]
@@ -225,7 +243,12 @@ def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
 
 
 def _sources(package: Path, parts: Sequence[str]) -> list[Path]:
-    """Python files on which a cell's numbers may depend: all except command line, pages and sweeps."""
+    """Python files of a package on which the results of a cell may depend.
+
+    The files of the command line, pages, sweeps, bridges, launching and worker processes are left out.
+
+    parts  subfolders of the package to search
+    """
     kept = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
     skipped = {"cli", "pages", "sweeps", "workers.py", "bridges", "launching"}
     return [path for path in kept if not skipped & set(path.relative_to(package).parts)]

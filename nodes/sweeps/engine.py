@@ -1,4 +1,4 @@
-"""Carries out a sweep: gives the remaining cells to workers, and writes each row when its cell has ended."""
+"""Carries out a sweep: gives the remaining cells (runs) to worker processes, and writes a row when a cell has ended."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ CellRunner = Callable[[Sequence[Cell], Ended, Report], None]
 
 
 class Schedule:
-    """Cells that are left, by structure: the first cell of each is run alone, and compiles for the others.
+    """Order in which the remaining cells are run, so that no code is compiled twice.
 
-    The first cells of structures that differ only in nodes' parameters follow that of their robots' equations.
+    Cells that share all compiled code form a group, called a structure. The first cell of a structure runs alone and
+    compiles the code, before the other cells of the structure run. If several structures share the equations of the
+    robots, the first cell of only one of them runs at first, and compiles these equations for all of them.
     """
 
     def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
@@ -41,7 +43,7 @@ class Schedule:
         self._robots_warming: set[int] = set()
 
     def next(self) -> int | None:
-        """The next cell to run; None where no cell can be started now."""
+        """Return the next cell to run, or None if no cell can be started now."""
         for structure, cells in self._left.items():
             robots, _ = structure
             if structure in self._warm:
@@ -53,7 +55,7 @@ class Schedule:
         return None
 
     def ended(self, cell: int) -> None:
-        """Note that a cell has ended: its structure is compiled."""
+        """Record that a cell has ended. The code of the cell's structure is therefore compiled."""
         structure = self._structure(cell)
         self._warm.add(structure)
         self._robots_warm.add(structure[0])
@@ -74,11 +76,12 @@ def carry_out(
     ended: Callable[[Row], None] = lambda row: None,
     retry: bool = False,
 ) -> None:
-    """Run every cell that is not in the journal.
+    """Run every cell that has no row in the journal.
 
-    limit_s  wall time after which a cell is ended, s
-    ended    called with each new row
-    retry    whether cells whose run was not completed are run again
+    limit_s  wall time after which a cell is stopped (s)
+    report   function called with (number of finished cells, number of all cells); it may raise to stop the sweep
+    ended    function called with each new row
+    retry    whether cells whose earlier run was not completed (crashed, stopped or diverged) are run again
     """
     left = left_of(sweep, journal, retry)
     total = sweep.cells
@@ -104,7 +107,10 @@ def carry_out(
 
 @contextmanager
 def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRunner]:
-    """Context for a function that runs some cells, in any order, on worker processes of this computer."""
+    """Context manager that yields a function which runs some cells, in any order.
+
+    The cells run in worker processes of this computer.
+    """
     with Pool(CellJob(sweep), workers, limit_s) as pool:
 
         def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
@@ -122,13 +128,16 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
 
 
 def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
-    """Numbers of the cells that remain to be run. `retry`: whether lost cells are run again."""
+    """Numbers of the cells that remain to be run.
+
+    retry  whether to include the cells whose earlier run was not completed
+    """
     rows = journal.rows
     return [cell for cell in range(sweep.cells) if (row := rows.get(cell)) is None or (retry and row.result in LOST)]
 
 
 def warm_up(sweep: Sweep) -> None:
-    """Import and compile in this process what all cells need, before the workers are forked from it."""
+    """Import and compile the code that all cells need, in this process, before the worker processes are forked."""
     logging.getLogger("armswing.compile").setLevel(logging.INFO)
     with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
         make_server(plan_with(sweep, ()), wall_clock=False)
@@ -140,7 +149,10 @@ def default_workers() -> int:
 
 
 def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
-    """Whether the repeats of each combination have equal figures, for all combinations that have ended."""
+    """Whether the repeated runs of each combination of values have equal results.
+
+    Only completed runs are compared. Returns False if no two completed runs have the same values.
+    """
     first: dict[int, Row] = {}
     compared = False
     for row in rows:
@@ -155,5 +167,5 @@ def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
 
 
 def folder_of(launch: Path) -> Path:
-    """Default folder of a sweep: the name of the launch file with "_sweep" appended."""
+    """Default folder of a sweep: the name of the launch file without its suffix, followed by "_sweep"."""
     return Path(f"{launch.stem}_sweep")

@@ -1,5 +1,6 @@
-"""The folder of a sweep: its definition (`sweep.json`), and the rows of finished cells, one per line
-(`cells.jsonl`).
+"""The folder of a sweep: its definition (`sweep.json`), and one line per finished cell (`cells.jsonl`).
+
+A cell is one run of the sweep. Its line is a row with the results of the run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MARKER, JOURNAL = "sweep.json", "cells.jsonl"
 
 
 class Journal:
-    """The open journal of a folder. Rows are only added; of several rows of a cell, the last one is valid.
+    """The open journal of a sweep's folder, with rows of results of the finished cells (runs).
+
+    Rows are only appended. If a cell has several rows, the last one is valid.
 
     rows  {cell: row} of all finished cells
     """
@@ -31,7 +34,9 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
-            raise SweepError(f"{folder}: another process is running this sweep now") from None
+            raise SweepError(
+                f"{folder}: another process is running this sweep now; wait until that process has ended"
+            ) from None
         self.rows = dict(_read(self.path))
         end = _last_line_end(self.path)
         if end < self.path.stat().st_size:  # a line that a killed process left half written
@@ -58,29 +63,32 @@ class Journal:
 
 
 def read_sweep(folder: Path) -> Sweep:
-    """The sweep in a folder. SweepError, one line, for a folder without a sweep."""
+    """Read the sweep of a folder. Raises SweepError with a one-line message if the folder has no valid sweep."""
     if not folder.is_dir():
         raise SweepError(f"no folder {str(folder)!r}")
     try:
         return msgspec.json.decode((folder / MARKER).read_bytes(), type=Sweep)
     except FileNotFoundError:
-        raise SweepError(f"{str(folder)!r} holds no sweep: it has no {MARKER}") from None
+        raise SweepError(
+            f"{str(folder)!r} holds no sweep, because it has no {MARKER}; name the folder of a sweep"
+        ) from None
     except (OSError, msgspec.MsgspecError) as error:
-        raise SweepError(f"{folder / MARKER}: not a sweep of this version: {error}") from None
+        raise SweepError(f"{folder / MARKER} is not a sweep that this version can read: {error}") from None
 
 
 def read_rows(folder: Path) -> dict[int, Row]:
-    """{cell: row} of the finished cells of a folder."""
+    """Return {cell: row} of the finished cells of the sweep in a folder."""
     path = folder / JOURNAL
     return dict(_read(path)) if path.exists() else {}
 
 
 def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
-    """Prepare a folder for a sweep. Returns the names of files that changed since the sweep in this folder began.
+    """Prepare a folder for a sweep. The folder is new or already has the same sweep.
 
-    The folder is new, or has the same sweep; SweepError, one line, for a folder with other content.
+    Returns the names of files that changed since the sweep in this folder began. Raises SweepError with a one-line
+    message if the folder has other content.
 
-    accept_changes  whether the sweep may continue although files changed
+    accept_changes  whether the sweep may continue although files changed; otherwise a change raises SweepError
     """
     where = str(folder)
     if folder.exists() and not folder.is_dir():
@@ -100,13 +108,16 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     if changed and not accept_changes:
         raise SweepError(
             f"{where!r}: {', '.join(changed)} changed since this sweep began, so new rows would not fit the old ones; "
-            "name another folder, or repeat only the lost cells with --retry-failed"
+            "begin a new sweep in another folder, or accept the changes and run lost cells again with --retry-failed"
         )
     return changed
 
 
 def difference(before: Sweep, now: Sweep) -> str:
-    """Text about the first difference between two sweeps, for a message."""
+    """Describe the first difference between two sweeps by what `before` has, such as "with --repeat 3".
+
+    The text is part of a message, after the words "another sweep".
+    """
     if before.launch != now.launch:
         return f"of {before.launch}"
     if before.axes != now.axes:
@@ -128,12 +139,12 @@ def _read(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = decoder.decode(line)
             except msgspec.MsgspecError as error:
-                raise SweepError(f"{path}, line {number}: not a row of a sweep: {error}") from None
+                raise SweepError(f"{path}, line {number} is not a row of a sweep: {error}") from None
             yield row.cell, row
 
 
 def _last_line_end(path: Path) -> int:
-    """Position of the end of the file's last complete line, bytes."""
+    """Position (bytes) of the end of the file's last complete line."""
     size = path.stat().st_size
     with path.open("rb") as file:
         while size:
@@ -147,7 +158,7 @@ def _last_line_end(path: Path) -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file as a whole: another process sees the old or the new content, never a part."""
+    """Write a file atomically: another process sees either the old or the new content, never a part of it."""
     part = path.with_name(f".{path.name}.part")
     part.write_bytes(data)
     os.replace(part, path)

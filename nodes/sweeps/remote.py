@@ -1,7 +1,8 @@
 """Process of a Dask worker that runs cells: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
 
-The process reads the sweep and the time limit of a cell from the file descriptor, and replies with "" or with the
-reason why it cannot run the sweep. It then runs the cells of each request in a process that it forks.
+A cell is one run of the sweep. The process reads the sweep and the time limit of a cell from the file descriptor
+DESCRIPTOR. It replies with the reason why it cannot run the sweep, or with "" if it can. Then it reads requests, runs
+the cells that each request names in a forked process, and replies with their rows of results.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from nodes.workers import Worker
 
 
 def main() -> None:
-    """Run the cells of each request until the connection is closed."""
+    """Run the cells that each request names, until the connection is closed."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
@@ -53,7 +54,7 @@ def _row(worker: Worker[CellTask, Row], cell: Cell, limit_s: float) -> Row:
 
 
 def refused(sweep: Sweep) -> str:
-    """Reason why this computer cannot run the sweep with equal results; "" where it can."""
+    """Reason why this computer cannot run the sweep with the same results as the sender; "" if it can."""
     if os.path.isdir(sweep.cwd):
         os.chdir(sweep.cwd)
     try:

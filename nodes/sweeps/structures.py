@@ -1,7 +1,9 @@
-"""Parameters that change what is compiled: the cells of one value are run together, and the first compiles for all.
+"""Finds which parameters of a sweep change compiled code, and which cells share all compiled code.
 
-Equations of a robot are compared before any cell runs. Nodes may have models of their own, such as a planner's, which
-are known only when they start; so each value of a node's parameter is taken to be compiled anew.
+A cell is one run of the sweep. The cells that share all compiled code form a structure. They are run together, and the
+first cell compiles for the others. The equations of the robots are compared before any cell runs. A node may have a
+model of its own, such as a planner's model, which is known only when the node starts. Each value of a node's parameter
+is therefore assumed to need its own compiled code.
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ MOST_OF_NODES = 200  # values of a node's parameter beyond which they are not gr
 
 
 def structural(sweep: Sweep) -> list[Axis]:
-    """Axes whose values change the equations of a robot or the integration method, so that each value needs its own
-    compiled code."""
+    """Axes (varied parameters) whose values change the equations of a robot or the integration method.
+
+    Each value of such an axis needs its own compiled code.
+    """
     return [axis for axis in sweep.axes if _is_structural(sweep, axis)]
 
 
 def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
-    """Function from a cell's number to (number of its robots' equations and methods, number of its structure).
+    """Return a function from a cell's number to (index of the equations and methods, index of the structure).
 
-    Cells of one structure share all compiled code, that of the nodes' models included.
+    Cells with the same first index have the same equations of the robots and the same integration method. Cells with
+    the same second index also share the compiled code of the nodes' models.
     """
     robots = {axis.key for axis in structural(sweep) if not axis.random}
     nodes = {axis.key for axis in sweep.axes if not axis.random and is_of_node(axis)}
@@ -39,13 +44,13 @@ def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
 
 
 def is_of_node(axis: Axis) -> bool:
-    """Whether an axis is a parameter of a node, with few enough values to be grouped."""
+    """Whether an axis is a parameter of a node, with few enough values to group the cells by value."""
     owner, dot, _ = axis.key.partition(".")
     return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES
 
 
 def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
-    """Function from a cell's number to the number of its combination of values of some listed axes."""
+    """Return a function from a cell's number to the index of its combination of values of the axes `keys`."""
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
     def place_of(cell: int) -> int:
@@ -72,14 +77,14 @@ def _is_structural(sweep: Sweep, axis: Axis) -> bool:
 
 
 def spread(values: tuple[Any, ...]) -> list[Any]:
-    """Up to LOOKED_AT of the values: both ends, and some in between."""
+    """Return at most LOOKED_AT of the values, including the first and the last."""
     if len(values) <= LOOKED_AT:
         return list(values)
     return [values[k * (len(values) - 1) // (LOOKED_AT - 1)] for k in range(LOOKED_AT)]
 
 
 def _hash(sweep: Sweep, override: str) -> str | None:
-    """Hash of the robot's equations with one override; None where the plan is refused."""
+    """Hash of the robots' equations with one override; None if the plan is invalid with this override."""
     with contextlib.suppress(PlanError, ValueError, TypeError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = plan_with(sweep, [override])
@@ -88,6 +93,6 @@ def _hash(sweep: Sweep, override: str) -> str | None:
 
 
 def _identity(mechanism: Mechanism) -> str:
-    """Text that differs between two mechanisms if `assemble` compiles different code for them."""
+    """Return a text that differs for two mechanisms if `assemble` compiles different code for them."""
     bounds = [tunable.decades for tunable in mechanism.tunables]
     return f"{mechanism.canonical_hash}|{mechanism.reference_q or mechanism.initial_q}|{bounds}"

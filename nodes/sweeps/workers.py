@@ -1,4 +1,4 @@
-"""What the worker processes of a sweep do: they run its cells, and a lost cell is a row that says why."""
+"""The work of a sweep's worker processes: they run cells. A lost cell gets a row with the reason of the loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodes.workers import Loss, Pool
 
 
 class CellTask(NamedTuple):
-    """A cell to run, and the path of a recording to write, "" for none."""
+    """A cell (one run of the sweep) to carry out, and the path of the recording to write; "" to write none."""
 
     cell: Cell
     recording: str = ""
@@ -23,25 +23,25 @@ class CellTask(NamedTuple):
 
 @dataclass(frozen=True)
 class CellJob:
-    """The cells of a sweep, as a job of worker processes."""
+    """Job for worker processes: running the cells (runs) of a sweep."""
 
     sweep: Sweep
 
     def encode(self, task: CellTask) -> bytes:
-        """A cell as bytes."""
+        """Encode a cell as bytes."""
         return _encoder.encode(tuple(task))
 
     def do(self, task: bytes) -> bytes:
-        """Run a cell; its row as bytes."""
+        """Run an encoded cell, and return its row as bytes."""
         cell, recording = _tasks.decode(task)
         return _encoder.encode(run_cell(self.sweep, cell, Path(recording) if recording else None))
 
     def decode(self, result: bytes) -> Row:
-        """A row from its bytes."""
+        """Decode a row from bytes."""
         return _rows.decode(result)
 
     def lost(self, task: CellTask, loss: Loss) -> Row:
-        """Row of a cell whose process ended, which says "crashed" or "hung"."""
+        """Row of a cell whose process ended or was killed. Its result is "crashed", or "hung" after the time limit."""
         result = HUNG if loss.hung else CRASHED
         return Row(cell=task.cell.number, seed=task.cell.seed, result=result, reason=loss.reason, wall_s=loss.wall_s)
 
@@ -49,9 +49,9 @@ class CellJob:
 def run_alone(
     sweep: Sweep, number: int, limit_s: float, look: Callable[[], None], recording: Path | None = None
 ) -> Row:
-    """Row of one cell, run in a separate process.
+    """Run one cell in a separate process, and return its row.
 
-    look  called several times a second; may raise an exception to stop the cell
+    look  function called several times a second; it may raise an exception to stop the cell
     """
     task = CellTask(sweep.cell(number), "" if recording is None else str(recording))
     with Pool(CellJob(sweep), 1, limit_s) as pool:

@@ -1,8 +1,9 @@
 """Publish and subscribe over ZeroMQ without a broker: one XPUB socket per publisher, one SUB socket per connection.
 
-Frames: [topic, payload]. A latched message is sent again at each new subscription, with its seq; subscribers ignore a
-seq that they have received. The publisher echoes a subscription to the probe topic, so that a subscriber knows that
-its subscriptions have arrived. A probe message with the payload `END` is the last one of a publisher.
+A message has the frames [topic, payload]. A latched message is sent again at each new subscription, with its original
+sequence number `seq`; subscribers ignore a `seq` that they have already received. The publisher replies to a
+subscription to the probe topic with a probe message. This message tells the subscriber that the publisher has received
+all earlier subscriptions of this subscriber. A probe message with the payload `END` is the last message of a publisher.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class Publisher:
     """Publishes messages on an XPUB socket without ever waiting: a subscriber that does not keep up loses messages.
 
     remote_endpoint  endpoint to bind for subscribers on other computers; "" for none
-    remote           the stream to those subscribers, None without `remote_endpoint`
-    prompt           whether each message is forwarded to `remote` at once; otherwise the owner calls `notify`
+    remote           stream to the subscribers on other computers; None without `remote_endpoint`
+    prompt           whether each message is forwarded to `remote` at once; otherwise the owner of the publisher calls
+                     `notify`
     """
 
     prompt = True
@@ -72,7 +74,7 @@ class Publisher:
         self._latched: dict[bytes, bytes] = {}
 
     def publish(self, topic: str, message: Message) -> bytes:
-        """Stamp, encode and send a message. Returns the payload as sent."""
+        """Stamp, encode and send a message. Returns the payload that was sent."""
         self._stamper.stamp(topic, message)
         payload = encode(message, topic)
         self.send(topic, payload)
@@ -99,7 +101,7 @@ class Publisher:
             self.remote.notify()
 
     def serve_subscriptions(self) -> None:
-        """Handle new subscriptions: send the latched messages again, and echo the probe."""
+        """Handle new subscriptions: send the latched messages again, and reply to subscriptions to the probe topic."""
         self._answer_subscriptions()
         self.notify()
 
@@ -122,7 +124,7 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Send `END` and close the socket. Messages that were not sent yet are sent for up to LAST_WORDS_MS."""
+        """Send `END` and close the socket. Messages still in the queue are sent for up to LAST_WORDS_MS (ms)."""
         with contextlib.suppress(zmq.ZMQError):
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
@@ -134,9 +136,9 @@ class Publisher:
 class PublisherConnection:
     """Connection of a subscriber to one publisher.
 
-    topics  {topic: message type}, None for every topic of the table
-    ready   whether the publisher has received these subscriptions: every later message of the publisher is delivered
-    ended   whether the publisher has closed and all that it sent was received
+    topics  {topic: message type}; None for every topic of the topic table
+    ready   whether the publisher has received the subscriptions to `topics`, so that every later message is delivered
+    ended   whether the publisher has closed and all its messages have been received
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class PublisherConnection:
 
     @property
     def lost(self) -> int:
-        """Number of messages lost, by the gaps in seq."""
+        """Number of messages lost, counted from gaps in the sequence numbers."""
         return sum(self.arrivals.lost.values())
 
     @property
@@ -176,7 +178,7 @@ class PublisherConnection:
         return bool(zmq_poll(self._asked, 0))
 
     def receive(self) -> tuple[str, Message, bytes] | None:
-        """The next (topic, message, payload) that has arrived, None for none. Never waits."""
+        """Return the next (topic, message, payload) that has arrived, or None if none has. Never waits."""
         socket = self.socket
         for _ in range(BATCH):
             try:
@@ -208,9 +210,9 @@ class PublisherConnection:
         return None
 
     def receive_rest(self, longest_s: float) -> Iterator[tuple[str, Message, bytes]]:
-        """Remaining messages of a publisher that has left, up to its `END`; a killed publisher sends none.
+        """Yield the remaining messages of a publisher that has left, up to its message `END`.
 
-        longest_s  longest wait for `END`, s
+        longest_s  longest wait for `END` (s), which a killed publisher does not send
         """
         deadline = time.monotonic() + longest_s
         while True:
@@ -220,9 +222,9 @@ class PublisherConnection:
                 return
 
     def _known_topic(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
-        """Name and type of a topic received for the first time; None for the probe and for topics that are not wanted.
+        """Return (name, message type) of a topic received for the first time; None for the probe and unwanted topics.
 
-        A subscription matches every topic that begins with it, so topics that were not asked for may arrive.
+        A ZeroMQ subscription matches every topic that begins with the subscribed name, so unwanted topics may arrive.
         """
         if frame == PROBE:
             self.ready = True
@@ -245,7 +247,10 @@ class PublisherConnection:
 
 
 class Subscriber:
-    """Subscribes to the same topics at many publishers: `connect` to each publisher, `receive` from all of them."""
+    """Subscribes to the same topics at many publishers.
+
+    `connect` connects to one publisher; `receive` receives from all publishers.
+    """
 
     def __init__(
         self, context: Context, topics: Iterable[str] | Mapping[str, type[Message]] | None, owner: str
@@ -259,21 +264,24 @@ class Subscriber:
 
     @property
     def lost(self) -> int:
-        """Number of messages lost from all publishers, disconnected ones included."""
+        """Number of messages lost from all publishers, including publishers that were disconnected."""
         return self._lost_before + sum(connection.lost for connection in self.connections.values())
 
     @property
     def refused(self) -> int:
-        """Number of frames dropped because they were no valid messages."""
+        """Number of frames dropped because they were not valid messages."""
         return self.refusals.count
 
     @property
     def ready(self) -> bool:
-        """Whether every connected publisher has the subscriptions."""
+        """Whether every connected publisher has received the subscriptions."""
         return all(connection.ready for connection in self.connections.values())
 
     def connect(self, source: str, endpoint: str) -> PublisherConnection:
-        """Connect to a publisher. A publisher that has moved to another endpoint is disconnected first."""
+        """Connect to a publisher, and return the connection.
+
+        If the publisher has moved to another endpoint, the old connection is closed first.
+        """
         old = self.connections.get(source)
         if old is not None:
             if old.endpoint == endpoint:
@@ -285,7 +293,7 @@ class Subscriber:
         return connection
 
     def disconnect(self, source: str) -> None:
-        """Disconnect from a publisher; `lost` still counts the messages lost from it."""
+        """Disconnect from a publisher. `lost` still includes the messages lost on this connection."""
         connection = self.connections.pop(source, None)
         if connection is not None:
             self._lost_before += connection.lost
@@ -293,7 +301,7 @@ class Subscriber:
             connection.close()
 
     def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
-        """The next (source, topic, message) that arrives within the timeout, None for none."""
+        """Return the next (source, topic, message) that arrives within the timeout, or None if none does."""
         deadline = time.monotonic() + timeout_s
         while True:
             for connection in self.connections.values():
@@ -306,10 +314,10 @@ class Subscriber:
             self._poller.poll(int(left * 1e3) + 1)
 
     def receive_batch(self, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
-        """(source, topic, message) of all messages that have arrived, at most BATCH of each publisher.
+        """Return (source, topic, message) of all messages that have arrived, at most BATCH from each publisher.
 
-        Waits up to the timeout for the first one. Costs less per message than `receive`, which asks every connection
-        for each message.
+        If no message has arrived, waits for one up to the timeout. This is faster than calling `receive` for each
+        message, because `receive` checks every connection in each call.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -335,7 +343,9 @@ def _kinds(topics: Iterable[str]) -> dict[str, type[Message]]:
     for topic in topics:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not in the topic table: give the message type that it carries")
+            raise WireError(
+                topic, "the topic is not in the topic table of standard topics; give the message type of the topic"
+            )
         kinds[topic] = row.message
     return kinds
 

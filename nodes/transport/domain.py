@@ -15,11 +15,14 @@ LONGEST_IPC_PATH = 100  # sockaddr_un holds 107 bytes, some of which suffixes su
 
 
 class DomainError(ValueError):
-    """A domain that cannot be used. The only argument is a one-line message for the user."""
+    """Raised for a domain that cannot be used. The only argument is a one-line message for the user."""
 
 
 def default_domain() -> int:
-    """Domain number from ARMSWING_DOMAIN, 0 where that is not set. DomainError for another text than 0 .. 232."""
+    """Number of the domain from the environment variable ARMSWING_DOMAIN; 0 if it is not set.
+
+    Raises DomainError if the variable is not a whole number from 0 to 232.
+    """
     text = os.environ.get("ARMSWING_DOMAIN", "0")
     if not text.isdecimal() or int(text) > LARGEST_DOMAIN:
         raise DomainError(f"ARMSWING_DOMAIN={text!r} is not a whole number in 0 .. {LARGEST_DOMAIN}")
@@ -29,9 +32,9 @@ def default_domain() -> int:
 def domain_folder(domain: int) -> Path:
     """Path of a domain's folder, created with mode 0700 if missing.
 
-    $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> where that is not set. DomainError where other
-    users could reach the sockets in it: it belongs to another user, its mode gives others access, or they may write to
-    a folder above it.
+    The folder is $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> if XDG_RUNTIME_DIR is not set.
+    Raises DomainError if other users could reach the sockets in the folder: the folder belongs to another user, its
+    mode gives others access, or others may write to a folder above it.
     """
     if not 0 <= domain <= LARGEST_DOMAIN:
         raise DomainError(f"domain {domain} is not in 0 .. {LARGEST_DOMAIN}")
@@ -52,25 +55,29 @@ def domain_folder(domain: int) -> Path:
 
 
 def _require_own(folder: Path, closed: int) -> None:
-    """Raise DomainError unless a folder belongs to this user and gives others none of the permission bits `closed`."""
+    """Raise DomainError unless this user owns the folder, and none of the folder's permission bits `closed` is set."""
     mine = os.getuid()
     for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # lstat: of a link itself
         if found.st_uid not in owners:
             raise DomainError(
-                f"{folder} belongs to another user (uid {found.st_uid}, this is {mine});"
+                f"{folder} belongs to another user (uid {found.st_uid}, yours is {mine});"
                 " set XDG_RUNTIME_DIR to a folder of your own"
             )
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & closed:
-        raise DomainError(f"{folder} is open to other users (mode {mode:04o}): close it by 'chmod 700 {folder}'")
+        raise DomainError(f"{folder} is open to other users (mode {mode:04o}); close it with 'chmod 700 {folder}'")
 
 
 def ipc_endpoint(domain: int, leaf: str) -> str:
-    """The ipc endpoint of a socket in this domain's folder; DomainError where its path is too long for a socket.
+    """Return the ipc endpoint of a socket in this domain's folder.
+
+    Raises DomainError if the path of the socket is too long.
 
     leaf  file name of the socket
     """
     path = str(domain_folder(domain) / leaf)
     if len(path) > LONGEST_IPC_PATH:
-        raise DomainError(f"ipc path {path!r} is longer than {LONGEST_IPC_PATH}; set a shorter XDG_RUNTIME_DIR")
+        raise DomainError(
+            f"ipc path {path!r} has more than {LONGEST_IPC_PATH} characters; set XDG_RUNTIME_DIR to a shorter path"
+        )
     return f"ipc://{path}"

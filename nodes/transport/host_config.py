@@ -1,7 +1,7 @@
 """Host configuration: the name of this computer in the launch's plan, and the endpoints of the registry.
 
-`armswing launch` writes the configuration to a file in the domain's folder on each host. Without the file the launch
-has one host, and all sockets use ipc.
+`armswing launch` writes the configuration to a file in the domain's folder on each host. Without this file, the launch
+has a single host and all sockets use ipc.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LOCAL = "localhost"
 class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
     """This computer's part in a launch with several hosts.
 
-    host     its host name in the plan
-    address  its own IP address; "" in a launch with one host
-    calls    endpoint of the registry's services; "" where the registry runs here
-    news     endpoint on which the registry publishes its list of nodes; "" where the registry runs here
+    host     name of this computer in the plan
+    address  IP address of this computer; "" in a launch with one host
+    calls    endpoint of the registry's services; "" if the registry runs on this computer
+    news     endpoint on which the registry publishes its list of nodes; "" if the registry runs on this computer
     """
 
     host: str = LOCAL
@@ -34,28 +34,34 @@ class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def remote_endpoint(self) -> str:
-        """Endpoint that sockets for other hosts bind to, with a free port; "" in a launch with one host."""
+        """Endpoint to which sockets for other hosts are bound; "" in a launch with one host.
+
+        The port of the endpoint is "*", which stands for any free port.
+        """
         return f"tcp://{bracketed(self.address)}:*" if self.address else ""
 
 
 def bracketed(address: str) -> str:
-    """An IP address in the form that precedes a port: IPv6 addresses in brackets, others unchanged."""
+    """IP address as it is written before a port: an IPv6 address in brackets, any other address unchanged."""
     return f"[{address}]" if ":" in address else address
 
 
 def registry_ports(domain: int) -> tuple[int, int]:
-    """The two tcp ports of a domain's registry: for service calls and for publications."""
+    """Return the tcp ports of a domain's registry: (port for service calls, port for publications)."""
     return FIRST_PORT + 2 * domain, FIRST_PORT + 2 * domain + 1
 
 
 def remote_registry(domain: int, address: str) -> tuple[str, str]:
-    """tcp endpoints of a registry on another host, without its key: for service calls and for publications."""
+    """Return the tcp endpoints (for service calls, for publications) of a registry on another host.
+
+    The endpoints do not contain the key of the registry.
+    """
     calls, news = registry_ports(domain)
     return f"tcp://{bracketed(address)}:{calls}", f"tcp://{bracketed(address)}:{news}"
 
 
 def read_host_config(domain: int) -> HostConfig:
-    """The host configuration of this domain; where no file was written, that of a launch with one host."""
+    """Read the host configuration of this domain. Without a file, return the configuration for a single host."""
     try:
         return msgspec.json.decode((domain_folder(domain) / HOST_FILE).read_bytes(), type=HostConfig)
     except FileNotFoundError:
@@ -65,7 +71,7 @@ def read_host_config(domain: int) -> HostConfig:
 
 
 def write_host_config(domain: int, host_config: HostConfig) -> None:
-    """Write the host configuration of this domain. In a launch with one host, remove its file instead."""
+    """Write the host configuration of this domain. For a launch with one host, remove the file instead."""
     file = _file(domain)
     if host_config == HostConfig():
         file.unlink(missing_ok=True)

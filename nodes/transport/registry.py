@@ -1,7 +1,8 @@
 """The registry of a domain: its running nodes and their endpoints. Only the registry's own endpoint is fixed.
 
-The registry keeps entries, not connections: connections between nodes outlast it, and nodes register again after it was
-restarted. An entry is removed when its node unregisters, its process has ended, or its lease has expired.
+The registry stores entries, not connections. Connections between nodes therefore survive the end of the registry, and
+the nodes register again after a restart of the registry. The registry removes an entry when the node unregisters, the
+node's process has ended, or the entry's lease has expired.
 """
 
 from __future__ import annotations
@@ -45,23 +46,23 @@ NEWS_TOPIC = b"registry"
 
 
 class RegistryError(RuntimeError):
-    """The registry is absent, or refused a call. The only argument is a one-line message for the user."""
+    """Raised if the registry is absent or refuses a call. The only argument is a one-line message for the user."""
 
 
 class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, not what it did wrong
-    """The registry does not reply at its endpoint."""
+    """Raised if the registry does not reply at its endpoint."""
 
 
 class NodeEntry(msgspec.Struct, kw_only=True):
     """Registry entry of one node.
 
-    host              name of its host in the plan
-    state             as in `Status`
+    host              name of the node's host in the plan
+    state             state of the node, as in the message `Status`
     endpoints         {"data": ..., "service": ..., "step": ...}
-    remote_endpoints  endpoints for other hosts: tcp with a key; empty in a launch with one host
-    lossless          whether the simulation waits for this node in mode fast, so that it receives every message
-    generation        counts up each time another process takes the name; set by the registry
-    protocol          protocol version; an entry without it has version 1
+    remote_endpoints  endpoints for other hosts, which are tcp with a key; empty in a launch with one host
+    lossless          whether the simulation in mode fast waits for this node, so that the node receives every message
+    generation        number set by the registry, which increases each time another process takes the name
+    protocol          protocol version; an entry without a version counts as version 1
     """
 
     name: str
@@ -77,20 +78,23 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
-        """The entry as nodes on `host` use it: on another host than the node's own, `endpoints` are those for other
-        hosts."""
+        """Return the entry with the endpoints that nodes on `host` have to use.
+
+        On the node's own host these are its `endpoints`, on any other host its `remote_endpoints`.
+        """
         return self if self.host == host else msgspec.structs.replace(self, endpoints=self.remote_endpoints)
 
 
 class News(msgspec.Struct, kw_only=True):
     """The registry's publication: all entries, and the state of the launch.
 
-    instance              id of the registry process; differs after a restart
-    revision              counts up with each change of the entries
+    instance              id of the registry process, which differs after a restart
+    revision              number that increases with each change of the entries
     ending                whether the launch is about to end
-    plan                  {part of the launch's plan: its digest}, for other hosts to compare with their own plan
-    rejected_connections  {kind: rejected connections} at all sockets of the launch
-    refused               refused calls of peers without permission
+    plan                  {part of the launch's plan: digest of this part}; other hosts compare the digests with their
+                          own plan
+    rejected_connections  {kind: number of rejected connections} at all sockets of the launch
+    refused               number of calls refused because the peer had no permission
     """
 
     instance: str
@@ -103,7 +107,10 @@ class News(msgspec.Struct, kw_only=True):
 
 
 class DomainLock:
-    """Lock of a domain, which one process per host holds. RegistryError, one line, where another process holds it."""
+    """Lock of a domain, which one process per host holds.
+
+    Raises RegistryError with a one-line message if another process holds the lock.
+    """
 
     def __init__(self, domain: int) -> None:
         self._file = domain_folder(domain) / "registry-owner"
@@ -112,7 +119,7 @@ class DomainLock:
         if descriptor is None:
             pid = lock_path(self._file).read_text().strip()
             raise RegistryError(
-                f"domain {domain} is live already (pid {pid}): stop it, or choose --domain or ARMSWING_DOMAIN"
+                f"domain {domain} is live already (pid {pid}); stop its launch, or choose another domain with --domain"
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -125,12 +132,14 @@ class DomainLock:
 
 
 class Registry:
-    """Serves a domain's registry on a thread of its own, as a context manager. RegistryError where one runs already.
+    """Serves a domain's registry on a thread of its own, as a context manager.
 
-    host_config  configuration of this computer; with an address the registry also serves other hosts, by CURVE keys
-    ending       set by the launch to announce its end
-    plan         {part of the launch's plan: its digest}, published with the entries
-    hosts   {name: host} of the plan's nodes and of the server: a node with such a name may run on that host only
+    Raises RegistryError if a registry of the domain already runs.
+
+    host_config  configuration of this computer; with an address, the registry also serves other hosts, with CURVE keys
+    ending       whether the launch is about to end; set by the launch
+    plan         {part of the launch's plan: digest of this part}, published with the entries
+    hosts        {name: host} of the plan's nodes and of the server; a node with such a name may run only on that host
     """
 
     def __init__(self, domain: int, lease_s: float = LEASE_S, host_config: HostConfig | None = None) -> None:
@@ -183,17 +192,23 @@ class Registry:
 
     @property
     def refused(self) -> int:
-        """Number of calls refused for lack of permission, and of connections ended for exceeding their quota."""
+        """Number of calls refused for lack of permission, plus connections ended because they exceeded their quota."""
         return self._server.refused.count + self._subscriptions.refused.count
 
     @property
     def rejected_by_kind(self) -> dict[str, int]:
-        """Number of rejected connections by kind, as in `authenticator.rejected_by_kind`."""
+        """Return {kind: number of connections that the registry's sockets rejected}.
+
+        The kinds are those of `authenticator.rejected_by_kind`.
+        """
         return authenticator.rejected_by_kind(self._context)
 
     @property
     def rejected_of_launch(self) -> dict[str, int]:
-        """Rejected connections by kind, of the registry and of the plan's nodes as of their last renewal."""
+        """Return {kind: number of rejected connections} of the registry and of the plan's nodes.
+
+        A node reports its numbers when it renews its lease.
+        """
         reported = list(self._rejected_connections.values())
         return {kind: n + sum(each.get(kind, 0) for each in reported) for kind, n in self.rejected_by_kind.items()}
 
@@ -290,10 +305,10 @@ class Registry:
             self._server.refuse(request, line)
 
     def _register(self, entry: NodeEntry, peer: Peer) -> int:
-        """Add an entry, or renew its lease. Returns the entry's generation. ValueError for an entry with invalid
-        values.
+        """Add an entry, or renew its lease. Returns the generation of the entry.
 
-        PermissionRefused where the peer may not register such an entry, RegistryError where its name is taken.
+        Raises ValueError for invalid values, PermissionRefused if the peer may not register such an entry, and
+        RegistryError if the name is taken.
         """
         _check(entry)
         old = self._entries.get(entry.name)
@@ -323,7 +338,9 @@ class Registry:
             and old is None
             and [each.key for each in self._registrants.values()].count(peer.key) >= MOST_ENTRIES
         ):
-            raise PermissionRefused(f"{peer.text} has {MOST_ENTRIES} nodes already")
+            raise PermissionRefused(
+                f"{peer.text} has registered {MOST_ENTRIES} nodes already, and one key can register no more"
+            )
         known = self._generations.get(entry.name, 0)
         moved = old is None or (old.pid, old.host) != (entry.pid, entry.host) or old.endpoints != entry.endpoints
         entry.generation = min(max(known + 1, entry.generation), LARGEST_GENERATION) if moved else known
@@ -340,7 +357,7 @@ class Registry:
         return f"name {old.name!r} is taken by the live process {old.pid}{where}"
 
     def _require_owner(self, name: str, peer: Peer) -> None:
-        """Raise PermissionRefused where a registered name belongs to another peer."""
+        """Raise PermissionRefused if a registered name belongs to another peer."""
         entry = self._entries.get(name)
         if entry is not None:
             check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.host_config.host)
@@ -364,8 +381,11 @@ class Registry:
                 self._unregister(name)
 
     def _lives(self, entry: NodeEntry) -> bool:
-        """Whether the process of an entry runs. For an entry of another host: whether the key of its endpoints is still
-        authorized."""
+        """Whether the node of an entry may be assumed to run.
+
+        On this host, the node's process must run. For a node on another host, the keys of the entry's endpoints must
+        still be authorized.
+        """
         if entry.host == self.host_config.host:
             return is_alive(entry.pid)
         return all(
@@ -374,9 +394,9 @@ class Registry:
 
 
 def _check(entry: NodeEntry) -> None:
-    """Raise ValueError, one line, for an entry with an invalid generation or endpoint."""
+    """Raise ValueError with a one-line message if an entry has an invalid generation or endpoint."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
-        raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
+        raise ValueError(f"generation is {entry.generation}; it must be in 0 .. 2**53")
     for use, endpoint in (*entry.endpoints.items(), *entry.remote_endpoints.items()):
         try:
             check_address(endpoint)
@@ -385,7 +405,10 @@ def _check(entry: NodeEntry) -> None:
 
 
 class RegistryClient:
-    """Calls the registry of a domain. RegistryError, one line, where none runs or it refuses the call."""
+    """Calls the registry of a domain.
+
+    Raises RegistryError with a one-line message if no registry runs, or if the registry refuses the call.
+    """
 
     def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
         self.domain = domain
@@ -397,9 +420,11 @@ class RegistryClient:
             raise RegistryError(str(error)) from None
 
     def register(self, entry: NodeEntry, rejected_connections: Mapping[str, int] | None = None) -> int:
-        """Register a node, or renew its lease (every few seconds, see `RegistryLink`); returns its generation.
+        """Register a node, or renew its lease, and return the generation of its entry.
 
-        rejected_connections  {kind: connections rejected by the node's sockets}
+        A lease has to be renewed every few seconds. `RegistryLink` does this for a node.
+
+        rejected_connections  {kind: number of connections rejected by the node's sockets}
         """
         entry.host = self.host_config.host
         args = {**msgspec.to_builtins(entry), "rejected_connections": dict(rejected_connections or {})}
@@ -415,7 +440,7 @@ class RegistryClient:
         self._call("unregister", {"name": name})
 
     def nodes(self) -> list[NodeEntry]:
-        """Entries of all running nodes, with the endpoints that this host uses."""
+        """Entries of all running nodes, with the endpoints to be used on this host."""
         plain = self._call("nodes", {})
         for entry in plain if isinstance(plain, list) else ():
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):
@@ -424,7 +449,10 @@ class RegistryClient:
         return [entry.seen_from(self.host_config.host) for entry in entries]
 
     def forget_the_dead(self, name: str) -> None:
-        """Unregister a node of this host whose process has ended, which a registry on another host cannot know."""
+        """Unregister a node of this host if its process has ended.
+
+        A registry on another host cannot know whether the process has ended.
+        """
         for entry in self.nodes():
             if (entry.name, entry.host) == (name, self.host_config.host) and not is_alive(entry.pid):
                 self.unregister(name)

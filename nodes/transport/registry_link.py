@@ -1,4 +1,4 @@
-"""A node's permanent connection to the registry: renews its entry, reports changes, survives a registry restart."""
+"""A node's permanent connection to the registry: keeps the node registered, also when the registry restarts."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ OnChange = Callable[[list[NodeEntry]], None]
 class RegistryLink:
     """Keeps a node registered and receives the registry's publications, on a thread of its own.
 
-    on_change             called on that thread with all nodes when one appears, changes or leaves
-    counted               function that returns {kind: connections rejected by this node's sockets}
-    instance              id of the registry process in its latest publication; "" before the first
+    on_change             function called on the link's thread, with the entries of all nodes, when a node appears,
+                          changes or leaves
+    counted               function that returns {kind: number of connections rejected by this node's sockets}
+    instance              id of the registry process in its latest publication; "" before the first publication
     ending                whether the registry has announced the end of the launch
-    rejected_connections  rejected connections by kind, as in the registry's latest publication
-    refused               refused registry calls, as in the registry's latest publication
+    rejected_connections  {kind: number of rejected connections} in the registry's latest publication
+    refused               number of refused registry calls in the registry's latest publication
 
-    While the registry is absent the list of nodes stays as it was; when it is back, the node registers again. No method
-    but `keep` and `close` waits for the registry.
+    While the registry is absent, the list of nodes stays unchanged; when the registry is back, the node registers
+    again. Only the methods `keep` and `close` wait for the registry.
     """
 
     def __init__(
@@ -77,13 +78,13 @@ class RegistryLink:
         self._thread.start()
 
     def keep(self, entry: NodeEntry) -> None:
-        """Register the entry and keep it registered. RegistryError only where the registry refuses the entry."""
+        """Register the entry and keep it registered. Raises RegistryError only if the registry refuses the entry."""
         try:
             if self._is_remote:
                 self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:
-            log.warning("%s: %s; the node registers once it is back", entry.name, error)
+            log.warning("%s: %s; the node registers once the registry is back", entry.name, error)
         self._entry = entry
 
     def set_state(self, state: str) -> None:
@@ -124,7 +125,7 @@ class RegistryLink:
 
     @property
     def hears(self) -> bool:
-        """Whether a publication of the registry arrived within the last SILENCE_S."""
+        """Whether a publication of the registry arrived within the last SILENCE_S seconds."""
         return time.monotonic() - self._heard_at < SILENCE_S
 
     def _hear(self, frames: list[bytes]) -> None:
@@ -171,7 +172,7 @@ class RegistryLink:
         try:
             self._client.register(entry, self._counted())
         except RegistryError as error:
-            log.warning("%s: registering again failed: %s", entry.name, error)
+            log.warning("%s: the registration could not be renewed: %s", entry.name, error)
 
     def close(self) -> None:
         """Unregister the node and stop the thread."""

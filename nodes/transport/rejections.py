@@ -1,4 +1,4 @@
-"""Log of rejected frames, calls and connections: counts them and warns at a limited rate."""
+"""Log of rejected frames, calls and connections, which counts them and limits the rate of its warnings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ LONGEST_QUIET_S = 320.0  # repeated rejections are logged after 5, 10, 20 ... s
 
 
 class RejectionLog:
-    """Counts rejections by topic or peer, and logs each at most once per QUIET_S, with count and reason.
+    """Counts rejections by topic or peer, and logs them as warnings with count and reason.
+
+    For one topic or peer and one reason, the pause between two warnings is at least QUIET_S seconds. While rejections
+    continue, the pause doubles up to `longest_s`.
 
     template   format of the warning, with owner, count, topic or peer, and reason
-    longest_s  longest pause between warnings of one topic and reason, s: the pause doubles each time up to this
+    longest_s  longest pause between two warnings of one topic or peer and reason (s)
     """
 
     def __init__(
@@ -31,7 +34,11 @@ class RejectionLog:
         self._since: dict[str, int] = {}
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Count one rejection. Topic and reason may come from any sender: the log shows them escaped and shortened."""
+        """Count one rejection, and log it unless the pause after the previous warning is not over.
+
+        The text of the topic may come from any sender. The log therefore shows the topic shortened and with escape
+        sequences. The reason is shortened.
+        """
         self.count += 1
         topic = repr(topic[:80])
         self._since[topic] = self._since.get(topic, 0) + 1
@@ -52,5 +59,5 @@ class RejectionLog:
 
 
 def last_of(*refusals: RejectionLog) -> str:
-    """Topic and reason of the latest rejection in several logs, "" for none."""
+    """Topic and reason of the latest rejection in all of these logs together; "" without any rejection."""
     return max(refusals, key=lambda each: each.last_at).last

@@ -1,7 +1,8 @@
 """A publisher's stream for subscribers on other computers: a socket and a thread of its own, with subscription quotas.
 
-libzmq inserts each subscription into a tree, byte by byte, on the thread that uses the socket. The publishing thread
-therefore keeps only the socket for its own computer, and this stream is one more subscriber of it.
+libzmq inserts each subscription into a tree, byte by byte, on the thread that uses the socket. A flood of subscriptions
+would therefore block the publishing thread. For this reason the publisher's own socket serves only its own computer.
+The stream subscribes to this socket, and serves the other computers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _numbers = count()
 
 
 class SubscriptionQuota:
-    """Counts the subscriptions of each peer and connection, and reports those above the limits."""
+    """Counts the subscriptions of each peer and of each connection, and reports when a limit is exceeded."""
 
     per_connection = 256
     unknown_per_connection = 64  # topics of the node's own, unknown to this publisher
@@ -47,9 +48,9 @@ class SubscriptionQuota:
         self._counts: dict[str, dict[Connection, list[int]]] = {}
 
     def excess(self, peer: str, connection: Connection, is_known: bool) -> str:
-        """Count one subscription. Returns a line that names the exceeded limit, "" where no limit is exceeded.
+        """Count one subscription. Returns a text that names the exceeded limit; "" if no limit is exceeded.
 
-        is_known  whether the topic is in the topic table or was published here
+        is_known  whether the topic is in the topic table or was published by this publisher
         """
         mine = self._counts.setdefault(peer, {})
         if connection not in mine and len(mine) >= self.connections:
@@ -78,7 +79,7 @@ class SubscriptionQuota:
 class SubscriptionGuard:
     """Ends connections that exceed the subscription quota, on a socket that is open to other computers.
 
-    refused  counts the ended connections by peer
+    refused  log that counts the ended connections by peer
     """
 
     def __init__(self, context: Context, owner: str) -> None:
@@ -88,8 +89,10 @@ class SubscriptionGuard:
         self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
-        """Count a subscription, and return whether its sender is within the quota. Processes of this computer have no
-        quota."""
+        """Count a subscription, and return whether its sender is within the quota.
+
+        Processes of this computer have no quota.
+        """
         peer = peer_of(frame, keyed=True)
         if not peer.key:  # also for the unsubscriptions that libzmq makes for an ended connection
             return True
@@ -111,8 +114,10 @@ class SubscriptionGuard:
 
 
 def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
-    """Limit the size of the frames that an XPUB socket receives on later binds, and lift the limit of its receive
-    queue."""
+    """Limit the size of the frames that an XPUB socket receives, and remove the limit of its receive queue.
+
+    Call this before the bind, because the limits apply only to later binds of the socket.
+    """
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_SUBSCRIPTION)
     socket.setsockopt(zmq.RCVHWM, NO_LIMIT)
 
@@ -120,10 +125,11 @@ def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
 class RemoteStream:
     """Forwards the messages of a publisher's socket to subscribers with an authorized key, on a thread of its own.
 
-    The thread wakes on `notify` and not on each message: within a simulation step it would take Python's lock.
+    The thread wakes on `notify` and not on each message. Otherwise it would hold Python's global interpreter lock
+    during a simulation step.
 
-    refusals  counts subscriptions to unknown topics, and frames that are no subscription
-    refused   counts connections ended for exceeding the quota, by peer
+    refusals  log that counts subscriptions to unknown topics, and frames that are not subscriptions
+    refused   log that counts, by peer, the connections ended because they exceeded the quota
     """
 
     def __init__(self, context: Context, near: zmq.Socket[bytes], owner: str, address: str) -> None:
@@ -158,8 +164,10 @@ class RemoteStream:
         return self._remote_socket
 
     def notify(self) -> None:
-        """Wake the thread to forward the messages published so far; takes 0.5 us. Does nothing without remote
-        subscribers."""
+        """Wake the thread to forward the messages published so far. The call takes 0.5 us.
+
+        Does nothing if there are no subscribers on other computers.
+        """
         if self._asked:
             os.eventfd_write(self._wake, 1)
 
@@ -211,9 +219,9 @@ class RemoteStream:
         return True
 
     def _take_echo(self, payload: bytes) -> None:
-        """Handle the publisher's echo of the probe: from now on, all messages of the publisher arrive here.
+        """Handle the publisher's reply to the probe. From now on, all messages of the publisher arrive at this stream.
 
-        Subscribers that wait for their own echo receive it now.
+        Subscribers that wait for a reply to their own probes receive this reply now.
         """
         if payload != END:
             self._joined = True
@@ -245,8 +253,10 @@ class RemoteStream:
         return True
 
     def _is_known(self, wanted: bytes) -> bool:
-        """Whether a subscription is to all topics, to the probe topic, or to a topic of the topic table or of this
-        publisher."""
+        """Whether a subscription is to all topics, to the probe topic, or to a known topic.
+
+        A topic is known if it is in the topic table or was published by this publisher.
+        """
         if wanted in (b"", PROBE):
             return True
         try:
@@ -271,7 +281,7 @@ class RemoteStream:
                 self._remote_socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Forward the remaining messages and `END`, and close. Call it before the publisher's own socket is closed."""
+        """Forward the remaining messages and `END`, then close. Call this before closing the publisher's own socket."""
         if not self._thread.is_alive():
             return
         self._stop.set()

@@ -1,9 +1,10 @@
-"""Services, request and reply, over DEALER/ROUTER sockets. Each call has a number and a timeout: none hangs.
+"""Services with request and reply, over DEALER and ROUTER sockets.
 
-Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is returned in the reply), as
-MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
+Each call has an id and a timeout, so that no call hangs. A call is one frame from a DEALER. A REQ socket sends an empty
+delimiter frame before the call; the reply to such a call also begins with a delimiter frame. Frames are MessagePack
+maps: the request is {id, call, args}, the reply {id, ok, result, error}.
 
-Every server replies to the call `clock` by itself: {received_ns, answered_ns} of its own clock.
+Every server itself replies to the call `clock` with {received_ns, answered_ns}, read from the server's clock.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ LAST_REPLY_MS = 200  # a closing server still sends its last replies, such as th
 
 
 class ServiceError(RuntimeError):
-    """A service refused a call. The only argument is the reason, one line."""
+    """Raised if a service refuses a call. The only argument is the reason, as one line."""
 
 
 class ServiceTimeout(ServiceError):  # noqa: N818  it is what happened, as TimeoutError's cousins are named
-    """A service did not reply in time."""
+    """Raised if a service does not reply in time."""
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -55,7 +56,7 @@ class Reply(msgspec.Struct, kw_only=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A received call: its reply route, the call, and the peer that sent it."""
+    """A received call: the route of the reply, the call, and the peer that sent the call."""
 
     route: list[bytes]
     call: Call
@@ -68,13 +69,13 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 
 
 class ServiceServer:
-    """Receives calls on a ROUTER socket and replies to them. One thread owns it.
+    """Receives calls on a ROUTER socket and replies to them. All methods are called on one thread.
 
-    now_ns           clock for the call `clock`, nanoseconds since the epoch
-    remote_endpoint  second endpoint, for other computers, with CURVE; "" for none
-    guards           {call: function that returns why a peer may not make it, "" where it may}; `receive` refuses such
-                     calls
-    refused          counts the calls refused for lack of permission
+    now_ns           clock for the call `clock` (nanoseconds since the epoch)
+    remote_endpoint  second endpoint, with CURVE, for other computers; "" for none
+    guards           {name of a call: function that returns why a peer may not make this call, or "" if it may};
+                     `receive` refuses calls that are not permitted
+    refused          log that counts the calls refused for lack of permission
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class ServiceServer:
         return bool(int(self.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def receive(self) -> Request | None:
-        """The next call that has arrived; None where none has. Invalid frames are counted and dropped."""
+        """Return the next call that has arrived, or None if none has. Invalid frames are counted and dropped."""
         while True:
             try:
                 parts = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -132,7 +133,7 @@ class ServiceServer:
                     return request
 
     def _may(self, request: Request) -> bool:
-        """Whether the guards permit a call. A call that is not permitted gets its refusal as reply here."""
+        """Return whether `guards` permits a call, and refuse the call if it does not."""
         guard = self.guards.get(request.call.call)
         line = guard(request.peer) if guard is not None else ""
         if line:
@@ -140,13 +141,13 @@ class ServiceServer:
         return not line
 
     def not_allowed(self, request: Request, line: str) -> None:
-        """Refuse a call that the caller may not make, and count and log it."""
+        """Refuse a call for which the caller has no permission, and count and log the refusal."""
         line = f"{request.call.call[:80]}: {line}"
         self.refused.refuse(request.peer.text, line)
         self.refuse(request, line)
 
     def reply(self, request: Request, result: Any = None) -> None:
-        """Send a result, plain data."""
+        """Reply to a request with the result of the call, which has to be plain data."""
         try:
             payload = _encoder.encode(Reply(id=request.call.id, result=result))
         except (TypeError, ValueError, OverflowError) as error:
@@ -155,7 +156,7 @@ class ServiceServer:
         self._send(request, payload)
 
     def refuse(self, request: Request, line: str) -> None:
-        """Reply to a request with a refusal and its reason, one line."""
+        """Reply to a request that it is refused. `line` is the one-line reason."""
         self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
 
     def _send(self, request: Request, payload: bytes) -> None:
@@ -171,7 +172,7 @@ class ServiceServer:
 
 
 class ServiceClient:
-    """Calls the services of one node. Safe to share between threads: one call at a time."""
+    """Calls the services of one node. Threads may share a client, which makes one call at a time."""
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
@@ -191,8 +192,10 @@ class ServiceClient:
         return socket
 
     def call(self, name: str, args: dict[str, Any] | None = None, timeout_s: float = 2.0) -> Any:
-        """Result of a service call. ServiceError where the service refuses, ServiceTimeout where no reply arrives in
-        time."""
+        """Call a service and return its result.
+
+        Raises ServiceError if the service refuses the call, and ServiceTimeout if no reply arrives in time.
+        """
         with self._guard:
             self._id += 1
             payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))
@@ -216,7 +219,10 @@ class ServiceClient:
         return None
 
     def _understand(self, frames: list[bytes]) -> Reply | None:
-        """Decode a frame as the reply to the current call. None for any other frame, which is counted and dropped."""
+        """Decode frames as the reply to the current call.
+
+        Returns None for frames that are not a reply to this call. Such frames are counted and dropped.
+        """
         try:
             reply = _reply_decoder.decode(frames[-1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

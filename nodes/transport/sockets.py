@@ -1,10 +1,11 @@
 """Creates sockets with the project's options, and binds and connects them to permitted addresses.
 
-Loopback and ipc need no key. Any other address requires CURVE with an allow-list, and is written
+Loopback and ipc addresses need no key. Any other address requires CURVE with an allow-list, and is written
 tcp://ADDRESS:PORT#KEY, where KEY is the public key of the bound socket, in hexadecimal.
 
-LINGER is 0: a dead peer never delays an exit. Above `LARGEST_FRAME` libzmq ends the connection before it allocates
-memory; frames between the codec's limit and that one are counted and dropped by the receiver.
+LINGER is 0, so that a dead peer never delays an exit. A frame above `LARGEST_FRAME` makes libzmq end the connection,
+before libzmq allocates memory for the frame. The receiver counts and drops smaller frames that exceed the limit of the
+codec.
 """
 
 from __future__ import annotations
@@ -39,13 +40,16 @@ POLLIN = int(zmq.POLLIN)
 
 
 class AddressError(ValueError):
-    """An address that is invalid, not permitted or in use. The only argument is a one-line message for the user."""
+    """Raised for an address that is invalid, not permitted or in use.
+
+    The only argument is a one-line message for the user.
+    """
 
 
 def check_address(endpoint: str) -> None:
     """Raise AddressError unless the endpoint is ipc, inproc, tcp on loopback, or tcp with a key.
 
-    Port "*" stands for any free port.
+    The port "*" stands for any free port.
     """
     if "\0" in endpoint:
         raise AddressError(f"address {endpoint!r} is refused: it has a zero byte")
@@ -60,18 +64,19 @@ def check_address(endpoint: str) -> None:
     host, _, port = rest.rpartition(":")
     if separator and scheme == "tcp" and (_is_loopback(host.strip("[]")) or (_is_number(host) and key)):
         if key and not keys.KEY.fullmatch(key):
-            raise AddressError(f"address {endpoint!r} is refused: after # comes a key of 64 hexadecimal digits")
+            raise AddressError(f"address {endpoint!r} is refused: after #, it must have a key of 64 hexadecimal digits")
         if port == "*" or (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= LARGEST_PORT):
             return
         raise AddressError(f"address {endpoint!r} is refused: port {port!r} is not a number in 1 .. {LARGEST_PORT}")
     raise AddressError(
-        f"address {endpoint!r} is refused: only ipc and loopback are open, others come with keys (CURVE), as"
-        f" tcp://10.0.0.1:17400#KEY; 'armswing keys new' makes one, 'armswing keys allow NAME KEY' lets another in"
+        f"address {endpoint!r} is refused: any address except ipc and loopback needs a CURVE key; make a key with "
+        f"'armswing keys new', allow the other computer's key with 'armswing keys allow NAME KEY', and write the "
+        "address as tcp://10.0.0.1:17400#KEY"
     )
 
 
 def _is_number(host: str) -> bool:
-    """Whether `host` is a numeric IP address. Host names are not permitted, as their lookup cannot be trusted."""
+    """Whether `host` is a numeric IP address. Names are not permitted, because their lookup cannot be trusted."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -89,7 +94,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-    """A socket of this type with the project's options, not yet bound or connected."""
+    """Create a socket of this type with the project's options, not yet bound or connected."""
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
@@ -106,9 +111,9 @@ def is_readable(socket: zmq.Socket[bytes]) -> bool:
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect to an endpoint, with heartbeats on tcp. AddressError for an invalid or forbidden endpoint.
+    """Connect to an endpoint, with heartbeats on tcp. Raises AddressError for an invalid or forbidden endpoint.
 
-    An endpoint with a key is connected by CURVE; the key must be on the allow-list.
+    A connection to an endpoint with a key uses CURVE; the key must be on the allow-list.
     """
     check_address(endpoint)
     address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
@@ -125,10 +130,12 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 class BoundEndpoint:
-    """A bound address. An ipc address is held by a lock file, since a second bind would silently take over its path.
+    """A bound address.
 
-    endpoint         address for connecting, with the port filled in
-    remote_endpoint  second address, for other computers, with its key; "" for none
+    A lock file protects an ipc address, because a second bind would silently take over the path of the socket.
+
+    endpoint         address for connecting, with the number of the port
+    remote_endpoint  second address, for other computers, with the key of this computer; "" for none
     """
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, remote_endpoint: str = "", owner: str = "") -> None:
@@ -157,7 +164,8 @@ class BoundEndpoint:
     def _bind_remote(self, address: str, owner: str) -> str:
         """Bind the socket also to an address for other computers. Returns the bound address.
 
-        Options of the socket apply to later binds only.
+        Call this after the bind to the local address: the socket options that this method sets apply only to later
+        binds.
         """
         try:
             key = keys.be_server(self._socket)
@@ -179,7 +187,7 @@ class BoundEndpoint:
         return f"{self._socket.getsockopt_string(zmq.LAST_ENDPOINT)}#{key}"
 
     def release(self) -> None:
-        """Remove the ipc path and its lock file. Call it after the socket is closed."""
+        """Remove the ipc path and its lock file. Call this method after the socket is closed."""
         if self._watched:
             self._watched = False
             authenticator.unwatch(self._context, self._socket)
@@ -191,12 +199,12 @@ class BoundEndpoint:
 
 
 def lock_path(path: Path) -> Path:
-    """Path of the lock file beside a socket."""
+    """Path of the lock file beside the path of a socket."""
     return path.with_name(path.name + ".lock")
 
 
 def lock(path: Path) -> int | None:
-    """File descriptor that holds the lock of a socket path; None while another process holds it."""
+    """Lock the path of a socket. Returns the file descriptor that holds the lock; None if another process holds it."""
     while True:
         descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -213,7 +221,7 @@ def lock(path: Path) -> int | None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the sockets and lock files that ended processes left in a folder."""
+    """Remove from a folder the sockets and lock files of processes that have ended."""
     for lock_file in folder.glob("*.lock"):
         path = lock_file.with_name(lock_file.name.removesuffix(".lock"))
         descriptor = lock(path)

@@ -1,7 +1,7 @@
 """Arms on a fixed base: CHARMIE's arm with two, four or six moving joints. [GoncalvesEtAl2024, sec. 6]
 
-Links without a moving joint between them are merged into one body, so that there are as many bodies as joints. The
-numbers are those of `robots/charmie/charmie.toml`.
+Links without a moving joint between them are merged into one body, so that there are as many bodies as joints. Masses,
+lengths and limits are those of `robots/charmie/charmie.toml`.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def _arm(n: int, file: str, limits: str) -> Mechanism:
 
 
 def arm_2dof(file: File = "", limits: Limits = "none") -> Mechanism:
-    """CHARMIE's arm upright on the ground, with joints 2 (shoulder) and 4 (elbow) moving, both about x.
+    """CHARMIE's arm upright on the ground; joints 2 (shoulder) and 4 (elbow) move, both about x.
 
-    file    a parameter file like robots/charmie/charmie.toml; empty: that file
-    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
+    file    parameter file like robots/charmie/charmie.toml; "" means that file itself
+    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
     """
     return _arm(2, file, limits)
 
@@ -69,8 +69,8 @@ def arm_2dof(file: File = "", limits: Limits = "none") -> Mechanism:
 def arm_4dof(file: File = "", limits: Limits = "none") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 4 moving.
 
-    file    a parameter file like robots/charmie/charmie.toml; empty: that file
-    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
+    file    parameter file like robots/charmie/charmie.toml; "" means that file itself
+    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
     """
     return _arm(4, file, limits)
 
@@ -78,7 +78,7 @@ def arm_4dof(file: File = "", limits: Limits = "none") -> Mechanism:
 def arm_6dof(file: File = "", limits: Limits = "none") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 6 moving.
 
-    file    a parameter file like robots/charmie/charmie.toml; empty: that file
-    limits  "none": joint limits stop nothing; "compliant": compliant stops, see robots.stops
+    file    parameter file like robots/charmie/charmie.toml; "" means that file itself
+    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
     """
     return _arm(6, file, limits)

@@ -1,4 +1,4 @@
-"""Welding: merging of bodies that are connected by fixed joints into one body."""
+"""Welding: merges bodies that are connected by fixed joints into one body."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Places = dict[str, tuple[str, Vector3]]
 
 
 def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body, ...], tuple[Joint, ...], Places]:
-    """(bodies, joints, places) of a chain or tree after merging all bodies that fixed joints connect.
+    """Merge the bodies of a chain or tree that fixed joints connect. Returns (merged bodies, moving joints, places).
 
-    The joints returned are the moving ones. `places` is {original body: (merged body, position of the original body's
-    origin in the merged body's frame)}. Fixed joints must not rotate their child. Bodies that are fixed to the ground
+    `places` is {original body: (merged body, position of the original body's origin in the merged body's frame)}. A
+    fixed joint must not rotate the child body, and must be at the child's origin. Bodies that are fixed to the ground
     are left out.
     """
     places: Places = {GROUND: (GROUND, ORIGIN)}
@@ -32,7 +32,10 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
             owner, at = joint.child, ORIGIN
             members[owner] = []
         elif joint.rotation != IDENTITY or joint.child_point != ORIGIN:
-            raise InvalidMechanism(f"joint {joint.name!r} rotates or displaces its child, so that it cannot be welded")
+            raise InvalidMechanism(
+                f"the fixed joint {joint.name!r} rotates or displaces its child; welding needs a joint without "
+                "rotation and with child_point at the child's origin"
+            )
         else:
             at = point
         places[joint.child] = (owner, at)
@@ -42,9 +45,9 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
 
 
 def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
-    """One body for several parts, (body, position), in the axes of the first part.
+    """Merge several bodies, given as (body, position of its origin), into one body with the axes of the first body.
 
-    It has the total mass, the common centre of mass, the inertia about this centre, and all shapes.
+    The merged body has the total mass, the common centre of mass, the inertia about this centre, and all shapes.
     """
     first = parts[0][0]
     if len(parts) == 1:

@@ -1,6 +1,6 @@
-"""Planar crank-sliders in five coordinates: Man's example 2, and one with equal bars that passes singular positions.
+"""Planar crank-sliders in five coordinates: Man's example 2, and a mechanism that passes singular positions.
 
-SOURCES.md lists the sources of the numbers.
+The second mechanism has a crank and a rod of equal length. SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ def crank_slider(
 ) -> Mechanism:
     """Man's crank-slider: crank at 0 rad, rotating at pi/3 rad/s, gravity along -y. [Man2025, example 2]
 
-    Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5 kg m2), slider 2.5 kg along x.
-    start  velocities at the start: "consistent" with the constraints, or "printed": those of the paper, which violate
+    Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5 kg m2), slider 2.5 kg along x. In the paper's equations, L2 is
+    half the length of the rod.
+
+    start  velocities at the start: "consistent" with the constraints, or "printed" in the paper, which violate
            constraint row 2 by 0.2094 m/s
-    In the paper's equations, L2 is half the length of the rod.
     """
     require_choice("crank_slider", "start", start, ("consistent", "printed"))
     made = _crank_slider("crank_slider", (0.2, 0.35), (45.0, 3.5), (20.0, 3.5, 2.5), angle=0.0, rate=math.pi / 3)
@@ -34,8 +35,8 @@ def crank_slider(
 def equal_crank_slider() -> Mechanism:
     """Crank-slider with equal bars: crank at 0.3 rad, rotating at 6 rad/s, consistent velocities, gravity along -y.
 
-    Crank and rod 0.3 m (J 0.01 kg m2 each), rod and slider 1 kg. When the crank is upright, the slider is on the
-    crank's axis and the constraint rows lose rank.
+    The crank and the rod are 0.3 m long (J 0.01 kg m2 each); the rod and the slider have 1 kg each. When the crank is
+    upright, the slider is on the crank's axis and the constraint rows lose rank.
     """
     return _crank_slider("equal_crank_slider", (0.3, 0.3), (0.01, 0.01), (1.0, 1.0, 1.0), angle=0.3, rate=6.0)
 
@@ -99,9 +100,9 @@ def _crank_slider(
 def _consistent_start(
     crank: float, rod: float, angle: float, rate: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """(q, v) for an angle, rad, and rate, rad/s, of the crank, with the slider on the positive x side.
+    """Return (q, v) for an angle (rad) and a rate (rad/s) of the crank, with the slider on the positive x side.
 
-    crank, rod  lengths, m
+    crank, rod  lengths (m)
     """
     half = rod / 2
     rod_angle = -math.asin(crank * math.sin(angle) / rod)

@@ -1,6 +1,7 @@
-"""Parallelogram four-bar, which passes positions with all bars collinear, where it may change its branch.
+"""Parallelogram four-bar, which passes positions with all bars collinear.
 
-SOURCES.md lists the sources of the numbers.
+At these positions the mechanism may leave the branch on which it is a parallelogram. SOURCES.md lists the sources of
+the numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ START, RATE = 1.0, 6.0  # rad, rad/s
 def parallelogram_four_bar() -> Mechanism:
     """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad, rotating at 6 rad/s.
 
-    Each bar is uniform, 1 kg. Absolute coordinates, four revolute joints, eight constraint rows; gravity along -y. The
-    coupler translates while the mechanism stays on the parallelogram branch.
+    Each bar is uniform with 1 kg. The model has absolute coordinates, four revolute joints and eight constraint rows;
+    gravity acts along -y. The coupler translates while the mechanism stays on the parallelogram branch.
     """
     c, s = math.cos(START), math.sin(START)
     half = CRANK / 2

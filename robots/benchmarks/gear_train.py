@@ -27,9 +27,10 @@ def epicyclic_gear_train(
 ) -> Mechanism:
     """Epicyclic gear train: fixed ring, sun, and an arm with two planets on pins; at rest, without gravity.
 
-    torque  constant torque on the arm about its z axis, N m
-    The constraints are 45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic
-    rows, the gear meshes, with tooth counts as factors.
+    There are 45 holonomic constraint rows: differences of coordinates, dot products of axes, and e'e - 1 for the Euler
+    parameters e of each body. The 3 nonholonomic rows are the gear meshes, with tooth counts as factors.
+
+    torque  constant torque on the arm about its z axis (N m)
     """
     places = (0.0, 0.0, 0.0, AXIS_DISTANCE, AXIS_DISTANCE, -AXIS_DISTANCE, -AXIS_DISTANCE)
     bodies = tuple(
@@ -80,7 +81,11 @@ def _meshes() -> tuple[SpinRelation, ...]:
 
 
 def _shapes(name: str) -> tuple[Shape, ...]:
-    """Shapes of a body: pitch circle with a spoke that shows its rotation; for the arm, a line between the planets."""
+    """Shapes of a body.
+
+    A gear has its pitch circle. All gears but the fixed ring also have a spoke, which makes the rotation visible. The
+    arm has a line between the planets, and a pin is a cylinder.
+    """
     if name == "arm":
         return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
     if name.startswith("pin"):

@@ -1,8 +1,8 @@
 """Double pendulum that slides without friction on a beam of finite elements. [Lipinski2023]
 
-World x runs along the beam, z up. The paper's z points down, so joint 2 and the deflection are positive downwards; its
-joint coordinates q1 ... q4 are the joints `slide`, `drop`, `upper` and `lower`. SOURCES.md lists the sources of the
-numbers.
+World x runs along the beam, z up. The paper's z points down, so the joint `drop` and the deflection are positive
+downwards. The paper's joint coordinates q1 ... q4 are the joints `slide`, `drop`, `upper` and `lower`. SOURCES.md lists
+the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def lipinski_pendulum(
 ) -> Mechanism:
     """Double pendulum that slides along an elastic beam of 5 m; arms 1.5 m and 1 m, 20 kg each. [Lipinski2023, sec. 5]
 
-    The start is the equilibrium at mid-span under the torque `preload_torque`, N m, between the arms, which is released
-    at the start. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force (N).
-    modes    number of modes of the beam; 0: displacement and slope of every node
-    gravity  downward acceleration of gravity, m/s2
-    tension  tension of the beam, N
-    With 20 modes RK4 needs steps of at most 0.5 ms; implicit_midpoint and generalized_alpha work at 1 ms.
+    The start is the equilibrium at mid-span under the torque `preload_torque` (N m) between the arms. This torque is
+    removed when the motion starts. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force
+    (N). With 20 modes RK4 needs steps of at most 0.5 ms; implicit_midpoint and generalized_alpha work at 1 ms.
+
+    modes    number of modes of the beam; with 0, the coordinates are displacement and slope of every node
+    gravity  downward acceleration of gravity (m/s2)
+    tension  tension of the beam (N)
     """
     name = "lipinski_pendulum"
     require_positive(name, gravity=gravity)
@@ -94,7 +95,7 @@ def lipinski_pendulum(
 
 
 def preloaded_angles(gravity: float, torque: float) -> tuple[float, float]:
-    """Angles of the joints `upper` and `lower`, rad, in equilibrium under a torque between the arms, N m.
+    """Angles (rad) of the joints `upper` and `lower` in equilibrium under a torque (N m) between the arms.
 
     Raises InvalidRequest, with the largest permitted torque, if there is no equilibrium.
     """
@@ -103,8 +104,8 @@ def preloaded_angles(gravity: float, torque: float) -> tuple[float, float]:
     most = min(lower, upper)
     if abs(torque) > most * (1 + 1e-12):
         raise InvalidRequest(
-            f"robot 'lipinski_pendulum': preload_torque is {torque} N m; at gravity {gravity} m/s2 the arms are in "
-            f"equilibrium up to {most:.6g} N m"
+            f"robot 'lipinski_pendulum': preload_torque is {torque} N m; at gravity {gravity} m/s2 it must be at "
+            f"most {most:.6g} N m for the arms to be in equilibrium"
         )
     q3 = -math.asin(max(-1.0, min(1.0, torque / upper)))
     return q3, math.asin(max(-1.0, min(1.0, torque / lower))) - q3

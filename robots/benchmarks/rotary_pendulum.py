@@ -32,13 +32,14 @@ def rotary_pendulum(
 ) -> Mechanism:
     """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
 
-    variant       "qube": two uniform rods with the given masses and lengths; "qnet": the masses and inertias of the
-                  paper's hardware
-    coordinates   "absolute": 12 coordinates with ZXZ angles, whose nutation stays at 90 degrees, away from the
-                  singularity; "joint": 2 coordinates
-    start_deg     angle of the pendulum at the start, degrees; all velocities are zero
-    arm_damping, pendulum_damping  damping of the two joints, N m s; tunable during a run
-    torque_limit  torque limit of the arm's motor, N m; None: no limit
+    variant           "qube": two uniform rods with the given masses and lengths; "qnet": the masses and inertias of the
+                      paper's hardware
+    coordinates       "absolute": 12 coordinates with ZXZ angles, whose nutation stays at 90 degrees, away from the
+                      singularity; "joint": 2 coordinates
+    start_deg         angle of the pendulum at the start (degrees); all velocities are zero
+    arm_damping       damping of the arm's joint (N m s); tunable during a run
+    pendulum_damping  damping of the pendulum's joint (N m s); tunable during a run
+    torque_limit      torque limit of the arm's motor (N m); None means no limit
     """
     name = "rotary_pendulum"
     require_choice(name, "variant", variant, ("qube", "qnet"))
@@ -93,7 +94,10 @@ def rotary_pendulum(
 
 
 def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
-    """Arm and pendulum as uniform rods; the inertias about the rods' own axes, 1e-5 and 5e-6 kg m2, are assumed."""
+    """Arm and pendulum as uniform rods.
+
+    The inertias about the rods' own long axes, 1e-5 and 5e-6 kg m2, are assumed.
+    """
     across = masses[0] * reach**2 / 12, masses[1] * length**2 / 12
     return (
         _arm(masses[0], (across[0], across[0], 1e-5), reach),
@@ -104,7 +108,7 @@ def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> t
 def _qnet(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
     """Arm and pendulum of a QNET-class rotary pendulum, with the pendulum's centre of mass 0.153 m from its pivot.
 
-    Inertias about the pivots 1.23e-4 and 6.98e-4 kg m2 (unconfirmed).
+    The inertias about the pivots are 1.23e-4 kg m2 (arm) and 6.98e-4 kg m2 (pendulum); both are unconfirmed.
     """
     center = 0.153
     arm = 1.23e-4 - masses[0] * (reach / 2) ** 2

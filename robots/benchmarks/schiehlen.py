@@ -1,7 +1,6 @@
 """Single and double pendulum from Schiehlen's paper on stability measures: point masses on massless rods.
 
-[Schiehlen1993]
-SOURCES.md lists the sources of the numbers.
+[Schiehlen1993] SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ def single_pendulum(
     mass: Annotated[float, ParameterInfo("mass", "kg")] = 1.0,
     gravity: Annotated[float, ParameterInfo("gravity", "m/s2")] = 1.0,
 ) -> Mechanism:
-    """A point mass on a massless rod, hanging at rest; gravity along -y. Its angle is zero when it hangs.
+    """A point mass on a massless rod, hanging at rest; gravity along -y. The angle is zero when the rod hangs.
 
     With the defaults the equation of motion is phi'' + sin(phi) = 0. [Schiehlen1993, eq. 51]
     """
@@ -48,10 +47,10 @@ def double_pendulum(
     mass_2: Annotated[float, ParameterInfo("mass at the end of the lower rod", "kg")] = 1.0,
     gravity: Annotated[float, ParameterInfo("gravity", "m/s2")] = 1.0,
 ) -> Mechanism:
-    """Two point masses on massless rods, hanging at rest; gravity along -y. All angles are zero when it hangs.
+    """Two point masses on massless rods, hanging at rest; gravity along -y. All angles are zero when the rods hang.
 
-    With gravity = length_2 the equations of motion are those of [Schiehlen1993, eq. 57], with lambda1 = mass_1 / mass_2
-    and lambda2 = length_1 / length_2; the first row printed there lacks a sign and powers.
+    With gravity = length_2, the equations of motion are [Schiehlen1993, eq. 57] for lambda1 = mass_1 / mass_2 and
+    lambda2 = length_1 / length_2. The first row of the printed eq. 57 lacks a sign and powers.
     """
     name = "double_pendulum"
     require_choice(name, "coordinates", coordinates, ("absolute_angle", "joint"))
@@ -79,7 +78,7 @@ def double_pendulum(
 
 
 def _arm(name: str, length: float, mass: float) -> Body:
-    """A body with its origin at its joint and a point mass at (0, -length, 0)."""
+    """A body with its origin at the joint, and with a point mass at (0, -length, 0)."""
     rod = Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, -length, 0.0))
     ball = Shape(kind="sphere", size=(0.05 * length,), position=(0.0, -length, 0.0))
     return Body(name=name, mass=mass, inertia=MASSLESS, center_of_mass=(0.0, -length, 0.0), shapes=(rod, ball))

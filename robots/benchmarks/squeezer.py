@@ -1,8 +1,9 @@
 """Andrews' squeezer: seven bodies in the plane, fast and stiff. [GonzalezEtAl2006] A03, [HairerWanner1996, ch. VII.7]
 
-Points, bodies and lengths have the names of the problem. The crank K1 about O drives the point E by the rod K2 from F
-to E. Three branches connect E to the ground: the plate K3 about B, whose corner D is connected to C by a spring; K4 and
-K5 over H to A; K6 and K7 over G to A.
+Points, bodies and lengths have the names of the benchmark problem. The crank K1 rotates about O. The rod K2 connects
+the crank's point F to the point E. Three branches connect E to the ground. The first is the plate K3, which rotates
+about B and whose corner D is connected to C by a spring. The second consists of K4 and K5, which are joined at H and
+end at A. The third consists of K6 and K7, which are joined at G and end at A.
 
 SOURCES.md lists the sources of the numbers.
 """
@@ -50,11 +51,14 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 def andrews_squeezer(torque: Annotated[float, ParameterInfo("torque on the crank", "N m")] = 0.033) -> Mechanism:
     """Andrews' squeezer: seven bodies, ten revolute joints, one degree of freedom; from rest, without gravity.
 
-    torque  constant torque on the crank, N m
-    The coordinates are absolute, with the bodies' origins at the centres of mass. Outputs: the problem's seven angles
-    by name, unwrapped. The crank reaches 1000 rad/s within 30 ms: RK4 needs steps of at most 0.05 ms (error 1e-6 rad at
-    30 ms with sampled fuzzy control); tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s, sampled fuzzy
-    control or projection).
+    The coordinates are absolute, with the bodies' origins at the centres of mass. The outputs are the seven angles of
+    the benchmark problem, unwrapped, with the names of the problem. The crank reaches 1000 rad/s within 30 ms.
+
+    The largest steps depend on the integration method and on the stabilization of the constraints. With sampled fuzzy
+    control, RK4 needs steps of at most 0.05 ms (error 1e-6 rad at 30 ms). With sampled fuzzy control or projection,
+    tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s).
+
+    torque  constant torque on the crank (N m)
     """
     require_finite_number("andrews_squeezer", torque=torque)
     joints = (
@@ -114,7 +118,11 @@ def _body(name: str, mass: float, inertia: float) -> Body:
 
 @dataclass(frozen=True)
 class _Placed:
-    """Pose of a body at the start: position, m, of the origin of the body's points, and angle, rad."""
+    """Pose at the start of the frame in which the benchmark problem gives the points of a body.
+
+    x, y   origin of this frame in the world (m)
+    angle  angle of this frame (rad)
+    """
 
     x: float
     y: float
@@ -126,7 +134,10 @@ class _Placed:
 
 
 def _start() -> dict[str, tuple[float, float, float]]:
-    """{body: (x, y of the centre of mass, m; angle, rad)} at the start, from the published angles along open chains."""
+    """Return {body: (x, y of the centre of mass in m, angle in rad)} at the start.
+
+    The poses follow from the published angles along open chains.
+    """
     a = START
     K1, K3 = _Placed(0.0, 0.0, a["beta"]), _Placed(*B, a["gamma"])
     K5, K7 = _Placed(*A, a["delta"]), _Placed(*A, a["epsilon"])

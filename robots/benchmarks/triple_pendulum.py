@@ -22,9 +22,10 @@ def triple_pendulum(
 ) -> Mechanism:
     """Triple pendulum of equal bars in a row, horizontal along +x and at rest, gravity along -y.
 
-    variant  "nada": bars of length l = 0.3 m, mass m = 0.25 kg, inertia m l^2 / 12; "man": 2 m, 1 kg, 0.001 kg m2
-    shift    displacement of the last bar along x at the start, m, which violates the constraints (absolute coordinates
-             only)
+    variant  "nada": bars of length l = 0.3 m, mass m = 0.25 kg, inertia m l^2 / 12; "man": bars of length 2 m, mass 1
+             kg, inertia 0.001 kg m2
+    shift    displacement of the last bar along x at the start (m), which violates the constraints; only with absolute
+             coordinates
     links    number of bars
     """
     name = "triple_pendulum"
@@ -33,8 +34,8 @@ def triple_pendulum(
     require_positive(name, links=links)
     if shift and coordinates == "joint":
         raise InvalidRequest(
-            f"robot {name!r}: shift is {shift}, which needs coordinates='absolute': "
-            "joint coordinates cannot violate the constraints"
+            f"robot {name!r}: shift is {shift}, but joint coordinates cannot violate the constraints; "
+            "use coordinates='absolute'"
         )
     length, mass = (0.3, 0.25) if variant == "nada" else (2.0, 1.0)
     J = mass * length**2 / 12 if variant == "nada" else 0.001

@@ -1,8 +1,9 @@
 """CHARMIE's auxiliary bodies, outside the main chains: linear actuators, springs, balancing mechanism, second fingers.
 
 The main chains and the auxiliary bodies together are 40 bodies with 34 revolute, 10 prismatic and 3 fixed joints, which
-close 7 loops. The paper does not say whether the claws' second fingers are among the 40; here they are. Orientations
-are computed from directed angles; eq. 21 gives their cosines only. [GoncalvesEtAl2024, secs. 3.1, 4.3]
+close 7 loops. The paper does not say whether the second fingers of the claws count among the 40 bodies; this model
+counts them. Orientations are computed from directed angles, because eq. 21 gives only the cosines of the angles.
+[GoncalvesEtAl2024, secs. 3.1, 4.3]
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism
 
 @dataclass(frozen=True)
 class Connection:
-    """A joint in the list of CHARMIE's joints: two bodies, an axis, and a kind: P(rismatic), R(evolute) or F(ixed).
+    """A joint in the list of CHARMIE's joints: two bodies, an axis, and a kind.
 
+    kind  "P" (prismatic), "R" (revolute) or "F" (fixed)
     loop  whether the joint closes a loop
     """
 
@@ -40,9 +42,12 @@ class Connection:
 
 @dataclass(frozen=True)
 class AuxiliaryBody:
-    """Pose of an auxiliary body relative to its carrier, a main body, and points of the auxiliary body, m.
+    """Pose of an auxiliary body relative to its carrier, a body of the main chains, and points of the auxiliary body.
 
-    ends   points in the auxiliary body's axes: A on the preceding body, then points B on successors
+    The lengths are in m.
+
+    ends   points in the auxiliary body's axes: first the point A of the joint to the preceding body, then the points B
+           of the joints to the succeeding bodies
     shape  (n, 3) points of the body's shape, in the auxiliary body's axes
     """
 
@@ -59,16 +64,17 @@ class AuxiliaryBody:
 
 
 def mirrored(point: Point, side: float) -> Point:
-    """A point of the left half of the robot (side -1), or its mirror image with -x in place of x (side +1)."""
+    """Return a point of the robot's left half (side -1), or its mirror image with -x in place of x (side +1)."""
     return (-side * point[0] + 0.0, point[1], point[2])
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """{point: position (3,), m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
+    """Return {point: position (3,), m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
 
-    The points are F3, B4sla, B4slb, B4slc of the paper, and the anchor of the spring.
+    The points are F3, B4sla, B4slb and B4slc of the paper, and the anchor of the spring.
+
     half  "l" or "r"
-    lift  joint position of the lift, m
+    lift  joint position of the lift (m)
     """
     side, balance = HALVES[half], p.balance
     bar, slider = balance_motion(p, Motion(lift))
@@ -84,16 +90,21 @@ def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarra
 
 
 def spring_5s(p: Parameters, tilt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends (3,), m, of the tilt spring 5s on link 4 and on link 5, both in link 4's axes.
+    """Return the two ends (3,) of the tilt spring 5s (m): one on link 4 and one on link 5, both in link 4's axes.
 
-    tilt  joint position of the tilt, rad
+    tilt  joint position of the tilt (rad)
     """
     joint, R = np.array(p.lower_body.tilt_joint), rotation_about(X, tilt)
     return np.array(p.tilt_spring.base_point), np.asarray(joint + R @ np.array(p.tilt_spring.body_point))
 
 
 def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str, float]) -> dict[str, AuxiliaryBody]:
-    """{name: AuxiliaryBody} at joint positions of lift, m, tilt, rad, and claws, {branch: rad}. [eqs. 20 to 27]"""
+    """Return {name: AuxiliaryBody} for given joint positions. [eqs. 20 to 27]
+
+    lift   joint position of the lift (m)
+    tilt   joint position of the tilt (rad)
+    claws  {branch: joint position of the claw (rad)}
+    """
     found = _actuator(p, "4d", "link_3", p.lift.base_point, lift_actuator(p, Motion(lift)))
     found |= _actuator(p, "5d", "link_4", p.tilt.base_point, tilt_actuator(p, Motion(tilt)))
     base, body = spring_5s(p, tilt)
@@ -107,7 +118,10 @@ def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str
 
 
 def _box(width: float, low: Point, high: Point) -> np.ndarray:
-    """Corners (8, 3) of a box along the axis between two points; `width` is its width in the other directions."""
+    """Corners (8, 3) of a box whose axis goes from the point `low` to the point `high`.
+
+    width  side length of the box perpendicular to this axis
+    """
     ends = np.array([low, high])
     across = np.ptp(ends, axis=0) == 0.0
     ends += width / 2 * across * [[-1.0], [1.0]]
@@ -117,7 +131,7 @@ def _box(width: float, low: Point, high: Point) -> np.ndarray:
 def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarMotion) -> dict[str, AuxiliaryBody]:
     """The two bodies of a linear actuator: a cylinder with its origin at the hinge, a rod with its origin at the tip.
 
-    The z axes of both point along the actuator.
+    The z axes of both bodies point along the actuator.
     """
     R, reach = rotation_about(X, line.turn.x), 0.6 * (p.lift if name == "4d" else p.tilt).start_length
     tip = np.array(base) + R @ np.array([0.0, 0.0, line.length.x])
@@ -133,7 +147,7 @@ def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarM
 def _halves_of(
     name: str, carrier: str, base: np.ndarray, R: np.ndarray, length: float, width: float
 ) -> dict[str, AuxiliaryBody]:
-    """A spring as two auxiliary bodies, one from each end to the middle."""
+    """Represent a spring by two auxiliary bodies, each from one end of the spring to its middle."""
     zero, up, down = (0.0, 0.0, 0.0), (0.0, 0.0, length / 2), (0.0, 0.0, -length / 2)
     end = base + R @ np.array([0.0, 0.0, length])
     return {
@@ -171,7 +185,7 @@ def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
 
 
 def auxiliary_connections() -> tuple[Connection, ...]:
-    """Joints of the auxiliary bodies; in each loop the last joint closes the loop."""
+    """Joints of the auxiliary bodies. The last joint of each loop is the one that closes the loop."""
     found = [
         *_line("4d", "link_3", "cylinder", "rod", "link_4", X),
         *_line("5d", "link_4", "cylinder", "rod", "link_5", X),
@@ -190,9 +204,10 @@ def auxiliary_connections() -> tuple[Connection, ...]:
 
 
 def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
-    """Connections (hinge, slide, hinge) of two bodies, `first` and `second`, that form a link of variable length.
+    """Return the connections (hinge, slide, hinge) of two bodies that form a link of variable length.
 
-    base, end  bodies at the two ends of the link
+    first, second  the two bodies
+    base, end      bodies at the two ends of this link
     """
     one, two = f"link_{name}_{first}", f"link_{name}_{second}"
     return [

@@ -1,8 +1,9 @@
-"""Kinematics of CHARMIE's omnidirectional base: conversion of twists to wheel rates and back, odometry, encoder counts.
+"""Kinematics of CHARMIE's omnidirectional base: conversion between twists and wheel rates, odometry, encoder counts.
 
-A twist is (vx, vy, wz): velocity of the yaw axis along the base's axes, m/s, and yaw rate, rad/s. Wheel k, of radius r,
-is at the distance L from the yaw axis in the direction beta_k. It rolls perpendicular to this direction, towards
-increasing angles; its rollers permit sliding along this direction. Rolling without slip means, for the wheel rates w_k,
+A twist is (vx, vy, wz): velocity of the yaw axis along the base's axes (m/s), and yaw rate (rad/s). Wheel k has the
+radius r and is at the distance L from the yaw axis in the direction beta_k. It rolls perpendicular to this direction,
+towards increasing angles; its rollers permit sliding along this direction. Rolling without slip means, for the wheel
+rates w_k,
 
     r w_k = -sin(beta_k) vx + cos(beta_k) vy + L wz
 """
@@ -20,53 +21,56 @@ Array = NDArray[np.float64]
 
 
 def wheel_angles(wheels: Wheels) -> Array:
-    """Directions beta (n,), rad, of the wheels as seen from the yaw axis, from x towards y."""
+    """Directions beta (n,) of the wheels as seen from the yaw axis (rad), measured from x towards y."""
     return np.asarray(wheels.first_angle + 2.0 * math.pi * np.arange(wheels.count) / wheels.count)
 
 
 def rolling_matrix(wheels: Wheels) -> Array:
-    """Matrix W (n, 3) that maps a twist (vx, vy, wz) to wheel rates, rad/s."""
+    """Matrix W (n, 3) that maps a twist (vx, vy, wz) to wheel rates (rad/s)."""
     beta = wheel_angles(wheels)
     lever = np.full(wheels.count, wheels.distance)
     return np.column_stack([-np.sin(beta), np.cos(beta), lever]) / wheels.radius
 
 
 def wheel_rates(wheels: Wheels, twist: ArrayLike) -> Array:
-    """Wheel rates (n,), rad/s, for a twist."""
+    """Wheel rates (n,) in rad/s for a twist."""
     return np.asarray(rolling_matrix(wheels) @ np.asarray(twist, dtype=float))
 
 
 def twist_of(wheels: Wheels, rates: ArrayLike) -> Array:
-    """Twist of the base for wheel rates (n,), rad/s: exact if no wheel slips, otherwise by least squares."""
+    """Twist of the base for wheel rates (n,) in rad/s: exact if no wheel slips, otherwise by least squares."""
     return np.asarray(np.linalg.pinv(rolling_matrix(wheels)) @ np.asarray(rates, dtype=float))
 
 
 def within_limits(wheels: Wheels, twist: ArrayLike) -> Array:
-    """The twist, scaled down if necessary so that no wheel exceeds its speed limit; the direction is kept."""
+    """Return the twist, scaled down if necessary so that no wheel exceeds its speed limit.
+
+    The scaling keeps the direction of the twist.
+    """
     twist = np.asarray(twist, dtype=float)
     fastest = float(np.abs(wheel_rates(wheels, twist)).max())
     return twist if fastest <= wheels.speed_limit else twist * (wheels.speed_limit / fastest)
 
 
 def to_world(yaw: float, twist: ArrayLike) -> Array:
-    """Rates of the joints base_x, base_y and base_yaw for a twist in the base's axes at the angle `yaw`, rad."""
+    """Rates of the joints base_x, base_y and base_yaw for a twist in the base's axes at the yaw angle `yaw` (rad)."""
     vx, vy, wz = np.asarray(twist, dtype=float)
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([c * vx - s * vy, s * vx + c * vy, wz])
 
 
 def to_base(yaw: float, rates: ArrayLike) -> Array:
-    """Twist in the base's axes for rates of the joints base_x, base_y and base_yaw at the angle `yaw`, rad."""
+    """Twist in the base's axes for rates of the joints base_x, base_y and base_yaw at the yaw angle `yaw` (rad)."""
     vx, vy, wz = np.asarray(rates, dtype=float)
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([c * vx + s * vy, -s * vx + c * vy, wz])
 
 
 def wheel_turns(wheels: Wheels, before: ArrayLike, after: ArrayLike) -> Array:
-    """Angles (n,), rad, by which the wheels roll between the poses `before` and `after`, (base_x, base_y, base_yaw).
+    """Angles (n,) in rad by which the wheels roll between two poses (base_x, base_y, base_yaw).
 
-    Exact for motions on a circular arc or a straight line: the chord is the arc times sin(d) / d, with half the
-    change of yaw d.
+    Exact for motions on a circular arc or a straight line: the chord is the arc times sin(d) / d, where d is half the
+    change of yaw.
     """
     before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     way = after - before
@@ -78,9 +82,10 @@ def wheel_turns(wheels: Wheels, before: ArrayLike, after: ArrayLike) -> Array:
 
 
 def moved(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
-    """Pose (base_x, base_y, base_yaw) after the wheels have rolled by the angles `turns` (n,), rad.
+    """Pose (base_x, base_y, base_yaw) after the wheels have rolled by the angles `turns` (n,) in rad.
 
-    The inverse of `wheel_turns`. Assumes a circular arc (constant twist); with slip, the twist is a least-squares fit.
+    This is the inverse of `wheel_turns`. It assumes a circular arc (constant twist). With slip, the twist is a
+    least-squares fit.
     """
     before = np.asarray(before, dtype=float)
     along = twist_of(wheels, turns)
@@ -90,6 +95,6 @@ def moved(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
 
 
 def counts(wheels: Wheels, angles: ArrayLike) -> list[int]:
-    """Encoder counts at wheel angles (n,), rad: whole pulses, not wrapped."""
+    """Encoder counts at wheel angles (n,) in rad: whole pulses, not wrapped."""
     pulses = np.floor(np.asarray(angles, dtype=float) * (wheels.pulses_per_turn / (2.0 * math.pi)))
     return [int(count) for count in pulses]

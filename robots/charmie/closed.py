@@ -1,7 +1,7 @@
 """CHARMIE's closed loops: linear actuators and balancing bars as bodies with mass, springs, and loop constraints.
 
-The model has eight joints more than the open tree, and eight constraint rows. The joints lift and tilt are passive, and
-the actuators drive the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
+The model has eight joints more than the open tree, and eight constraint rows. The joints lift and tilt are passive; the
+actuators drive the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ LOOP_JOINTS = (
 
 
 def own_masses(p: Parameters) -> Parameters:
-    """The parameters with the masses of the loop bodies subtracted from those of links 3 to 5, which include them.
+    """Return the parameters, with the masses of the loop bodies subtracted from the masses of links 3 to 5.
 
-    The file's masses of these links include the loop bodies, so that the robot weighs the same with open and closed
-    loops. Raises InvalidRequest if a link would have no mass left.
+    In the parameter file, the masses of these links include the loop bodies, so that the robot weighs the same with
+    open and closed loops. Raises InvalidRequest if a link would have no mass left.
     """
     part = p.auxiliary
     on_link = {
@@ -61,8 +61,8 @@ def own_masses(p: Parameters) -> Parameters:
         own = math.fsum([table.mass, *(-mass for mass in parts)])
         if own <= 0.0:
             raise InvalidRequest(
-                f"robot 'charmie': {section}.mass is {table.mass:g} kg; it includes the parts of the loops with masses "
-                f"in [auxiliary], {sum(parts):g} kg, and must be more than these"
+                f"robot 'charmie': {section}.mass is {table.mass:g} kg; it must be above {sum(parts):g} kg, because it "
+                "includes the loop bodies, and their masses in [auxiliary] have this sum"
             )
         lighter[section] = msgspec.structs.replace(table, mass=own)
     return msgspec.structs.replace(p, **lighter)
@@ -71,7 +71,7 @@ def own_masses(p: Parameters) -> Parameters:
 def loop_bodies(p: Parameters) -> tuple[Body, ...]:
     """Bodies of the loops: cylinder and rod of the actuators 4d and 5d, bar and slider of both balancing halves.
 
-    They are uniform, with the masses in the table [auxiliary] of the parameter file.
+    The bodies are uniform. Their masses are in the table [auxiliary] of the parameter file.
     """
     found: list[Body] = []
     wide = p.auxiliary.width
@@ -93,8 +93,8 @@ def loop_bodies(p: Parameters) -> tuple[Body, ...]:
 def loop_joints(p: Parameters) -> tuple[Joint, ...]:
     """Tree joints of the loop bodies, in the order of LOOP_JOINTS.
 
-    The joint position of a cylinder is its angle about x from upright, rad; of a rod, the length of the actuator, m; of
-    a bar, its elevation above the horizontal, rad; of a slider, its distance from the middle, m.
+    The joint positions are: for a cylinder, its angle about x from upright (rad); for a rod, the length of the actuator
+    (m); for a bar, its elevation above the horizontal (rad); for a slider, its distance from the middle (m).
     """
     found: list[Joint] = []
     for name, (link, carrier, _) in DRIVEN.items():
@@ -142,10 +142,11 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
 
 
 def closures(p: Parameters) -> tuple[Slider, ...]:
-    """The eight constraints that close the loops.
+    """The eight constraint rows that close the loops, two for each of the four loops.
 
-    The tip of each rod is on the driven link, in that link's y and z directions; the end of each bar is on its slider,
-    in the slider's x and z directions.
+    For each actuator, the tip of the rod must coincide with a point of the driven link in the y and z directions of
+    this link. For each balancing bar, the end of the bar must coincide with a point of its slider in the x and z
+    directions of this slider.
     """
     found: list[Slider] = []
     for name, (link, _, driven) in DRIVEN.items():
@@ -163,7 +164,7 @@ def closures(p: Parameters) -> tuple[Slider, ...]:
 def springs(p: Parameters) -> tuple[Spring, ...]:
     """The tilt spring 5s, and the balancing springs 4slb and 4srb between the bars and link 3.
 
-    Their force law is that of `loads.tension`.
+    All springs have the force law of `loads.tension`.
     """
     tilt = p.tilt_spring
     found = [
@@ -195,9 +196,9 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 
 
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
-    """{"lift", "tilt": linear actuator}, which replace the joint actuators of the open tree.
+    """Return {"lift": linear actuator, "tilt": linear actuator}.
 
-    Positive effort lengthens a linear actuator.
+    These actuators replace the joint actuators of the open tree. Positive effort lengthens a linear actuator.
     """
     return {
         name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
@@ -207,7 +208,7 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
 
 
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
-    """Shortest and longest length, m, of the actuator of joint `name`, at the joint's limits.
+    """Shortest and longest length (m) of the linear actuator that moves the joint `name`, from the joint's limits.
 
     Raises InvalidRequest if the joint passes a dead centre, where the actuator cannot move the joint.
     """
@@ -218,15 +219,15 @@ def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
     turned = next((x for x, rate in zip(way, rates, strict=True) if rate * rates[0] <= 0.0), None)
     if turned is not None:
         raise InvalidRequest(
-            f"robot 'charmie': {name} goes from {lower:g} to {upper:g}; its actuator is at a dead centre at about "
-            f"{turned:.2f}, which must not lie between {name}.lower and {name}.upper"
+            f"robot 'charmie': joint {name} goes from {lower:g} to {upper:g}, but its actuator is at a dead centre at "
+            f"about {turned:.2f}; choose {name}.lower and {name}.upper on the same side of the dead centre"
         )
     ends = length(p, lower), length(p, upper)
     return min(ends), max(ends)
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
-    """Motions of the joints LOOP_JOINTS, for given motions of lift and tilt, with which the loops are closed."""
+    """Motions of the joints LOOP_JOINTS with which the loops stay closed, for given motions of lift and tilt."""
     lines: list[PlanarMotion] = [lift_actuator(p, lift), tilt_actuator(p, tilt)]
     bar, slider = balance_motion(p, lift)
     return [part for line in lines for part in (line.turn, line.length)] + [bar, slider, bar, slider]
@@ -235,9 +236,9 @@ def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
 def closed_motion(
     p: Parameters, joint_names: tuple[str, ...], q: Any, v: Any, a: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, v, a (29,) of the robot with closed loops, from q, v, a (21,) of the open tree.
+    """Return q, v, a (29,) of the robot with closed loops, from q, v, a (21,) of the open tree.
 
-    joint_names  names of the 29 joints; those of the open tree come first
+    joint_names  names of the 29 joints; the joints of the open tree come first
     """
     tree = [Motion(*(float(x[i]) for x in (q, v, a))) for i in range(len(joint_names) - len(LOOP_JOINTS))]
     parts = [*tree, *loop_motion(p, tree[joint_names.index("lift")], tree[joint_names.index("tilt")])]
@@ -246,12 +247,15 @@ def closed_motion(
 
 
 def actuator_parameters(p: Parameters, name: str) -> LinearActuator:
-    """Parameters of the linear actuator of a joint ("lift" or "tilt")."""
+    """Parameters of the linear actuator that moves the joint `name` ("lift" or "tilt")."""
     return p.lift if name == "lift" else p.tilt
 
 
 def barrel_length(actuator: LinearActuator) -> float:
-    """Length, m, of an actuator's cylinder and also of its rod: 0.6 times the actuator's length at the start."""
+    """Length (m) of an actuator's cylinder, which is also the length of its rod.
+
+    It is 0.6 times the length of the actuator at the start.
+    """
     return 0.6 * actuator.start_length
 
 
@@ -265,7 +269,7 @@ def _closure(
 
 
 def _round(name: str, mass: float, radius: float, length: float, center: float) -> Body:
-    """A body with the shape of a cylinder along z, and the inertia of the cylinder's bounding box."""
+    """A body with the shape of a cylinder along z, and with the inertia of the bounding box of this cylinder."""
     at = (0.0, 0.0, center)
     return Body(
         name=name,

@@ -16,7 +16,7 @@ from sim_core.errors import InvalidRequest
 
 
 class Motion(NamedTuple):
-    """Position of a joint or length of an actuator, rad or m, with its first and second time derivatives."""
+    """Position of a joint (rad or m) or length of an actuator (m), with its first and second time derivatives."""
 
     x: float
     v: float = 0.0
@@ -24,9 +24,9 @@ class Motion(NamedTuple):
 
 
 class PlanarMotion(NamedTuple):
-    """Vector from an actuator's base to its end in the yz plane, with rate and acceleration.
+    """Vector from an actuator's base to its end in the yz plane, with its rate and acceleration.
 
-    The axes are those of the body that carries the base.
+    The components are along the axes of the body that carries the base.
     """
 
     y: Motion
@@ -34,7 +34,7 @@ class PlanarMotion(NamedTuple):
 
     @property
     def length(self) -> Motion:
-        """Length of the vector, m, as a Motion with rate and acceleration."""
+        """Length of the vector (m), as a Motion with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         length = math.hypot(y, z)
         rate = (y * dy + z * dz) / length
@@ -42,7 +42,7 @@ class PlanarMotion(NamedTuple):
 
     @property
     def turn(self) -> Motion:
-        """Angle of the vector about x, from the z axis, rad, as a Motion with rate and acceleration."""
+        """Angle of the vector about x, measured from the z axis (rad), as a Motion with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         square = y * y + z * z
         rate = (y * dz - dy * z) / square
@@ -51,22 +51,22 @@ class PlanarMotion(NamedTuple):
 
 
 def lift_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the lift for a length of actuator 4d, both m. [eq. 6, which gives its negative]"""
+    """Joint position of the lift (m) for a length of actuator 4d (m): the negative of the result of eq. 6."""
     return lift_motion(p, Motion(length)).x
 
 
 def length_of_lift(p: Parameters, position: float) -> float:
-    """Length of actuator 4d for a joint position of the lift, both m."""
+    """Length of actuator 4d (m) for a joint position of the lift (m)."""
     return lift_actuator(p, Motion(position)).length.x
 
 
 def tilt_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the tilt, rad, for a length of actuator 5d, m. [eqs. 7 to 14]"""
+    """Joint position of the tilt (rad) for a length of actuator 5d (m). [eqs. 7 to 14]"""
     return tilt_motion(p, Motion(length)).x
 
 
 def length_of_tilt(p: Parameters, position: float) -> float:
-    """Length of actuator 5d, m, for a joint position of the tilt, rad."""
+    """Length of actuator 5d (m) for a joint position of the tilt (rad)."""
     return tilt_actuator(p, Motion(position)).length.x
 
 
@@ -89,9 +89,9 @@ def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
 
 
 def lift_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the lift for a motion of actuator 4d's length: eq. 6 and its derivatives.
+    """Motion of the lift for a motion of the length of actuator 4d, by eq. 6 and its derivatives.
 
-    Raises InvalidRequest for a length that is too short.
+    Raises InvalidRequest if the length is too short.
     """
     across = p.lift.body_point[1] - p.lift.base_point[1]
     if length.x <= abs(across):
@@ -105,10 +105,11 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def tilt_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the tilt for a motion of actuator 5d's length: G5 is an intersection of circles about F4 and B4.
+    """Motion of the tilt for a motion of the length of actuator 5d.
 
-    Of the two intersections, G5 is the one in front of the line from F4 to B4, where the actuator is mounted.
-    Raises InvalidRequest for a length at which the triangle F4, B4, G5 does not close or is flat.
+    The point G5 is an intersection of two circles about F4 and B4. Of the two intersections, G5 is the one in front of
+    the line from F4 to B4, where the actuator is mounted. Raises InvalidRequest for a length at which the triangle F4,
+    B4, G5 does not close or is flat.
     """
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
     r = math.hypot(G[1], G[2])
@@ -131,11 +132,11 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def balance_motion(p: Parameters, lift: Motion) -> tuple[Motion, Motion]:
-    """Motions (elevation of the bar above the horizontal, distance of the slider from the middle), rad and m.
+    """Motions of the bar and the slider of the balancing mechanism, for a motion of the lift. [eqs. 22 to 25]
 
-    They hold for both halves of the balancing mechanism, for a motion of the lift. [eqs. 22 to 25] The printed eq. 25
-    is a tautology; here the slider's x is that of the end of the bar. Raises InvalidRequest for a lift that the bar
-    does not reach.
+    Returns (elevation of the bar above the horizontal in rad, distance of the slider from the middle in m). Both are
+    the same for the two halves of the mechanism. The printed eq. 25 is a tautology; here the slider has the x
+    coordinate of the bar's end. Raises InvalidRequest for a position of the lift that the bar does not reach.
     """
     b = p.balance.bar_length
     rise = p.base.lift_joint[2] + lift.x + p.balance.slide_height - p.balance.slider_length - p.balance.pivot[2]

@@ -24,19 +24,25 @@ FIXED_ZXZ = {
 
 
 def fixed_rotation(branch: str) -> Matrix3:
-    """Rotation matrix R_56 from the axes of link 6, the mount of a branch, to those of link 5; entries 0 and +-1."""
+    """Rotation matrix R_56 from the axes of link 6, the mount of a branch, to the axes of link 5.
+
+    Its entries are 0 and +-1.
+    """
     rows = rotation_zxz(*FIXED_ZXZ[branch]).round().tolist()
     return tuple(tuple(value + 0.0 for value in row) for row in rows)  # type: ignore[return-value]
 
 
 def box_inertia(mass: float, size: Point) -> tuple[float, float, float, float, float, float]:
-    """Inertia of a uniform box of a mass, kg, and size, m, about its centre: Ixx, Iyy, Izz, Ixy, Ixz, Iyz, kg m2."""
+    """Inertia (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) of a uniform box about its centre (kg m2), from mass (kg) and size (m)."""
     x, y, z = (length * length for length in size)
     return (mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12, 0.0, 0.0, 0.0)
 
 
 def box(name: str, mass: float, size: Point, center: Point, drawn: tuple[Shape, ...]) -> Body:
-    """A body with the mass and inertia of a uniform box around `center`; `drawn` are its shapes."""
+    """A body with the mass and inertia of a uniform box around `center`.
+
+    drawn  shapes of the body
+    """
     return Body(name=name, mass=mass, inertia=box_inertia(mass, size), center_of_mass=center, shapes=drawn)
 
 
@@ -98,9 +104,9 @@ def arm_bodies(arm: Arm, branch: str) -> tuple[Body, ...]:
 
 
 def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Joint, ...]:
-    """The six joints of one arm and the joint of its claw; the first one is at the parent's origin.
+    """The six joints of one arm and the joint of its claw. The first joint is at the origin of the parent body.
 
-    names  names of the joints, in that order
+    names  names of the joints, in the order of the joints
     """
     joints = []
     point: Point = ORIGIN
@@ -135,7 +141,7 @@ def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Jo
 
 
 def arm_joint_names(branch: str) -> list[str]:
-    """Names of an arm's joints: left_arm_1 to left_arm_6 and left_claw, or the same with right_."""
+    """Names of an arm's joints: left_arm_1 to left_arm_6 and left_claw; for the right arm, with right_ for left_."""
     side = SIDES[branch]
     return [*[f"{side}_arm_{number}" for number in range(1, 7)], f"{side}_claw"]
 
@@ -186,6 +192,6 @@ def head_joints(head: Head) -> tuple[Joint, ...]:
 
 
 def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
-    """An actuator for a joint, with the joint's name and the given limits and servo gains."""
+    """An actuator for a joint. It has the name of the joint, and the given limits and servo gains."""
     servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
     return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)

@@ -1,8 +1,8 @@
-"""Joint loads of CHARMIE with closed loops: loads on links 5 and 4 are divided among the bodies that carry them.
+"""Joint loads of CHARMIE with closed loops: divides the loads on links 5 and 4 among the bodies that carry these links.
 
-This is step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are statically indeterminate; simplifications of the
-paper determine the division. Auxiliary bodies have no mass. Forces are in N, torques in N m. Signs follow from
-equilibrium; some differ from the printed equations.
+This is step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are statically indeterminate, so the division follows
+simplifications of the paper. Auxiliary bodies have no mass. Forces are in N, torques in N m. Signs follow from
+equilibrium; some signs differ from the printed equations.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ TRUNK = ("link_1", "link_2", "link_3", "link_4", "link_5")
 class CharmieLoads:
     """Loads of all main joints of CHARMIE with closed loops, and of the actuators and springs in the loops.
 
-    joints     {body: load that the preceding body in the main chain exerts on it at A, in the body's axes}
-    actuators  {"lift" (4d), "tilt" (5d): force along the actuator, N}; positive if the actuator pushes its ends apart
-    springs    {"tilt_spring" (5s), "balance_l" and "balance_r" (4slb, 4srb): tension, N}
-    on_link_3, on_link_4, on_link_5  {auxiliary body: load that it exerts on the link}
+    joints                           {body: load that the preceding body in the main chain exerts on this body}. The
+                                     load acts at A, the point of the joint between the two bodies, and is in this
+                                     body's axes
+    actuators                        {"lift" (4d), "tilt" (5d): force along the actuator (N)}; positive if the actuator
+                                     pushes its ends apart
+    springs                          {"tilt_spring" (5s), "balance_l" (4slb), "balance_r" (4srb): tension (N)}
+    on_link_3, on_link_4, on_link_5  {auxiliary body: load that this body exerts on the link}
     """
 
     joints: dict[str, JointLoad]
@@ -43,22 +46,25 @@ class CharmieLoads:
 
     @property
     def floor(self) -> JointLoad:
-        """Load of link 2 on link 3, in link 3's axes: the reaction of the floor."""
+        """Reaction of the floor: load of link 2 on link 3, in link 3's axes."""
         return self.joints["link_3"]
 
 
 def charmie_loads(p: Parameters, mechanism: Mechanism, q: Any, v: Any, a: Any) -> CharmieLoads:
     """All loads of CHARMIE at joint positions q, velocities v and accelerations a (21,) of the open tree.
 
-    mechanism  the open tree, built from p
+    mechanism  the open tree, built from the parameters p
     """
     return loads_of_motion(p, mechanism, motions(mechanism, postures(mechanism, q), v, a), q)
 
 
 def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, BodyMotion], q: Any) -> CharmieLoads:
-    """All loads of CHARMIE for given motions of the bodies, {body: motion}, at joint positions q (21,).
+    """All loads of CHARMIE for given motions of the bodies.
 
-    The iteration runs backwards over the branches, then links 5 and 4 with their loops, then links 3 to 1.
+    The computation runs backwards over the branches, then over links 5 and 4 with their loops, then over links 3 to 1.
+
+    moving  {body: motion}
+    q       joint positions (21,)
     """
     names = [joint.name for joint in mechanism.moving_joints]
     lift, tilt = float(q[names.index("lift")]), float(q[names.index("tilt")])
@@ -91,12 +97,15 @@ def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, Bo
 
 
 def tension(spring: ExtensionSpring, length: float) -> float:
-    """Tension, N, of an extension spring of a given length, m. [eq. 35, with the opposite sign]"""
+    """Tension (N) of an extension spring of a given length (m). [eq. 35, with the opposite sign]"""
     return spring.pretension + spring.stiffness * (length - spring.free_length)
 
 
 def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
-    """(tension of the tilt spring 5s, N; its load on link 4; its load on link 5), loads in the axes of their links."""
+    """Return (tension of the tilt spring 5s in N, load of the spring on link 4, load of the spring on link 5).
+
+    Each load is in the axes of its link.
+    """
     base, body = spring_5s(p, tilt)
     length = float(np.linalg.norm(body - base))
     pull = tension(p.tilt_spring, length)
@@ -109,8 +118,8 @@ def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
 class BalanceHalf:
     """Loads of one half of the balancing mechanism: tension of its spring, and loads on links 4 and 3.
 
-    on_link_3  load on link 3 at the bar's pivot
-    at_anchor  load on link 3 at the spring's anchor
+    on_link_3  load of the bar on link 3, at the bar's pivot
+    at_anchor  load of the spring on link 3, at the spring's anchor
     """
 
     tension: float
@@ -120,9 +129,10 @@ class BalanceHalf:
 
 
 def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
-    """Loads of one half of the balancing mechanism at a position of the lift, m. [eqs. 39 to 41]
+    """Loads of one half of the balancing mechanism at a position of the lift (m). [eqs. 39 to 41]
 
-    The bar rotates freely about F3, so that its slider exerts a force along z alone on link 4.
+    The bar rotates freely about F3, so its slider exerts only a force along z on link 4.
+
     half  "l" or "r"
     """
     at = balance_points(p, half, lift)
@@ -147,10 +157,10 @@ def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
 class _Driven:
     """A linear actuator from `base` on the preceding link to `end` on the driven link.
 
-    base    position in the axes of the preceding link, m
-    end     position in the axes of the driven link, m
-    reach   vector from base to end in the axes of the preceding link, m
-    turned  angle of the driven link relative to the preceding one about x, rad
+    base    position in the axes of the preceding link (m)
+    end     position in the axes of the driven link (m)
+    reach   vector from base to end in the axes of the preceding link (m)
+    turned  angle of the driven link relative to the preceding link about x (rad)
     """
 
     base: np.ndarray
@@ -169,7 +179,9 @@ def _driven(given: LinearActuator, line: PlanarMotion, turned: float) -> _Driven
 
 
 def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, Acting, float]:
-    """(load of link 4 on link 5, load of actuator 5d on link 5, the actuator's force, N). [eqs. 36 to 38]
+    """Divide the load on link 5 between link 4 and actuator 5d, which carry this link. [eqs. 36 to 38]
+
+    Returns (load of link 4 on link 5, load of actuator 5d on link 5, force of actuator 5d in N).
 
     known  other loads on link 5
     """
@@ -195,10 +207,12 @@ def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, float, np.ndarray]:
-    """(load of link 3 on link 4, force of actuator 4d, N, torque about z of both sliders together (3,), N m).
+    """Divide the load on link 4 between link 3, actuator 4d and the sliders. [eqs. 42, 43]
 
-    The guide takes no force along z and no torque about z; the actuator exerts a force along its axis only. [eqs. 42,
-    43]
+    Returns (load of link 3 on link 4, force of actuator 4d in N, common torque of both sliders about z in N m, shape
+    (3,)). The guide between links 3 and 4 carries no force along z and no torque about z. The actuator exerts a force
+    only along its axis.
+
     known  other loads on link 4
     """
     force, moment = required(motion, known)
@@ -210,9 +224,9 @@ def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _through_actuator(drive: _Driven, on_end: Acting) -> Acting:
-    """Load of an actuator on the preceding link, in that link's axes.
+    """Load that an actuator exerts on the preceding link, in the axes of the preceding link.
 
-    on_end  load of the actuator on the driven link
+    on_end  load that the actuator exerts on the driven link, in the axes of the driven link
     """
     R = rotation_about(X, drive.turned)
     force, torque = R @ on_end.force, R @ on_end.torque

@@ -1,4 +1,4 @@
-"""CHARMIE as a mechanism: the open tree of its main chains, or the same with closed loops. [GoncalvesEtAl2024]
+"""CHARMIE as a mechanism: the open tree of the main chains, or this tree with closed loops. [GoncalvesEtAl2024]
 
 The numbers are in charmie.toml; SOURCES.md lists their sources.
 """
@@ -29,12 +29,13 @@ def charmie(
 ) -> Mechanism:
     """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
-    loops  "open": the tree of the paper's recursive algorithm. Lift and tilt are driven at their joints; springs and
-           loop bodies are left out, and robots.charmie.loads computes their forces afterwards. "closed": linear
-           actuators and balancing bars are bodies, springs act, constraints close the loops. There are eight more
-           joints; lift and tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
-    file   a parameter file like robots/charmie/charmie.toml; empty: that file
-    limits "none": joint limits stop nothing; "compliant": compliant stops at those of the tree, see robots.stops
+    loops   "open": the tree of the paper's recursive algorithm. The joints lift and tilt have actuators. Springs and
+            loop bodies are left out; robots.charmie.loads computes their forces afterwards. "closed": linear actuators
+            and balancing bars are bodies, springs act, and constraints close the loops. This model has eight more
+            joints. Its joints lift and tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
+    file    parameter file like robots/charmie/charmie.toml; "" means that file itself
+    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits of the tree, see
+            robots.stops
     """
     require_choice("charmie", "loops", loops, ("open", "closed"))
     require_choice("charmie", "limits", limits, ("none", "compliant"))
@@ -73,9 +74,9 @@ def charmie(
 
 
 def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
-    """The open tree with the bodies, springs and constraints of its loops, at rest with the loops closed.
+    """Add the bodies, springs and constraints of the loops to the open tree, at rest with the loops closed.
 
-    The masses of the loop bodies are subtracted from links 3 to 5, so that the robot weighs the same.
+    The masses of the loop bodies are subtracted from the masses of links 3 to 5, so the total mass stays the same.
     """
     for end in (p.lift.lower, p.lift.upper):
         balance_motion(p, Motion(end))  # raises if a bar is too short

@@ -22,10 +22,12 @@ JointMotion = Callable[[float], Instant]
 
 
 def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
-    """Bang-bang motion at time t, s, from rest at 0 to rest: acceleration -a in the first half, +a in the second.
+    """Bang-bang motion at time t (s): acceleration -a for the time `half`, then +a for the same time.
 
-    acceleration  a, rad/s2 or m/s2
-    half          half the duration, s
+    The motion starts from rest at t = 0 and ends at rest at t = 2 half.
+
+    acceleration  a (rad/s2 or m/s2)
+    half          half of the duration (s)
     """
     if t < half:
         return Motion(-acceleration * t * t / 2, -acceleration * t, -acceleration)
@@ -36,9 +38,11 @@ def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
 
 
 def validation_motion(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """Function of time, s, that returns q, v, a (21,) of the paper's validation motion.
+    """Return a function of time (s) that returns q, v, a (21,) of the paper's validation motion.
 
-    Joints start at 0, except that lift and tilt start at the initial lengths of their actuators.
+    Lift and tilt start at the positions at which their actuators have their initial lengths. All other joints start at
+    0.
+
     names  names of the joints of the open tree
     """
 
@@ -57,10 +61,11 @@ SQUAT_S = 6.0
 
 
 def squat_and_lean(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """Function of time, s, that returns q, v, a (21,) of a motion of 6 s that squats once and leans forward twice.
+    """Return a function of time (s) that returns q, v, a (21,) of a motion that squats once and leans forward twice.
 
-    It squats over nine tenths of the lift's range and leans by 0.9 rad. Both arms hang beside the body and bend forward
-    during the leans. The motion is smooth, and at rest at both ends.
+    The motion takes 6 s. It squats over nine tenths of the lift's range and leans by 0.9 rad. Both arms hang beside the
+    body and bend forward during the leans. The motion is smooth, and at rest at both ends.
+
     names  names of the joints of the open tree
     """
 

@@ -29,7 +29,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ServoGains(_Table, frozen=True):
     """Gains of an actuator's servo for velocity and position commands.
 
-    stiffness in N m/rad or N/m, damping in N m s/rad or N s/m
+    `stiffness` is in N m/rad or N/m, `damping` in N m s/rad or N s/m.
     """
 
     stiffness: Positive
@@ -37,11 +37,11 @@ class ServoGains(_Table, frozen=True):
 
 
 class Wheels(_Table, frozen=True):
-    """Omnidirectional wheels, evenly spaced around the yaw axis at `distance` from it, m.
+    """Omnidirectional wheels, evenly spaced around the yaw axis at `distance` (m) from this axis.
 
-    mass         mass of each wheel, kg
-    first_angle  direction of the first wheel from the yaw axis, rad, from x towards y
-    speed_limit  largest rate of a wheel, rad/s
+    mass         mass of each wheel (kg)
+    first_angle  direction of the first wheel as seen from the yaw axis (rad), measured from x towards y
+    speed_limit  largest rate of a wheel (rad/s)
     """
 
     count: Annotated[int, Meta(ge=3)]
@@ -71,7 +71,7 @@ class Base(_Table, frozen=True):
 
 
 class LowerBody(_Table, frozen=True):
-    """Link 4, the lower body: mass, kg; size and points in the link's axes, m."""
+    """Link 4, the lower body: its mass (kg), and its size and points in the link's axes (m)."""
 
     mass: Positive
     size: Size
@@ -80,7 +80,7 @@ class LowerBody(_Table, frozen=True):
 
 
 class UpperBody(_Table, frozen=True):
-    """Link 5, the upper body: mass, kg; size and points in the link's axes, m."""
+    """Link 5, the upper body: its mass (kg), and its size and points in the link's axes (m)."""
 
     mass: Positive
     size: Size
@@ -91,9 +91,9 @@ class UpperBody(_Table, frozen=True):
 
 
 class ArmLink(_Table, frozen=True):
-    """One of the links 7 to 12: a uniform box along z from its joint to the next.
+    """One of the links 7 to 12: a uniform box along z from the link's joint to the next joint.
 
-    axis  axis of the joint between the preceding link and this one
+    axis  axis of the joint between the preceding link and this link
     """
 
     axis: Literal["x", "y", "z"]
@@ -107,7 +107,7 @@ class ArmLink(_Table, frozen=True):
 
 
 class Claw(_Table, frozen=True):
-    """Link 13, the driven finger. `hinge` and `center` are in link 12's axes, m."""
+    """Link 13, the driven finger of the claw. `hinge` and `center` are in link 12's axes (m)."""
 
     axis: Literal["x", "y", "z"]
     hinge: Point
@@ -133,7 +133,7 @@ class Arm(_Table, frozen=True):
 
 
 class HeadLink(_Table, frozen=True):
-    """Link 7c or 8c of the head; `joint` is the position, m, of the link's joint in the preceding link's axes."""
+    """Link 7c or 8c of the head. `joint` is the position (m) of the link's joint in the preceding link's axes."""
 
     joint: Point
     mass: Positive
@@ -158,9 +158,9 @@ class Head(_Table, frozen=True):
 class LinearActuator(_Table, frozen=True):
     """A linear actuator between two bodies.
 
-    lower, upper, velocity_limit, joint_effort_limit, servo  limits and gains of the joint that the actuator moves (rad
-                 or m; N or N m)
-    effort_limit, rod_velocity_limit, rod_servo  limits and gains of the actuator's rod (N, m/s), for closed loops
+    lower, upper, velocity_limit, joint_effort_limit and servo are limits and gains of the joint that the actuator moves
+    (rad or m; N or N m). effort_limit, rod_velocity_limit and rod_servo are limits and gains of the actuator's rod (N,
+    m/s); they are used only with closed loops.
     """
 
     base_point: Point
@@ -177,7 +177,7 @@ class LinearActuator(_Table, frozen=True):
 
 
 class ExtensionSpring(_Table, frozen=True):
-    """An extension spring, which pulls with pretension + stiffness (length - free_length)."""
+    """An extension spring, whose tension is pretension + stiffness (length - free_length)."""
 
     stiffness: NotNegative
     free_length: Positive
@@ -185,14 +185,14 @@ class ExtensionSpring(_Table, frozen=True):
 
 
 class TiltSpring(ExtensionSpring, frozen=True):
-    """Tension spring 5s, between a point on link 4 and a point on link 5."""
+    """The extension spring 5s, from `base_point` on link 4 to `body_point` on link 5."""
 
     base_point: Point
     body_point: Point
 
 
 class Balance(_Table, frozen=True):
-    """One half of the balancing mechanism of the lift; the other half is its mirror image at x -> -x."""
+    """One half of the balancing mechanism of the lift. The other half is its mirror image with -x in place of x."""
 
     pivot: Point
     bar_length: Positive
@@ -204,7 +204,7 @@ class Balance(_Table, frozen=True):
 
 
 class Auxiliary(_Table, frozen=True):
-    """Masses, kg, and thickness, m, of the bodies in the closed loops."""
+    """Masses (kg) and width (m) of the bodies in the closed loops."""
 
     cylinder_mass: Positive
     rod_mass: Positive
@@ -235,7 +235,7 @@ FIRST_LINK = 7  # number of the first entry of the array `arm.links`, which hold
 def read_parameters(file: str | Path = "") -> Parameters:
     """Read the parameters from a TOML file, by default charmie.toml.
 
-    Raises InvalidRequest, with the file and the wrong key, for a file that is missing or invalid.
+    Raises InvalidRequest if the file is missing or invalid; the message names the file and the wrong key.
     """
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
@@ -267,9 +267,10 @@ SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """Warn of a joint limit that seems to be in degrees, otherwise of the number that differs most from its default.
+    """Warn of a joint limit that seems to be in degrees, or else of the number that differs most from its default.
 
-    Numbers are compared by their ratio to the default; a small ratio draws no warning, and neither does 0.
+    The difference of a number from its default is measured by the ratio of the two. There is no warning for ratios
+    between 1 / FAR and FAR, nor for a number or default of 0.
     """
     for key, x in numbers.items():
         if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
@@ -291,14 +292,15 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 
 def _warn(where: str, says: str) -> None:
-    """Show a warning once, attributed to the parameter file instead of a line of code."""
+    """Show a warning once. It is attributed to the parameter file and not to a line of code."""
     warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_shown_warnings)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
-    """{dotted key: number} of all parameters or of some sections, with keys such as base.size.x and arm.links.7.mass.
+    """Return {dotted key: number} of all parameters or of some sections.
 
-    Keys of points and sizes end in .x, .y, .z; links of the arm have the paper's numbers.
+    Examples of keys are base.size.x and arm.links.7.mass. Keys of points and sizes end in .x, .y or .z. In the keys,
+    the links of the arm have the numbers of the paper.
     """
     table = msgspec.to_builtins(p)
     found: dict[str, float] = {}

@@ -23,11 +23,11 @@ KINDS = {"prismatic": "P", "revolute": "R", "fixed": "F"}
 
 @dataclass(frozen=True)
 class PointCloud:
-    """World positions of a body's points, m.
+    """World positions of a body's points (m).
 
     O      origin (3,)
-    A      point (3,) of the joint to the predecessor
-    B      points (n, 3) of the joints to the successors
+    A      point (3,) of the joint to the preceding body
+    B      points (n, 3) of the joints to the succeeding bodies
     C      centre of mass (3,)
     shape  points (n, 3) of the body's shape
     """
@@ -40,7 +40,7 @@ class PointCloud:
 
 
 def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
-    """All 47 joints of CHARMIE: those of the open tree, then those of the auxiliary bodies."""
+    """All 47 joints of CHARMIE: first the joints of the open tree, then the joints of the auxiliary bodies."""
     main = [
         Connection(joint.name, KINDS[joint.kind], joint.parent, joint.child, joint.axis)  # type: ignore[arg-type]
         for joint in mechanism.joints
@@ -50,14 +50,22 @@ def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
 
 @dataclass(frozen=True)
 class LocalPoints:
-    """Points (n, 3) of a main body in the body's axes, m: O, C, then n_B points B, then points of the shape."""
+    """Points of a body of the main chains in the body's axes (m).
+
+    points  (n, 3): first the origin O, then the centre of mass C, then the points B of the joints to the succeeding
+            bodies, then the points of the shape
+    n_B     number of points B
+    """
 
     points: np.ndarray
     n_B: int
 
 
 def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
-    """{body: LocalPoints} of a tree, which do not depend on joint positions. [secs. 3.2 and 4.2, first step]"""
+    """Return {body: LocalPoints} of the bodies of the open tree. [secs. 3.2 and 4.2, first step]
+
+    The points do not depend on joint positions.
+    """
     found = {}
     for body in mechanism.bodies:
         B = [joint.parent_point for joint in mechanism.joints if joint.parent == body.name]
@@ -67,16 +75,19 @@ def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
 
 
 def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, PointCloud]:
-    """{body: PointCloud} of all 40 bodies at joint positions q (21,).
+    """Return {body: PointCloud} of all 40 bodies at joint positions q (21,).
 
-    mechanism  the open tree, built from p
+    mechanism  the open tree, built from the parameters p
     """
     at = postures(mechanism, np.asarray(q, dtype=float))
     return main_clouds(local_points(mechanism), at) | auxiliary_clouds(p, mechanism, at, q)
 
 
 def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
-    """{body: PointCloud} of the bodies of a tree: local points transformed by the postures. [eqs. 15 and 19]"""
+    """Return {body: PointCloud} of the bodies of the open tree. [eqs. 15 and 19]
+
+    The local points of each body are transformed by the body's posture.
+    """
     found = {}
     for name, body in local.items():
         posture = at[name]
@@ -87,9 +98,9 @@ def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> 
 
 
 def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
-    """{body: PointCloud} of CHARMIE's auxiliary bodies at joint positions q (21,).
+    """Return {body: PointCloud} of CHARMIE's auxiliary bodies at joint positions q (21,).
 
-    at  {main body: posture}
+    at  {body of the main chains: posture}
     """
     found: dict[str, PointCloud] = {}
     position = dict(zip((joint.name for joint in mechanism.moving_joints), q, strict=True))
@@ -103,7 +114,10 @@ def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Postu
 
 
 def shape_points(body: Body) -> np.ndarray:
-    """Corners of the bounding boxes of a body's shapes, and points of its lines: (n, 3) in the body's axes, m."""
+    """Points (n, 3) of a body's shapes in the body's axes (m).
+
+    They are the corners of the shapes' bounding boxes, and the points of lines.
+    """
     found = []
     for shape in body.shapes:
         if shape.kind == "line":
@@ -116,7 +130,7 @@ def shape_points(body: Body) -> np.ndarray:
 
 
 def _extent(kind: str, size: tuple[float, ...]) -> tuple[float, ...]:
-    """Half the side lengths of the bounding box of a shape."""
+    """Half the side lengths of the bounding box of a shape of this kind and size."""
     half: Mapping[str, tuple[float, ...]] = {
         "box": tuple(side / 2 for side in size),
         "sphere": 3 * size[:1],

@@ -1,7 +1,7 @@
 """Encoding and decoding of the serial frames of CHARMIE's low-level board; docs/serial_board.md defines the layout.
 
-Lengths are transmitted in tenths of a millimetre, the torso's in tenths of the torso's unit (SOURCES.md). Speeds are
-0 .. 200, with 100 for standstill.
+Lengths of the legs are transmitted in tenths of a millimetre. Lengths of the torso are transmitted in tenths of the
+unit of the torso's actuator; see SOURCES.md. Speeds are 0 .. 200, with 100 for standstill.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _TABLE = _table()
 
 
 def checksum(data: bytes) -> int:
-    """CRC-8 of the bytes, polynomial x^8 + x^2 + x + 1, initial value 0: detects every error burst of up to 8 bits."""
+    """CRC-8 of the bytes, with polynomial x^8 + x^2 + x + 1 and initial value 0.
+
+    It detects every error burst of up to 8 bits.
+    """
     crc = 0
     for byte in data:
         crc = _TABLE[crc ^ byte]
@@ -51,13 +54,13 @@ def checksum(data: bytes) -> int:
 class Stream:
     """A stream frame: the board's measurements, sent in reply to a command.
 
-    number   frame number, 0 .. 255, wrapping around
-    millis   ms since the board was switched on, modulo 2**32
-    counts   encoder pulses of the four wheels, signed 32 bits, wrapping around
-    legs     length of the legs, mm, 0 .. 140
-    torso    length of the torso in its unit, 8 .. 170
-    status   bits for events since the last frame: 1 the board stopped, because no command arrived in time; 2 the board
-             refused a command
+    number  frame number, 0 .. 255, wrapping around
+    millis  time since the board was switched on (ms), modulo 2**32
+    counts  encoder pulses of the four wheels, signed 32 bits, wrapping around
+    legs    length of the legs (mm), 0 .. 140
+    torso   length of the torso in its unit, 8 .. 170
+    status  events since the previous frame, as the sum of 1 if the board stopped because no command arrived in time,
+            and 2 if the board refused a command
     """
 
     number: int
@@ -76,12 +79,14 @@ class Stream:
 
 @dataclass(frozen=True)
 class Command:
-    """A command frame; the board replies to each with a stream frame.
+    """A command frame; the board replies to each command with a stream frame.
 
-    number            frame number, 0 .. 255, wrapping around
-    right, forward, turn  speeds along x (right) and y (forward) and of yaw (to the left), 0 .. 200: 100 is standstill,
-                          200 full speed
-    legs, torso       targets, whole numbers in mm and in the torso's unit; None: keep the last target
+    number   frame number, 0 .. 255, wrapping around
+    right    speed along x, 0 .. 200: 100 is standstill, 200 is full speed
+    forward  speed along y, 0 .. 200
+    turn     yaw rate to the left, 0 .. 200
+    legs     target of the legs, a whole number in mm; None keeps the last target
+    torso    target of the torso, a whole number in the torso's unit; None keeps the last target
     """
 
     number: int
@@ -121,11 +126,11 @@ F = TypeVar("F", Stream, Command)
 class FrameReader(Generic[F]):
     """Finds frames in a byte stream that arrives in pieces of any size.
 
-    After an invalid frame the search continues at the frame's second byte, so that a frame that begins inside the
-    invalid one is found.
+    After an invalid frame, the search continues at the second byte of this frame, so that a valid frame that begins
+    inside the invalid frame is found.
 
     frames   number of valid frames
-    torn     number of truncated frames, which contain the head of another frame
+    torn     number of truncated frames: the first bytes of another frame appear inside such a frame
     wrong    number of other invalid frames: wrong checksum or values out of range
     skipped  number of bytes outside of frames
     """
@@ -143,11 +148,11 @@ class FrameReader(Generic[F]):
 
     @property
     def waiting(self) -> int:
-        """Number of buffered bytes, which may begin a frame."""
+        """Number of buffered bytes, which may be the beginning of a frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[F]:
-        """Add received bytes to the buffer; returns the frames that are now complete, in order."""
+        """Add received bytes to the buffer. Returns the frames that are now complete, in order."""
         buffer, size = self._buffer, self._size
         buffer += data
         found: list[F] = []
@@ -172,7 +177,7 @@ class FrameReader(Generic[F]):
                 del buffer[:size]
 
     def _ends_early(self) -> bool:
-        """Whether the frame at the start of the buffer contains the head of another frame."""
+        """Whether the first bytes of another frame appear inside the frame at the start of the buffer."""
         size, first = self._size, self._head[:1]
         return self._head in self._buffer[1 : size + 1] or (len(self._buffer) == size and self._buffer.endswith(first))
 

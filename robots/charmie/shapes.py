@@ -1,6 +1,7 @@
 """Shapes of CHARMIE for drawing: boxes for links, cylinders for joints; white shells, grey links, blue claws.
 
-Shapes follow the numbers of the parameter file and have no mass: a body's inertia is that of its own box.
+The shapes follow the numbers of the parameter file. They do not affect the inertia, which is computed from a separate
+box for each body.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ QUARTER_ABOUT_Y = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def brick(size: Point, center: Point, color: str) -> Shape:
-    """A box shape of the given size, m, around `center`."""
+    """A box shape of the given size (m) around `center`."""
     return Shape(kind="box", size=size, position=center, color=color)
 
 
 def drum(radius: float, length: float, center: Point, color: str, along: str = "z") -> Shape:
-    """A cylinder shape of the given radius and length, m, around `center`, along an axis of its body."""
+    """A cylinder shape of the given radius and length (m) around `center`, along an axis of its body."""
     turn = {"x": QUARTER_ABOUT_Y, "y": QUARTER_ABOUT_X, "z": (1.0, 0.0, 0.0, 0.0)}[along]
     return Shape(kind="cylinder", size=(radius, length), position=center, quaternion=turn, color=color)
 
@@ -33,9 +34,9 @@ def rail(axis: Point, length: float) -> tuple[Shape, ...]:
 
 
 def base(p: Parameters) -> tuple[Shape, ...]:
-    """Shapes of the base: a round shell over a dark skirt, a column of the height of the lift, and the wheels.
+    """Shapes of the base: a round shell over a dark skirt, a column as high as the lift, and the wheels.
 
-    A wheel's axle points in the wheel's direction from the yaw axis.
+    A wheel's axle points from the yaw axis towards the wheel.
     """
     x, _, height = p.base.size
     wide, deep, _ = p.lower_body.size
@@ -81,7 +82,7 @@ def trunk(p: Parameters) -> dict[str, tuple[Shape, ...]]:
 
 
 def arm_link(link: ArmLink) -> tuple[Shape, ...]:
-    """Shapes of an arm link along z, with the housing of its joint; links that rotate about z are white shells."""
+    """Shapes of an arm link along z, with the housing of its joint. Links that rotate about z are white shells."""
     length, width = link.length, link.width
     if link.axis == "z" and length < width:
         return (drum(0.5 * width, length, (0.0, 0.0, length / 2), DARK),)
@@ -93,14 +94,14 @@ def arm_link(link: ArmLink) -> tuple[Shape, ...]:
 
 
 def hand(arm: Arm) -> tuple[Shape, ...]:
-    """Shape of the second finger on link 12, drawn closed."""
+    """Shape of the second finger of the claw. It is fixed to link 12 and drawn as in a closed claw."""
     x, y, z = arm.claw.hinge
     claw = arm.claw
     return (brick((claw.width, claw.width, claw.length), (-x + 0.0, -y + 0.0, z + claw.length / 2), BLUE),)
 
 
 def head(p: Head) -> dict[str, tuple[Shape, ...]]:
-    """{link: shapes} of the head: neck, and a face with a dark screen and two eyes, looking forward."""
+    """Return {link: shapes} of the head: neck, and a face with a dark screen and two eyes that look forward."""
     x, y, z = p.tilt.size
     at = p.tilt.center_of_mass
     front = at[1] + 0.03 + y / 2

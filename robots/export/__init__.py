@@ -20,9 +20,10 @@ FOLDERS = ("c", "object")
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
     """Export a mechanism as text in one of FORMATS, with notes on the parts that the format cannot express.
 
-    open_tree  whether constraints that the format cannot express are left out, with a note, instead of being an error
-    Raises InvalidRequest for absolute coordinates, for constraints that the format cannot express unless `open_tree`,
-    and for bodies that readers of the format refuse.
+    open_tree  whether a constraint that the format cannot express is left out with a note; otherwise it is an error
+
+    Raises InvalidRequest for absolute coordinates, for a constraint that the format cannot express (unless
+    `open_tree`), and for bodies that readers of the format reject.
     """
     if format_name not in FORMATS:
         raise UnknownName("robot export", "format", format_name, [*FORMATS, *FOLDERS])

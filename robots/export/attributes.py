@@ -18,15 +18,15 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def numbers(values: Iterable[Any]) -> str:
-    """Text of numbers separated by spaces; each is the shortest text that gives the same double when read."""
+    """Text of numbers, separated by spaces. Each number has the shortest text that is read as the same double."""
     return " ".join(repr(float(number) + 0.0) for number in values)  # + 0.0 turns -0.0 into 0.0
 
 
 def rpy_of(R: Array) -> tuple[float, float, float]:
-    """(roll, pitch, yaw), rad, of R = Rz(yaw) Ry(pitch) Rx(roll), accurate to rounding even at a pitch of +-pi/2.
+    """Return (roll, pitch, yaw) in rad of R = Rz(yaw) Ry(pitch) Rx(roll).
 
-    At this pitch R determines only the sum or difference of roll and yaw; roll is therefore computed from R after the
-    yaw has been removed.
+    The result is accurate to rounding even at a pitch of +-pi/2, where R determines only the sum or difference of roll
+    and yaw. To achieve this, roll is computed from R after the yaw has been removed.
     """
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
@@ -36,12 +36,12 @@ def rpy_of(R: Array) -> tuple[float, float, float]:
 
 
 def quaternion_of(R: Array) -> Array:
-    """Unit quaternion (4,), w x y z, of a rotation matrix."""
+    """Unit quaternion (w, x, y, z) of a rotation matrix, shape (4,)."""
     return np.asarray(quaternions_from_rotations(R[None])[0])
 
 
 def rotation_of(quaternion: Iterable[float]) -> Array:
-    """Rotation matrix (3, 3) of a nonzero quaternion w x y z of any norm."""
+    """Rotation matrix (3, 3) of a nonzero quaternion (w, x, y, z) of any norm."""
     e = np.array(tuple(quaternion), dtype=float)
     return np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
 
@@ -55,7 +55,7 @@ def rotation_to(direction: Array) -> Array:
 
 
 def rgba_of(color: str) -> str | None:
-    """Colour as text "r g b 1", numbers from 0 to 1, from "#rrggbb" or "#rgb"; None for any other text."""
+    """Convert a colour "#rrggbb" or "#rgb" to text "r g b 1" with numbers from 0 to 1; None for any other text."""
     digits = color.removeprefix("#")
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
@@ -91,12 +91,12 @@ def boxed_meshes(mechanism: Mechanism) -> list[str]:
 
 
 def line_radius(mechanism: Mechanism) -> float:
-    """Radius, m, of the cylinders that represent lines in an exported file."""
+    """Radius (m) of the cylinders that represent lines in an exported file."""
     return 0.01 * mechanism.characteristic_length
 
 
 def title(mechanism: Mechanism) -> str:
-    """Text of the first comment in an exported file: robot, this program, and units."""
+    """Text of the first comment in an exported file: the robot, this program, and the units."""
     return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
 
 

@@ -1,4 +1,4 @@
-"""Constraints that connect two points, found among constraint rows, for formats with point connections only."""
+"""Finds constraints that make two points coincide, for model formats that can only connect points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = 1e-9  # share of the characteristic length: a smaller gap is rounding
 
 @dataclass(frozen=True)
 class PointClosure:
-    """Two points of two bodies that coincide because of the constraints `parts`."""
+    """A point of body a and a point of body b that the constraints `parts` make coincide."""
 
     name: str
     parts: tuple[Coincidence | Slider, ...]
@@ -28,10 +28,10 @@ class PointClosure:
 
 
 def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[PointClosure]:
-    """Groups of Coincidence and Slider constraints that together make two points coincide.
+    """Return the groups of Coincidence and Slider constraints that together make two points coincide.
 
-    A group contains rows in three directions, or in two if the loop is planar: the third component of the vector
-    between the points is then zero at all joint positions.
+    The constraints of a group restrain the vector between the two points in all three directions. Constraints in two
+    directions are enough if the joints alone keep the component in the third direction zero, as in a planar loop.
     """
     groups: dict[tuple[object, ...], list[Coincidence | Slider]] = {}
     for constraint in mechanism.constraints:
@@ -67,9 +67,9 @@ def _axes(part: Coincidence | Slider) -> tuple[Vector3, ...]:
 def _is_always_closed(
     part: Coincidence | Slider, direction: Array, mechanism: Mechanism, branches: Sequence[Branch]
 ) -> bool:
-    """Whether the joints alone make a constraint's two points coincide along a direction.
+    """Whether the joints alone make a constraint's two points coincide along `direction`.
 
-    direction  unit vector in the world; for a Slider, in the axes of body a
+    direction  unit vector (3,): for a Coincidence along the world's axes, for a Slider along the axes of body a
     """
     random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
     for _ in range(SAMPLES):
@@ -82,7 +82,7 @@ def _is_always_closed(
 
 
 def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, Array]]) -> Array:
-    """Vector r_b - r_a (3,), m, between a constraint's two points, in the world.
+    """Vector r_b - r_a (3,), m, from a constraint's point on body a to its point on body b, along the world's axes.
 
     poses  {body: (p_WB, R_WB)}
     """
@@ -91,7 +91,7 @@ def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, 
 
 
 def constraints_of(found: Sequence[PointClosure]) -> list[Constraint]:
-    """All constraints of the given point closures."""
+    """The constraints that make up the given point closures."""
     return [part for meeting in found for part in meeting.parts]
 
 
@@ -107,7 +107,10 @@ class Mimic:
 
 
 def mimics_of(mechanism: Mechanism) -> list[Mimic]:
-    """A Mimic for each JointRelation of two joints; the first joint is the follower, the second the leader."""
+    """Return a Mimic for each JointRelation between two joints.
+
+    The first joint of the relation is the follower, the second joint is the leader.
+    """
     found = []
     for relation in mechanism.constraints:
         if isinstance(relation, JointRelation) and len(relation.terms) == 2:

@@ -1,7 +1,8 @@
-"""Readable equations of motion: M a + J' lam = f and J a = gamma in the names of the description.
+"""Readable equations of motion, M a + J' lam = f and J a = gamma, with the names that the mechanism's description uses.
 
-The SymPy expressions are made from the same graph of operations as the kernels. Those of small systems are simplified;
-in larger ones, values that occur several times get names. [Schiehlen1993, sec. 2.4]
+The SymPy expressions are made from the same expression graph as the compiled kernels. The equations of small systems
+are simplified. In the equations of larger systems, values that occur several times get symbols of their own.
+[Schiehlen1993, sec. 2.4]
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ PARTS = ("M", "f", "J", "gamma")
 
 @dataclass(frozen=True)
 class Equations:
-    """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions.
+    """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions; lam are the constraint
+    multipliers.
 
     inputs       {"t", "q", "v", "u", "p": symbols} of time, coordinates, velocities, actuator efforts and tunables
     coordinates  names of the coordinates in the description
     rows         names of the constraint rows
-    named        (symbol, expression) of values that occur several times, in order; empty for simplified equations
+    named        (symbol, expression) of each value that occurs several times, in order; empty for simplified equations
     """
 
     robot: str
@@ -50,11 +52,11 @@ class Equations:
 
     @property
     def arguments(self) -> list[sympy.Symbol]:
-        """All symbols of the given quantities: t, q, v, u, p."""
+        """All symbols on which the equations depend, in the order t, q, v, u, p."""
         return [symbol for symbols in self.inputs.values() for symbol in symbols]
 
     def function(self) -> Any:
-        """Numerical function of `arguments` that returns M, f, J, gamma as arrays."""
+        """Numerical function of `arguments` that returns the arrays M, f, J and gamma."""
 
         def shared(_: Any) -> Any:
             return list(self.named), [self.M, self.f, self.J, self.gamma]
@@ -63,7 +65,7 @@ class Equations:
 
 
 def equations(mechanism: Mechanism) -> Equations:
-    """The equations of a mechanism in the coordinates of its description, with all constraints in force."""
+    """Equations of motion of a mechanism in the coordinates of its description, with all constraints active."""
     derivation = derive(mechanism)
     first = mechanism.constraint_modes[0].name
     program = program_of(derivation.functions[f"{first}.terms"])
@@ -93,9 +95,12 @@ def equations(mechanism: Mechanism) -> Equations:
 def _values(
     program: Program, inputs: dict[str, tuple[sympy.Symbol, ...]], naming: bool
 ) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
-    """(expression of every node of a program, [(symbol, expression)] of named values).
+    """Return (expressions, symbols) of a program.
 
-    naming  whether a value that occurs several times gets a symbol; otherwise the list of named values is empty
+    The expressions are those of all nodes of the expression graph, in the order of the nodes. The symbols are [(symbol,
+    expression)] of the values that got symbols of their own.
+
+    naming  whether values that occur several times get symbols
     """
     uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
     values: list[sympy.Expr] = []
@@ -121,7 +126,7 @@ def _number(value: float) -> sympy.Expr:
 
 
 def _decimal(cell: sympy.Expr) -> sympy.Expr:
-    """An expression with fractions replaced by the nearest float64, except fractions of small integers."""
+    """Return an expression in which the nearest float64 replaces each fraction; fractions of small integers stay."""
     plain = {x: sympy.Float(float(x)) for x in cell.atoms(sympy.Rational) if x.q >= 10 or abs(x.p) >= 10_000}
     return cell.xreplace({x: value for x, value in plain.items() if not x.is_Integer})
 
@@ -152,7 +157,11 @@ def _operation(op: str, args: list[sympy.Expr]) -> sympy.Expr:
 
 
 def _simplified(cell: sympy.Expr) -> sympy.Expr:
-    """The form of an expression with the fewest operations: as derived, expanded, or with sums of angles combined."""
+    """Return the form of an expression with the fewest operations.
+
+    The forms are the expanded expression and, if it contains sines or cosines, the results of SymPy's `trigsimp` and
+    `fu`. `fu` is used only for short expressions.
+    """
     plain = sympy.expand(cell)
     if not plain.has(sympy.sin, sympy.cos):
         return plain
@@ -165,21 +174,21 @@ def _simplified(cell: sympy.Expr) -> sympy.Expr:
 
 
 class _Exact(StrPrinter):  # type: ignore[misc]
-    """SymPy printer that writes floating-point numbers with the fewest digits that give the same float64."""
+    """SymPy printer that writes each float with the fewest digits that read back as the same float64."""
 
     def _print_Float(self, number: Any) -> str:
         return repr(float(number))
 
 
 class _Text(StrPrinter):  # type: ignore[misc]
-    """SymPy printer for readable equations: floating-point numbers have DIGITS significant digits."""
+    """SymPy printer for text: writes floats with DIGITS significant digits."""
 
     def _print_Float(self, number: Any) -> str:
         return f"{float(number):.{DIGITS}g}"
 
 
 class _Latex(LatexPrinter):  # type: ignore[misc]
-    """SymPy printer for LaTeX with numbers as in _Text, upright names, and dots for velocities."""
+    """SymPy printer for LaTeX: floats as in _Text, upright names, and velocities as dotted coordinates."""
 
     def _print_Float(self, number: Any) -> str:
         digits, _, power = f"{float(number):.{DIGITS}g}".partition("e")
@@ -197,7 +206,11 @@ class _Latex(LatexPrinter):  # type: ignore[misc]
 
 
 def written(mechanism: Mechanism, form: str) -> str:
-    """Text of the equations in one of FORMATS; for a large mechanism, sizes and structure instead of text and LaTeX."""
+    """The equations of a mechanism as text in one of the formats FORMATS.
+
+    For a mechanism with more than READABLE coordinates, all formats except "c" give sizes and sparsity instead of the
+    equations.
+    """
     found = equations(mechanism)
     if form == "c":
         return _as_c(found)
@@ -212,7 +225,7 @@ def _accelerations(found: Equations) -> tuple[list[sympy.Symbol], list[sympy.Sym
 
 
 def _rows_of(found: Equations) -> list[tuple[str, list[sympy.Expr], sympy.Expr]]:
-    """[(name, terms of the left side, right side)] of all equations of motion and constraint rows."""
+    """[(name, terms of the left side, right side)] of each equation of motion, then of each constraint row."""
     a, lam = _accelerations(found)
     lines = []
     for i, name in enumerate(found.coordinates):

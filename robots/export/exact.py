@@ -1,7 +1,7 @@
-"""Angles and axes from which the importer computes exactly the same rotation and axis, to the last bit.
+"""Angles and axes for export files, from which an importer computes the exact original rotation or axis.
 
-Among several such numbers, those with few digits are chosen, so that a file that is imported and exported again keeps
-its numbers.
+Exact means equal to the last bit. Numbers with few digits are preferred, so that a file that is imported and exported
+again keeps its numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
 
 
 def exact_rpy(R: Array) -> Angles:
-    """(roll, pitch, yaw), rad, from which `rotation_rpy` computes exactly R, or R up to rounding if none are found."""
+    """(roll, pitch, yaw), rad, from which `rotation_rpy` computes exactly the rotation R.
+
+    If no such angles are found, the angles of R up to rounding errors.
+    """
     angles = rpy_of(R)
     for candidate in (
         *_shorter(angles),
@@ -39,7 +42,10 @@ def exact_rpy(R: Array) -> Angles:
 
 
 def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
-    """Axis (3,) in the child's frame that `turned_axis` maps to `axis`, exactly if possible, else up to rounding."""
+    """Axis (3,) in the child's frame from which `turned_axis` computes exactly `axis`, in the parent's frame.
+
+    If no such axis is found, the axis in the child's frame up to rounding errors.
+    """
     turned = (R.T @ np.array(axis)).tolist()
     for candidate in (*_shorter(turned), *_beside(turned)):
         if any(candidate) and turned_axis(R, candidate) == tuple(axis):
@@ -48,20 +54,26 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
 
 
 def _shorter(values: Sequence[float]) -> Iterator[Angles]:
-    """Yield the values rounded to increasing numbers of significant digits; values below 1e-15 become 0."""
+    """Yield the values rounded to different numbers of significant digits, few digits first; values below 1e-15 become
+    0.
+    """
     values = [value if abs(value) > 1e-15 else 0.0 for value in values]
     for digits in DIGITS:
         yield tuple(float(f"{value:.{digits}g}") for value in values)
 
 
 def _beside(values: Sequence[float]) -> Iterator[Angles]:
-    """Yield neighbouring values: each value changed by up to two units in the last place."""
+    """Yield all combinations of `values` in which each value is changed by at most two units in the last place."""
     for steps in product(NEAR, repeat=len(values)):
         yield tuple(value + step * math.ulp(value) for value, step in zip(values, steps, strict=True))
 
 
 def _same(angles: Angles) -> Iterator[Angles]:
-    """Yield other roll, pitch, yaw of the same rotation: with the pitch beyond +-pi/2, and angles changed by 2 pi."""
+    """Yield other triples (roll, pitch, yaw), rad, of the same rotation.
+
+    In these triples the pitch is beyond +-pi/2, or angles are changed by 2 pi. At a pitch of +-pi/2, where only the sum
+    or difference of roll and yaw matters, this sum or difference is also divided differently between roll and yaw.
+    """
     roll, pitch, yaw = angles
     found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]
     if abs(math.cos(pitch)) < NEARLY_UPRIGHT:

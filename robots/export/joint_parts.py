@@ -1,4 +1,6 @@
-"""Notes about parts of joints that a format cannot express: armatures, springs, dry friction, stops."""
+"""Notes about parts of joints that a model format cannot express, such as armatures, springs, dry friction and
+stops.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ PARTS: dict[str, Callable[[Joint], bool]] = {
 def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) -> Iterator[str]:
     """Yield a note for each kind of joint part that the mechanism has and the format cannot express.
 
-    expressible  kinds of parts that the format can express, names of PARTS
+    expressible  kinds of parts, out of PARTS, that the format can express
     language     name of the format
     """
     for part, has in PARTS.items():

@@ -1,8 +1,8 @@
 """Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, springs, loop closures, motors, start.
 
-MuJoCo refuses moving bodies without mass. A massless body with one child is merged with the child, which gets the
-joints of both; a planar joint becomes three joints of one body. Inertias are written along their principal axes,
-because MuJoCo's diagonalization of a full matrix leaves products of inertia up to 1e-12 kg m2.
+MuJoCo refuses moving bodies without mass. A massless body with one child is merged with its child, which gets the
+joints of both. A planar joint becomes three joints of one body. Inertias are written as principal moments and axes,
+because MuJoCo's own diagonalization of a full matrix leaves products of inertia of up to 1e-12 kg m2.
 """
 
 from __future__ import annotations
@@ -70,9 +70,14 @@ AS_WRITTEN = {
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """Export a mechanism as MJCF, with notes on loops left open or closed softly, merged bodies and rounded moments.
+    """Export a mechanism as MJCF.
 
-    Raises InvalidRequest for bodies that MuJoCo refuses.
+    The notes of the result list loops that are left open or closed only softly, merged bodies, and principal moments of
+    inertia that were lowered to remove a rounding error.
+
+    open_tree  whether all loops are left open
+    Raises InvalidRequest for bodies that MuJoCo refuses, and for parts that MJCF cannot express unless `open_tree` is
+    true.
     """
     owner = f"robot {mechanism.name!r}"
     whole = branches_of(mechanism)
@@ -89,8 +94,8 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     notes += left_out(mechanism, {"armature", "spring", "Coulomb friction"}, "MJCF")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
-        shapes = ", its shapes left out" if mechanism.body(name).shapes else ""
-        notes.append(f"MuJoCo takes no moving body without mass: {name!r} is merged with {into!r}{shapes}")
+        shapes = ", and its shapes are left out" if mechanism.body(name).shapes else ""
+        notes.append(f"MuJoCo refuses moving bodies without mass; {name!r} is merged with {into!r}{shapes}")
     root = Element("mujoco", model=mechanism.name)
     SubElement(root, "compiler", AS_WRITTEN)
     SubElement(root, "option", gravity=numbers(mechanism.gravity))
@@ -113,9 +118,9 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
-    """({massless moving body: body with which it is merged}, remaining branches).
+    """({massless moving body: body with which it is merged}, branches after merging).
 
-    Raises InvalidRequest for a massless body that cannot be merged.
+    Raises InvalidRequest for a massless moving body that cannot be merged.
     """
     merged: dict[str, str] = {}
     kept: list[Branch] = []
@@ -132,7 +137,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
                 carried = ", ".join(map(repr, behind)) or "nothing"
                 raise InvalidRequest(
                     f"{owner}: body {branch.body.name!r} moves, has no mass and carries {carried}; "
-                    "MuJoCo takes such a body only with one body behind it"
+                    "give it a mass, or let it carry exactly one body, with which it can be merged for MuJoCo"
                 )
             waiting[branch.body.name] = branch
         else:
@@ -141,7 +146,10 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _joined(first: Branch, second: Branch) -> Branch:
-    """One branch for two consecutive ones, with the body of the second and the motions of both."""
+    """One branch in place of two consecutive ones.
+
+    It has the body of the second branch and the degrees of freedom of both branches.
+    """
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -153,22 +161,27 @@ def _joined(first: Branch, second: Branch) -> Branch:
 
 
 def _check_inertia(branch: Branch, owner: str) -> list[str]:
-    """Raise InvalidRequest for an inertia that MuJoCo refuses; returns a list with a note if a moment is lowered.
+    """Check whether MuJoCo accepts a body's inertia.
 
-    MuJoCo refuses a largest moment above the sum of the others even if the excess is a rounding error.
+    MuJoCo refuses a largest principal moment above the sum of the other two, even if the excess is a rounding error.
+    Such a moment is lowered on export, and a list with a note about this is returned; otherwise [] is returned. Raises
+    InvalidRequest for an inertia that MuJoCo refuses for other reasons.
     """
     wrong = impossible_inertia(branch.body)
     if wrong:
-        raise InvalidRequest(f"{owner}: {wrong}, and MuJoCo takes no such body")
+        raise InvalidRequest(f"{owner}: {wrong}; correct the inertia, because MuJoCo refuses this body")
     moments = principal_moments(branch.body)[0]
     if branch.motions and min(mass_of(branch.body), *moments) < SMALLEST:
         raise InvalidRequest(
             f"{owner}: body {branch.body.name!r} has mass {mass_of(branch.body):g} kg and the principal moments of "
-            f"inertia {numbers(moments)} kg m2; MuJoCo takes no moving body with less than {SMALLEST:g} of any"
+            f"inertia {numbers(moments)} kg m2; each must be at least {SMALLEST:g}, because MuJoCo refuses lighter "
+            "moving bodies"
         )
     excess = triangle_excess(moments)
     name = branch.body.name
-    return [f"body {name!r}: its largest moment of inertia is lowered by {excess:.1e} of it, a rounding"] * (excess > 0)
+    return [
+        f"body {name!r}: the largest moment of inertia is lowered by the fraction {excess:.1e}, a rounding error"
+    ] * (excess > 0)
 
 
 def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
@@ -206,7 +219,10 @@ def _is_limited(joint: Joint) -> bool:
 
 
 def _write_parts(element: Element, joint: Joint) -> None:
-    """Write armature, spring and Coulomb friction of a joint; a preload shifts the spring's reference position."""
+    """Write armature, spring and Coulomb friction of a joint.
+
+    The preload of a spring is written as a shift of the spring's reference position.
+    """
     if value(joint.armature) != 0.0:
         element.set("armature", numbers([value(joint.armature)]))
     if joint.friction is not None:
@@ -250,13 +266,16 @@ def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
 
 def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3) -> str:
     if body not in elements:
-        raise InvalidRequest(f"{name!r} is on body {body!r}, which has no mass; MuJoCo takes no moving body without")
+        raise InvalidRequest(
+            f"{name!r} is on body {body!r}, which moves without mass, and MuJoCo refuses such bodies; "
+            "give the body a mass"
+        )
     SubElement(elements[body], "site", name=name, pos=numbers(point))
     return name
 
 
 def _add_sites(elements: dict[str, Element], item: Spring | PointClosure | Distance) -> tuple[str, str]:
-    """Add a site at each end of an item; returns the names of both sites."""
+    """Add a site at each end of a spring, point closure or distance; returns the names of both sites."""
     return (
         _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
         _add_site(elements, f"{item.name}.b", item.body_b, item.point_b),
@@ -264,7 +283,7 @@ def _add_sites(elements: dict[str, Element], item: Spring | PointClosure | Dista
 
 
 def _add_line(root: Element, name: str, ends: Sequence[str]) -> Element:
-    """Add a straight tendon between two sites."""
+    """Add a straight tendon between the sites `ends`."""
     section = root.find("tendon")
     spatial = SubElement(SubElement(root, "tendon") if section is None else section, "spatial", name=name)
     for end in ends:
@@ -282,9 +301,9 @@ def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechani
 
 
 def _zero_length(spring: Spring) -> float | None:
-    """Length, m, at which a spring with pretension exerts no force; None for a spring that pulls at every length.
+    """Length, m, at which a spring with pretension exerts no force.
 
-    MuJoCo cannot express a spring that pulls at every length.
+    None for a spring that pulls at every length, which MuJoCo's springs cannot express.
     """
     stiffness, pull, length = value(spring.stiffness), value(spring.pretension), value(spring.rest_length)
     return length if pull == 0.0 else length - pull / stiffness if pull <= stiffness * length else None
@@ -297,7 +316,7 @@ def _add_equalities(
     held: Sequence[Distance],
     poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:
-    """Add loop closures: points that coincide as connect equalities, distances as tendons of fixed length."""
+    """Add loop closures: coinciding points as `connect` equalities, distances as tendons of fixed length."""
     if not met and not held:
         return
     equality = Element("equality")
@@ -314,7 +333,7 @@ def _add_equalities(
 
 
 def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
-    """Add relations of two joints as joint equalities."""
+    """Add relations between two joint positions as joint equalities."""
     section = root.find("equality")
     for mimic in mimics:
         section = SubElement(root, "equality") if section is None else section
@@ -324,7 +343,9 @@ def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
-    """Add motors with their limits; a constant load or spring force becomes an actuator without control input."""
+    """Add motors with their limits. Constant loads and constant spring forces become actuators without control
+    input.
+    """
     pulls = [spring for spring in mechanism.springs if _zero_length(spring) is None]
     loads = [joint for joint in mechanism.joints if _constant_effort(joint) != 0.0]
     motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
@@ -346,13 +367,19 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
 
 
 def _constant_effort(joint: Joint) -> float:
-    """Load of a joint plus the preload of its spring if this has no stiffness, which MuJoCo's spring cannot express."""
+    """Constant effort on a joint, N m or N: its load, plus the preload of a spring without stiffness.
+
+    MuJoCo's springs cannot express a preload without stiffness.
+    """
     alone = joint.spring is not None and value(joint.spring.stiffness) == 0.0
     return value(joint.load) + (value(joint.spring.preload) if alone and joint.spring is not None else 0.0)
 
 
 def _acted_on(joint: Joint) -> str:
-    """Name of the MJCF joint on which the efforts of a joint act; for a planar joint, that of the rotation."""
+    """Name of the MJCF joint on which the efforts of a joint act.
+
+    For a planar joint, which becomes three MJCF joints, this is the name of the rotational one.
+    """
     return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
 
 

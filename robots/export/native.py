@@ -1,4 +1,5 @@
-"""Export of a robot's kernels for the robot's computer: C99 sources, or an object file, with header and example.
+"""Export of a robot's kernels for the robot's own computer: C99 sources or an object file, with a header and an
+example.
 
 The kernels are inverse dynamics, forward dynamics and forward kinematics, as in `sim_core.inverse`. Object files are
 for x86-64 or aarch64.
@@ -40,7 +41,7 @@ Bodies, in the order of the poses [{N}_N_BODIES]:
 
 @dataclass(frozen=True)
 class Interface:
-    """The exported functions of a robot, with their C signatures.
+    """The functions that are exported for a robot, with their C signatures.
 
     n_rows  number of constraint rows
     """
@@ -55,11 +56,13 @@ class Interface:
 
 
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
-    """{file name: content} of the header, the example, and the sources (format "c") or object file (format "object").
+    """{file name: content} of the header, the example, and the source or object file.
 
-    target  computer of the object file, one of TARGETS
-    Raises UnknownName for a target that is not in TARGETS, InvalidRequest for beams, spherical and free joints,
-    first-order states, switched constraints or several constraint modes.
+    format_name  "c" for a C99 source, "object" for an object file
+    target       computer for which the object file is compiled, one of TARGETS
+    Raises UnknownName for a target that is not in TARGETS. Raises InvalidRequest for what the C functions do not
+    support, such as beams, spherical and free joints, first-order states, prescribed motions, custom forces, and
+    constraints that are not always active.
     """
     if target not in TARGETS:
         raise UnknownName("robot export", "target", target, TARGETS)
@@ -79,35 +82,45 @@ def identifier(text: str) -> str:
 
 
 def interface_of(mechanism: Mechanism) -> Interface:
-    """The Interface of a mechanism: derived functions with C signatures.
+    """The Interface of a mechanism.
 
-    Raises InvalidRequest for a mechanism that C functions cannot express.
+    Raises InvalidRequest for a mechanism that the C functions do not support.
     """
     from sim_core.derivation.equations import derive
     from sim_core.kernels.c_source import Signature
 
     if len(mechanism.constraint_modes) > 1:
-        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} constraint modes; C has one")
+        raise InvalidRequest(
+            f"{mechanism.name!r} has {len(mechanism.constraint_modes)} constraint modes (sets of active constraints); "
+            "the C export supports only one"
+        )
     if mechanism.switched:
         named = ", ".join(map(repr, mechanism.switched))
-        raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; in C all constraints always hold")
+        raise InvalidRequest(
+            f"{mechanism.name!r} has guards that activate and deactivate the constraints {named}; "
+            "the C export supports only constraints that are always active"
+        )
     if mechanism.oriented_joints:
         joint = mechanism.oriented_joints[0]
         raise InvalidRequest(
-            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; C supports no {joint.kind} joints"
+            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; the C export supports no {joint.kind} joints"
         )
     if mechanism.beams:
         named = ", ".join(repr(beam.name) for beam in mechanism.beams)
         raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files support rigid bodies only")
     if mechanism.first_order_states:
         named = ", ".join(repr(state.name) for state in mechanism.first_order_states)
-        raise InvalidRequest(f"{mechanism.name!r} has first-order states {named}; C and object files support none")
+        raise InvalidRequest(
+            f"{mechanism.name!r} has first-order states {named}; C and object files do not support them"
+        )
     if driven := [c.name for c in mechanism.constraints if isinstance(c, PrescribedMotion)]:
         named = ", ".join(map(repr, driven))
-        raise InvalidRequest(f"{mechanism.name!r} has prescribed motions {named}; C and object files support none")
+        raise InvalidRequest(
+            f"{mechanism.name!r} has prescribed motions {named}; C and object files do not support them"
+        )
     if mechanism.forces:
         named = ", ".join(repr(force.name) for force in mechanism.forces)
-        raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files support none")
+        raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files do not support them")
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.constraint_modes[0].name
@@ -129,7 +142,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
 
 def _parameters(mechanism: Mechanism) -> dict[str, float]:
-    """{name: value at the start} of the entries of the exported functions' argument p."""
+    """{name: default value} of the entries of the parameter array p, in order."""
     values = map(float, mechanism.parameter_values(0))
     return dict(zip(mechanism.parameter_names, values, strict=True))
 
@@ -176,7 +189,7 @@ WITH_ROWS = {
 
 
 def header(interface: Interface) -> str:
-    """Text of the C header of the exported functions: sizes, order of joints and bodies, three declarations."""
+    """Text of the C header: sizes, order of joints and bodies, and the declarations of the three functions."""
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
@@ -194,7 +207,7 @@ def header(interface: Interface) -> str:
 
 
 def source(interface: Interface) -> str:
-    """Text of the C99 source of the exported functions: inverse dynamics, forward dynamics, forward kinematics."""
+    """Text of the C99 source of the three functions: inverse dynamics, forward dynamics, forward kinematics."""
     from sim_core.kernels.c_source import c_function
     from sim_core.kernels.program import program_of
 
@@ -253,7 +266,9 @@ def example(interface: Interface) -> str:
 
 
 def object_file(interface: Interface, target: str) -> bytes:
-    """Object file, as bytes, of the three functions for a target, from the same LLVM IR as the simulation's kernels."""
+    """Object file, as bytes, of the three functions, compiled for a target from the same LLVM IR as the simulation's
+    kernels.
+    """
     from sim_core.kernels.emit import module_of
     from sim_core.kernels.native import cross_target, object_code
 
@@ -264,7 +279,10 @@ def object_file(interface: Interface, target: str) -> bytes:
 
 
 def _wrapper(interface: Interface, name: str, signature: Signature) -> str:
-    """LLVM IR of the C function that fills the pointer tables of a kernel and calls the kernel."""
+    """LLVM IR of a C function that calls a kernel.
+
+    The function writes pointers to its arguments into the tables that the kernel expects, and then calls the kernel.
+    """
     names = [*signature.inputs.values(), *signature.outputs.values()]
     lines = [f"define void @{signature.name}({', '.join(f'ptr %{n}' for n in names)}) nounwind {{"]
     for table, places in (("in", signature.inputs), ("out", signature.outputs)):

@@ -1,4 +1,8 @@
-"""A mechanism in joint coordinates as a tree of branches with motions: the common form for URDF and MJCF export."""
+"""A mechanism in joint coordinates as a tree of branches: a common form for export to URDF and MJCF.
+
+A branch is a body with its connection to the parent body. The connection has one degree of freedom (`Motion`) or
+several, or none if it is rigid.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,12 @@ class Export:
 
 @dataclass(frozen=True)
 class Motion:
-    """One degree of freedom of a branch.
+    """One degree of freedom of a branch, a rotation or a translation.
 
-    axis, point  axis and a point on it, m, in the frame of the branch's body, with this motion and the later ones at
-                 zero
-    joint        joint whose damping, load, limits and actuators apply to this motion; None for the translations of a
-                 planar joint
+    axis, point  axis of the motion and a point on it, m, in the frame of the branch's body while this motion and all
+                 later motions of the branch are at zero
+    joint        joint whose damping, load, limits and actuators belong to this motion; None for the two translations of
+                 a planar joint
     """
 
     name: str
@@ -43,13 +47,19 @@ class Motion:
     joint: Joint | None
 
     def seen_from(self, p: Array, R: Array) -> Motion:
-        """The same motion expressed in another frame, which has the position p and rotation R in this one."""
+        """The same motion expressed in another frame, which has the position p and the rotation R in the motion's
+        present frame.
+        """
         return replace(self, axis=R.T @ self.axis, point=R.T @ (self.point - p))
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A body and its connection to its parent: pose p_PC, R_PC at joint position 0, then the motions in order."""
+    """A body and its connection to its parent body.
+
+    The connection is the constant pose p_PC, R_PC at joint position 0, followed by the motions (degrees of freedom) in
+    order.
+    """
 
     joint: Joint
     body: Body
@@ -63,32 +73,41 @@ FAMILIES = {"absolute": "absolute coordinates", "absolute_angle": "absolute angl
 
 
 def branches_of(mechanism: Mechanism) -> list[Branch]:
-    """The branches of a mechanism, in the order of the joints, each after its parent.
+    """The branches of a mechanism in the order of the joints, in which a parent comes before its children.
 
-    Raises InvalidRequest if the mechanism is not in joint coordinates, InvalidMechanism if the joints form no tree.
+    Raises InvalidRequest if the mechanism is not in joint coordinates, and InvalidMechanism if the joints form no tree.
     """
     owner = f"robot {mechanism.name!r}"
     if mechanism.coordinates != "joint":
         raise InvalidRequest(
-            f"{owner} is in {FAMILIES[mechanism.coordinates]}; a tree can be exported from joint coordinates alone"
+            f"{owner} is in {FAMILIES[mechanism.coordinates]}; a tree can be exported only from joint coordinates, "
+            "so choose coordinates = joint if the robot has this parameter"
         )
     if mechanism.oriented_joints:
         joint = mechanism.oriented_joints[0]
-        raise InvalidRequest(f"{owner}: joint {joint.name!r} is {joint.kind}; no export writes {joint.kind} joints yet")
+        raise InvalidRequest(
+            f"{owner}: joint {joint.name!r} is {joint.kind}; exports do not support {joint.kind} joints"
+        )
     reached = {GROUND}
     found: list[Branch] = []
     for joint in mechanism.joints:
         if joint.child in reached:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} moves {joint.child!r}, which another joint moves")
+            raise InvalidMechanism(
+                f"{owner}: joint {joint.name!r} moves body {joint.child!r}, which another joint moves already; "
+                "remove one of these joints"
+            )
         if joint.parent not in reached:
             raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} is listed before the joint that moves its parent {joint.parent!r}"
+                f"{owner}: joint {joint.name!r} is listed before the joint that moves its parent {joint.parent!r}; "
+                "list parents first"
             )
         reached.add(joint.child)
         found.append(_branch(joint, mechanism.body(joint.child)))
     missing = [body.name for body in mechanism.bodies if body.name not in reached]
     if missing:
-        raise InvalidMechanism(f"{owner}: no joint moves {', '.join(map(repr, missing))}")
+        raise InvalidMechanism(
+            f"{owner}: no joint carries the bodies {', '.join(map(repr, missing))}; add a joint for each of them"
+        )
     return found
 
 
@@ -113,9 +132,9 @@ def _branch(joint: Joint, body: Body) -> Branch:
 
 
 def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
-    """{body or ground: (p_WB, R_WB)} at given positions of the motions.
+    """{body or ground: (p_WB, R_WB)} at given positions of the degrees of freedom.
 
-    positions  {name of a motion: position, rad or m}; motions that are left out have the position 0
+    positions  {name of a Motion: position, rad or m}; the position of a Motion that is not listed is 0
     """
     poses = {GROUND: (np.zeros(3), np.eye(3))}
     for branch in branches:
@@ -133,12 +152,12 @@ def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict
 
 
 def value(number: Any) -> float:
-    """Value of a number of a description: the constant, or the value of a Tunable at the start."""
+    """A number of a mechanism's description as a float; for a Tunable, its default value."""
     return float(number.value if isinstance(number, Tunable) else number)
 
 
 def mass_of(body: Body) -> float:
-    """Mass of a body, kg; of a Tunable mass, its value at the start."""
+    """Mass of a body, kg; if the mass is a Tunable, its default value."""
     return value(body.mass)
 
 
@@ -167,13 +186,13 @@ def principal_moments(body: Body) -> tuple[Array, Array]:
 
 
 def triangle_excess(moments: Array) -> float:
-    """Relative excess of the largest of three principal moments over the sum of the others; real bodies: <= 0."""
+    """(largest - sum of the other two) / largest of three principal moments; at most 0 for a real body."""
     low, middle, high = sorted(moments.tolist())
     return float((high - (low + middle)) / high) if high > 0.0 else 0.0
 
 
 def impossible_inertia(body: Body) -> str | None:
-    """One-line text about an inertia that no distribution of mass can have; None if the body's inertia is possible."""
+    """One line about an inertia that no distribution of mass can have; None if the body's inertia is possible."""
     moments = principal_moments(body)[0]
     printed = ", ".join(f"{moment:.6g}" for moment in moments)
     what = f"body {body.name!r} has the principal moments of inertia {printed} kg m2"
@@ -185,11 +204,15 @@ def impossible_inertia(body: Body) -> str | None:
 
 
 def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
-    """List with a note about the constraints, beams, contacts and custom forces that an exported open tree leaves out.
+    """List with one note about the parts that the exported file leaves out; [] if the file contains all parts.
+
+    The parts in question are those that do not belong to the tree of joints: constraints, beams, contacts and custom
+    forces.
 
     expressible  constraints that the format can express
+    open_tree    whether parts may be left out
     language     name of the format
-    Raises InvalidRequest if something would be left out but `open_tree` is False.
+    Raises InvalidRequest if a part would be left out although `open_tree` is false.
     """
     closures = [constraint for constraint in mechanism.constraints if constraint not in expressible]
     left_out: dict[str, Sequence[Any]] = {"constraints": closures, "beams": mechanism.beams}
@@ -202,13 +225,13 @@ def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: 
     if lines and not open_tree:
         raise InvalidRequest(
             f"robot {mechanism.name!r}: {language} cannot express the {' and '.join(lines)}; "
-            "--open-tree exports the tree without them"
+            "pass --open-tree to export the tree without them"
         )
     return [f"the tree is open: left out are the {' and '.join(lines)}"] * bool(lines)
 
 
 def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
-    """Sum of the effort limits of a joint's actuators; None without actuators or if one has no limit."""
+    """Sum of the effort limits of a joint's actuators; None without actuators, or if one of them has no limit."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
     return sum(limit for limit in limits if limit is not None) if limits and None not in limits else None
 
@@ -222,7 +245,7 @@ def velocity_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
 def require_unique(owner: str, kind: str, names: Sequence[str]) -> None:
     """Raise InvalidRequest if two elements of an exported file would have the same name.
 
-    owner, kind  robot and kind of the elements, for the message
+    owner, kind  robot and kind of the elements, for the error message
     """
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:

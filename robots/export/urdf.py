@@ -1,7 +1,8 @@
-"""Export to URDF: links, joints, inertias and shapes of a tree.
+"""Export to URDF: links, joints, inertias and shapes of a tree of joints.
 
-The origin of a link's frame is on the axis of its joint; its axes are those of the body. If the origin of the body is
-elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic joints and a revolute one.
+The frame of a link has its origin on the axis of the link's joint, and the axes of the body's frame. If the origin of
+the body's frame is elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic joints and
+a revolute joint.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """Export a mechanism as URDF, with notes on open loops, gravity, loads and springs, which URDF cannot express.
+    """Export a mechanism as URDF, with notes on what URDF cannot express: closed loops, gravity, loads and springs.
 
-    Moving links without mass are noted too: URDF permits them, but some programs that read URDF do not.
+    A note also lists moving links without mass: URDF permits them, but some programs that read URDF do not.
+
+    open_tree  whether loops are left open; if not, raises InvalidRequest for loops
     """
     branches = branches_of(mechanism)
     mimics = _first_of_each(mimics_of(mechanism))
@@ -82,7 +85,10 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _first_of_each(mimics: Sequence[Mimic]) -> dict[str, Mimic]:
-    """{follower: first relation in which it follows}, because a URDF joint can follow only one other joint."""
+    """{follower: first relation with this follower}.
+
+    Further relations are left out, because a URDF joint can follow only one other joint.
+    """
     found: dict[str, Mimic] = {}
     for mimic in mimics:
         found.setdefault(mimic.follower, mimic)
@@ -111,7 +117,10 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:
-    """Write the links and joints of one branch: a massless link for every motion except the last, then the body's link.
+    """Write the links and joints of a branch.
+
+    Each motion (degree of freedom) of the branch becomes a URDF joint. The last of these joints carries the body's
+    link, the others carry massless links.
 
     shifts  {body: position of the link's frame in the body's frame}
     """
@@ -146,7 +155,7 @@ def _origin(owner: Element, p: Array, R: Array) -> None:
 
 
 def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanism) -> None:
-    """Write type, axis, limits and damping of one joint element; `motion` None makes a fixed joint.
+    """Write type, axis, limits and damping of a joint element. Without a motion, the joint is fixed.
 
     R  rotation of the joint's <origin>
     A joint without actuator gets the effort limit 0.
@@ -180,7 +189,9 @@ def _bounds(joint: Joint | None) -> dict[str, float]:
 
 
 def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
-    """Write inertia and shapes of a body to a link, whose frame is at the position `shift` in the body's frame."""
+    """Write inertia and shapes of a body to a link. The origin of the link's frame is at `shift`, m, in the body's
+    frame.
+    """
     if not is_massless(body):
         inertial = SubElement(link, "inertial")
         _origin(inertial, np.array(body.center_of_mass) - shift, np.eye(3))

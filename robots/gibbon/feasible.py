@@ -1,4 +1,4 @@
-"""Feasibility checks of a gibbon's parameters; each error names the feasible range."""
+"""Feasibility checks of a gibbon's parameters; every error message names the feasible range."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ WHO = "robot 'gibbon'"
 
 
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
-    """Raise InvalidRequest for a spacing out of reach, or a torque limit too small to hold the lighter arm horizontal.
+    """Raise InvalidRequest if the spacing is out of reach, or if the torque limit is too small to swing.
 
-    A swing needs about this torque to raise the free arm to the line: with slightly more the robots continue to swing,
-    with a fifth less no hand reaches the line.
+    The least torque is the torque that holds the lighter arm horizontal. With slightly more torque the robot can
+    continue to swing, because it can raise the free arm to the line. With a fifth less torque no hand reaches the line.
     """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
@@ -35,13 +35,16 @@ def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
 
 
 def rounded_up(value: float) -> str:
-    """Text of a positive number, rounded up to three digits."""
+    """Text of a positive number, rounded up to three significant digits."""
     size = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{math.ceil(value / size - 1e-9) * size:.10g}"
 
 
 def torques_to_hold(robot: Robot) -> tuple[float, float]:
-    """(torque for arm a, torque for arm b), N m, at the elbow that hold the arm with its hand horizontal."""
+    """(torque that holds arm a, torque that holds arm b), N m.
+
+    Each is the elbow torque that holds this arm with its hand horizontal while the robot hangs by the other hand.
+    """
     a, b = robot.arm_a, robot.arm_b
     arm_a = a.mass * (a.length - a.centre) + robot.hand_a.mass * (a.length - robot.hand_a.centre)
     arm_b = b.mass * b.centre + robot.hand_b.mass * (b.length - robot.hand_b.centre)
@@ -49,31 +52,33 @@ def torques_to_hold(robot: Robot) -> tuple[float, float]:
 
 
 def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
-    """Raise InvalidRequest if there is no bar at the start position."""
+    """Raise InvalidRequest if there is no bar at the start position of a hand."""
     place, last = start_x / spacing, bars - (2 if start == "both" else 1)
     if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
         raise InvalidRequest(
-            f"{WHO}: start_x is {start_x:g} m; with start {start!r} and {bars} bars it must be the position of a bar "
-            f"from 0 to {max(last, 0) * spacing:g} m, {spacing:g} m apart"
+            f"{WHO}: start_x is {start_x:g} m; with start {start!r} and {bars} bars it must be a multiple of "
+            f"{spacing:g} m from 0 to {max(last, 0) * spacing:g} m, where the bars are"
         )
 
 
 def tension_to_hold(robot: Robot) -> float:
-    """Smallest tension, N, with which the cable sags by at most DEEPEST (1 m) under the robot at mid-span.
+    """Smallest tension, N, with which the cable sags by at most DEEPEST (1 m) if the robot hangs at mid-span.
 
-    The cable is modelled as a string under its own weight and that of the robot.
+    The cable is modelled as a string with its own weight and the robot's weight.
     """
     weight, l = GRAVITY * robot.mass, numbers.CABLE_LENGTH
     return (numbers.CABLE_MASS * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
 
 
 def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing: float, start: str) -> None:
-    """Raise InvalidRequest for infeasible tension, damping, modes or width of the hands, or a start off the cable."""
+    """Raise InvalidRequest for an infeasible tension, damping, number of modes or hand width, or a start beyond the
+    cable.
+    """
     tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
     if not lowest <= tension <= highest:
         raise InvalidRequest(
-            f"{WHO}: tension is {tension:g} N; it must be from {lowest:g} N, below which the cable's slope is not "
-            f"small, to {highest:g} N"
+            f"{WHO}: tension is {tension:g} N; it must be from {lowest:g} N to {highest:g} N, because the "
+            "equations of the cable require small slopes"
         )
     if tension < (needed := tension_to_hold(robot)):
         raise InvalidRequest(
@@ -82,8 +87,8 @@ def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing
         )
     if not value_of(cable.damping_ratio) < 1.0:
         raise InvalidRequest(
-            f"{WHO}: damping_ratio is {value_of(cable.damping_ratio):g}; it must be less than 1, or the cable does not "
-            "vibrate"
+            f"{WHO}: damping_ratio is {value_of(cable.damping_ratio):g}; it must be less than 1, because a cable "
+            "with more damping does not vibrate"
         )
     if not width < spacing:
         raise InvalidRequest(

@@ -1,4 +1,8 @@
-"""Hands of a gibbon: gripping, sliding, releasing and falling, as constraint modes and guards of a mechanism."""
+"""The gibbon's hands: constraint modes and guards of a mechanism for gripping, sliding, releasing and falling.
+
+A constraint mode is a set of constraints that are active together. A guard is a condition; when it is met, the
+simulation changes to another constraint mode.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +34,13 @@ SLIDING = {
 
 @dataclass(frozen=True)
 class Line:
-    """Properties of the line that the constraint modes and guards of the hands depend on.
+    """Properties of the line (cable or bars) that determine the constraint modes and guards of the hands.
 
-    aims    {hand: permitted positions of the constraints of the hand, such as hand_a_x and hand_a_z, when it grips}
+    aims    {hand: (constraint along the line, constraint across it)}. Each constraint, such as hand_a_x, comes with the
+            target positions that it can get when the hand grips
     length  length of a cable, m, along which hands may slide; 0 for bars
-    depth   distance below the line, m; with both hands lower than this the robot counts as fallen
-    hook    whether grippers can only pull downwards on the line
+    depth   depth below the line, m; the robot counts as fallen once both hands are deeper
+    hook    whether hands can only pull downwards on the line
     """
 
     aims: Mapping[str, tuple[Aim, Aim]]
@@ -45,18 +50,24 @@ class Line:
 
     @property
     def states(self) -> dict[str, tuple[str, str]]:
-        """{constraint mode: (state of hand a, state of hand b)} of all modes that are possible on the line."""
+        """{name of a constraint mode: (state of hand a, state of hand b)}, without the mode "fallen"."""
         return {**GRIPPING, **(SLIDING if self.length else {})}
 
 
 def grippers(start: str) -> tuple[Actuator, ...]:
-    """The switches grip_a and grip_b (1 closes a hand); hands that hold the line at the start are closed."""
+    """The actuators grip_a and grip_b, which drive no joint. A command of 1 closes the hand.
+
+    A hand that holds the line at the start is closed at the start.
+    """
     closed = {hand: state == GRIPS for hand, state in zip(HANDS, GRIPPING[start], strict=True)}
     return tuple(Actuator(name=f"grip_{hand}", start=float(closed[hand]), effort_limit=1.0, unit="1") for hand in HANDS)
 
 
 def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
-    """Constraint modes: one per combination of hand states, and "fallen", which the robot never leaves."""
+    """Constraint modes of the hands: one for each combination of hand states, and the mode "fallen".
+
+    The robot never leaves the mode "fallen".
+    """
     found = []
     for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
         holding: list[str] = []
@@ -69,8 +80,9 @@ def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
 def outputs() -> tuple[Output, ...]:
     """Outputs of both hands.
 
-    For hand a: hand_a_x, _z (m), hand_a_vx, _vz (m/s), hand_a_force_x, _z (N, force of the line on the hand),
-    hand_a_grips, hand_a_holds (1 or 0).
+    For hand a these are its position hand_a_x and hand_a_z (m), its velocity hand_a_vx and hand_a_vz (m/s), the force
+    of the line on the hand, hand_a_force_x and hand_a_force_z (N), hand_a_grips (1 while the hand is fixed along the
+    line, otherwise 0), and hand_a_holds (1 while the hand grips or slides along the line, otherwise 0).
     """
     found: list[Output] = []
     for name in (f"hand_{hand}" for hand in HANDS):
@@ -93,7 +105,10 @@ def arrows() -> tuple[ForceArrow, ...]:
 
 
 def guards(line: Line) -> tuple[Guard, ...]:
-    """Guards for all changes of the constraint mode: grip, slide, release, fall. A hand grips where it currently is."""
+    """Guards for all changes of the constraint mode: grip, slide, release, fall.
+
+    A hand that grips is fixed to the line at its present position.
+    """
     names = {states: name for name, states in line.states.items()}
     found = []
     for source, states in line.states.items():
@@ -118,7 +133,10 @@ def guards(line: Line) -> tuple[Guard, ...]:
 
 
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
-    """[(next state, conditions, captured constraints)] of all changes that a hand in a given state can make."""
+    """[(next state, conditions, constraints)] of all changes that a hand in a given state can make.
+
+    The listed constraints become active with the present position of the hand as their target.
+    """
     grip, body = f"grip_{hand}", f"hand_{hand}"
     along, across = line.aims[hand]
     rows = along.constraint, across.constraint

@@ -23,10 +23,10 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 @dataclass(frozen=True)
 class LineSetup:
-    """The parts of a gibbon's mechanism that depend on the line: a cable or bars.
+    """The parts of a gibbon's mechanism that depend on the line: cable or bars.
 
-    constraints  {hand: constraints on the line}
-    aims         {hand: permitted values that its constraints may capture}
+    constraints  {hand: constraints that hold the hand on the line}
+    aims         {hand: these constraints with the target positions that they can get when the hand grips}
     beams        the cable as a beam; empty for bars
     start        initial state of the robot on the line
     sag          largest sag of the line below its ends, m
@@ -42,9 +42,9 @@ class LineSetup:
 
 
 def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) -> Beam:
-    """The cable as a beam along x from x = 0, with its ends at height 0; tension and damping ratio are tunable.
+    """The cable as a beam along x from x = 0, with both ends at height 0. Its tension and damping ratio are tunable.
 
-    least  lower bound of the tension, N, below which the cable would sag too much under the robot
+    least  lower limit of the tension, N, below which the cable would sag too much under the robot
     """
     lowest, highest = numbers.TENSIONS
     return Beam(
@@ -62,7 +62,11 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
-    """The LineSetup of `count` bars, `spacing` m apart, the first at x = 0, with the robot hanging at x, m."""
+    """The LineSetup for bars, with the robot hanging at x, m.
+
+    count    number of bars; the first is at x = 0
+    spacing  distance between bars, m
+    """
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
     constraints: dict[str, tuple[Constraint, ...]] = {}
@@ -81,14 +85,17 @@ def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: f
 
 
 def _bar(x: float) -> Shape:
-    """A bar at x, perpendicular to the robot's plane."""
+    """The shape of a bar at x, m, perpendicular to the robot's plane."""
     return Shape(kind="cylinder", size=(0.01, 0.3), position=(x, 0.0, 0.0), quaternion=ALONG_Y)
 
 
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> LineSetup:
-    """The LineSetup of a cable, with the robot hanging at x, m; `width` is the length of a hand along the cable, m."""
+    """The LineSetup for a cable, with the robot hanging at x, m.
+
+    width  length of a hand along the cable, m
+    """
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}

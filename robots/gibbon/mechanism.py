@@ -1,8 +1,8 @@
 """Gibbon: a robot that swings hand over hand along a cable or bars, with two arms and an actuated elbow.
 
-World x runs along the line, z up. The joint `slide` moves hand a along x, and `drop` along -z, from the world's origin.
-`pitch` rotates the arm of hand a about y (0: hanging), `elbow` the other arm relative to the first (0: straight); hand
-b is at the end of the other arm. Constraints hold the hands on the line, so that either hand can hold it.
+World x runs along the line, z upwards. The joint `slide` moves hand a along x, and `drop` along -z, from the world's
+origin. `pitch` rotates the arm of hand a about y (0: hanging). `elbow` rotates the other arm relative to the first (0:
+straight). Hand b is at the end of the other arm. Either hand can hold the line, by constraints.
 """
 
 from __future__ import annotations
@@ -75,19 +75,20 @@ def gibbon(
 ) -> Mechanism:
     """Two arms with an actuated elbow and a gripper at each end, that swing hand over hand along a cable or bars.
 
-    The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, otherwise open.
-    start         hands that hold the line at the start, at rest: "both", with hand a at start_x and hand b one spacing
-                  further; or "a" or "b" alone, at start_x
-    links         2: two arms; 3: also a trunk at the elbow
-    spacing       distance between bars, or between the hands on the cable, m
-    start_x       position of the rear (or only) hand at the start, m
-    torque_limit  torque limit of elbow and trunk, N m
-    mass_scale    factor on the masses and inertias of arms and trunk in SOURCES.md
+    The command of the actuators grip_a and grip_b sets the state of a hand: above 1/2 closed, above 1/4 sliding along a
+    cable, otherwise open.
+    start          hands that hold the line at the start, at rest: "both", with hand a at start_x and hand b one spacing
+                   further; or "a" or "b" alone, at start_x
+    links          2: two arms; 3: also a trunk at the elbow
+    spacing        distance between bars, or between the hands on the cable, m
+    start_x        position of the rear (or only) hand at the start, m
+    torque_limit   torque limit of elbow and trunk, N m
+    mass_scale     factor on the masses and inertias of arms and trunk in SOURCES.md
     elbow_damping  damping of elbow and trunk, N m s
-    tension       tension of the cable, N
-    clamp_width   length of a hand along the cable, m
-    hook          whether hands can only pull downwards on the line: a hand then releases the line when it would push
-                  upwards, and grips it only from above
+    tension        tension of the cable, N
+    clamp_width    length of a hand along the cable, m
+    hook           whether hands can only pull downwards on the line: a hand then releases the line when it would push
+                   upwards, and grips the line only from above
     """
     require_choice(NAME, "line", line, LINES)
     require_choice(NAME, "links", links, (2, 3))
@@ -104,7 +105,7 @@ def gibbon(
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
     if trunk == "actuated" and links == 2:
-        raise InvalidRequest(f"robot {NAME!r}: trunk is 'actuated', but links is 2; a robot with a trunk has links 3")
+        raise InvalidRequest(f"robot {NAME!r}: trunk is 'actuated', but links is 2; set links to 3 for a trunk")
     check_feasible(robot, step, limit)
     chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
     chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
@@ -133,23 +134,24 @@ def gibbon(
 
 
 def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Numbers of one kind of line: given values, otherwise defaults.
+    """The parameters of one kind of line, with defaults for those that are not given.
 
     line   kind of line that the robot swings along, "cable" or "bars"
-    of     kind of line to which the numbers belong
+    of     kind of line to which the parameters belong
     usual  {parameter: default}
     given  {parameter: value, or None for the default}
-    Raises InvalidRequest if values are given that belong to the other kind of line.
+    Raises InvalidRequest if a value is given although the robot swings along the other kind of line.
     """
     if line != of and (named := [name for name, value in given.items() if value is not None]):
         raise InvalidRequest(
-            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, but line is {line!r}; the parameter needs line {of!r}"
+            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, but line is {line!r}; leave this parameter out, or "
+            f"set line to {of!r}"
         )
     return {name: usual[name] if value is None else value for name, value in given.items()}
 
 
 def _checked(cable_numbers: dict[str, Any]) -> float:
-    """Check the numbers of a cable; returns the width of the hands, `clamp_width`, which is removed from the dict."""
+    """Check the parameters of a cable; returns the entry `clamp_width`, m, and removes it from the dict."""
     require_positive(NAME, tension=cable_numbers["tension"])
     require_whole(NAME, 1, modes=cable_numbers["modes"])
     width: float = cable_numbers.pop("clamp_width")
@@ -162,7 +164,7 @@ def _length(setup: LineSetup) -> float:
 
 
 def _held(setup: LineSetup, hands: grips.Line, start: str) -> dict[str, Any]:
-    """Keyword arguments of Mechanism for the parts that concern the line, and for the coordinates at the start."""
+    """Keyword arguments of Mechanism that depend on the line, such as constraints, guards and the start."""
     q = setup.start.q
     return {
         "constraints": tuple(constraint for hand in grips.HANDS for constraint in setup.constraints[hand]),
@@ -182,7 +184,7 @@ def _held(setup: LineSetup, hands: grips.Line, start: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Body:
-    """The gibbon itself, without the line: bodies and joints."""
+    """The gibbon without the line: its bodies and joints."""
 
     robot: Robot
     damping: float
@@ -231,5 +233,5 @@ def _hand(name: str, link: Link, centre: float) -> Body:
 
 
 def _across(moment: Number) -> tuple[Number, Number, float, float, float, float]:
-    """Inertia Ixx, Iyy, Izz, Ixy, Ixz, Iyz of a thin rod along z, from its transverse moment of inertia."""
+    """Inertia (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) of a thin rod along z with the transverse moment of inertia `moment`."""
     return (moment, moment, 0.0, 0.0, 0.0, 0.0)

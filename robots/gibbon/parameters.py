@@ -1,4 +1,7 @@
-"""Numbers of the two gibbons, one for a cable and one for bars. SOURCES.md lists their sources."""
+"""Parameters of the gibbons: one robot for a cable and one for bars, each with two or three links.
+
+SOURCES.md lists the sources of the parameters.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,14 @@ def rod(mass: float, length: float) -> Link:
 
 @dataclass(frozen=True)
 class Robot:
-    """Two arms, a from hand a to the elbow and b from the elbow to hand b, with their hands and an optional trunk.
+    """Two arms with hands, and an optional trunk. Arm a reaches from hand a to the elbow, arm b from the elbow to hand
+    b.
 
-    hand_a, hand_b  hands; `centre` is the distance, m, of a hand's centre of mass from its grip, towards the elbow
-    trunk         link that hangs from the elbow; None for a robot of two links
-    torque_limit  torque limit of the elbow, N m
-    step          default distance between the two grips, m
+    hand_a, hand_b  hands; the `centre` of a hand is the distance, m, from its grip to its centre of mass, towards the
+                    elbow
+    trunk           link that hangs from the elbow; None for a robot of two links
+    torque_limit    torque limit of the elbow, N m
+    step            default distance between the two grips, m
     """
 
     arm_a: Link
@@ -55,7 +60,7 @@ class Robot:
         return sum(link.mass for link in links if link is not None)
 
     def scaled(self, factor: float) -> Robot:
-        """The robot with masses and inertias of arms and trunk multiplied by a factor."""
+        """The robot with the masses and inertias of its arms and trunk multiplied by a factor."""
         trunk = self.trunk and self.trunk.scaled(factor)
         return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor), trunk=trunk)
 

@@ -1,4 +1,4 @@
-"""Equilibrium of a gibbon that hangs by one hand or both, on bars or on a cable that sags under its weight."""
+"""Equilibrium of a gibbon that hangs by one hand or both, on bars or on a cable that sags under the robot's weight."""
 
 from __future__ import annotations
 
@@ -17,23 +17,32 @@ ENOUGH = 50  # iterations, each of which gains more than one digit
 
 @dataclass(frozen=True)
 class Start:
-    """Coordinates q in equilibrium, and {hand: position along the line, m, at which it grips or would grip}."""
+    """Equilibrium of a robot that hangs on the line.
+
+    q        coordinates in equilibrium
+    anchors  {hand: position along the line, m}: for a hand that holds the line, where it grips; for a free hand, where
+             it would grip next
+    """
 
     q: tuple[float, ...]
     anchors: dict[str, float]
 
 
 def start_on_bars(robot: Robot, start: str, x: float, step: float) -> Start:
-    """The start on bars, in equilibrium.
+    """Equilibrium of a robot that hangs on bars.
 
-    start  "a": hand a on the bar at x; "b": hand b on this bar, with the robot reversed; "both": a at x, b at x + step
+    start  hands that hold a bar: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both" (hand a at x,
+           hand b at x + step)
+    x      position along the line, m
+    step   distance between the two hands, m
     """
     rigid, _ = _posture(robot, start, x, step, 0.0, 0.0)
     return Start(rigid, _anchors(start, x, step))
 
 
 def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> Start:
-    """The start on a cable that carries its own weight and that of the robot; the sag gives the hands' heights.
+    """Equilibrium of a robot that hangs on a cable. The sag under the weights of cable and robot gives the hands'
+    heights.
 
     start  hands that hold the cable, as in `start_on_bars`
     width  length of a hand along the cable, m
@@ -64,7 +73,9 @@ def _anchors(start: str, x: float, step: float) -> dict[str, float]:
 def _posture(
     robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
 ) -> tuple[tuple[float, ...], dict[str, float]]:
-    """(joint positions of slide, drop, pitch, elbow and, if there is one, trunk, m and rad; {hand: load, N}).
+    """(positions of the joints, {hand: load, N}) of a robot that hangs by one hand or by both.
+
+    The joints are slide and drop (m), pitch and elbow (rad) and, for a robot with three links, trunk (rad).
 
     z_a, z_b  heights of the hands, m
     """
@@ -86,9 +97,11 @@ def _posture(
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
-    """(pitch of the first arm, elbow angle), rad, with the second hand dx, m, ahead of the first and dz, m, above it.
+    """(pitch of the first arm, elbow angle), rad, of a robot that hangs by both hands.
 
-    a, b  lengths of the two arms, m; the elbow hangs below the hands
+    a, b    lengths of the two arms, m
+    dx, dz  position of the second hand ahead of and above the first hand, m
+    The elbow hangs below the hands.
     """
     reach = math.hypot(dx, dz)
     at_elbow = math.acos(max(-1.0, min(1.0, (a**2 + b**2 - reach**2) / (2 * a * b))))
@@ -97,9 +110,10 @@ def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, flo
 
 
 def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
-    """{hand: upward force on it, N} with zero torque at the elbow, from moments about hand a and about the elbow.
+    """{hand: upward force on the hand, N} for zero torque at the elbow, from the moments about hand a and about the
+    elbow.
 
-    dz, dx  position of hand b relative to hand a, m
+    dz, dx  position of hand b above and ahead of hand a, m
     """
 
     def at(distance: float, angle: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Import of robots from model files of other programs: URDF and MJCF. Readers are imported on first use."""
+"""Import of robots from model files in the formats URDF and MJCF. Each format's reader is imported on first use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
 
 
 def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
-    """Function that builds the robot of a URDF or MJCF file; its parameters are the choices for this format.
+    """Function that builds the robot of a URDF or MJCF file. Its parameters are the import options of the format.
 
     The root element of the file determines the format.
+
     owner  beginning of every error message and warning, such as "robot 'panda.urdf'"
     """
     from robots.importing.xml_reader import read_xml
@@ -33,7 +34,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
     ) -> Mechanism:
-        """A robot read from a URDF file."""
+        """Build a robot from a URDF file."""
         from robots.importing.urdf import read_urdf
 
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
@@ -46,7 +47,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
     def robot_of_mjcf(
         friction: Annotated[Literal["regularized", "ignore"], FRICTION] = "regularized",
         ignore: Annotated[
-            str, ParameterInfo("what is left out where it would be refused: tendon, equality, fluid", none="nothing")
+            str,
+            ParameterInfo("parts to leave out instead of refusing the file: tendon, equality, fluid", none="nothing"),
         ] = "",
         keyframe: Annotated[str, ParameterInfo("keyframe that gives the start", none="the file's positions")] = "",
         contacts: Annotated[
@@ -56,7 +58,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
     ) -> Mechanism:
-        """A robot read from an MJCF file."""
+        """Build a robot from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
 
         require_choice(str(path), "friction", friction, ("regularized", "ignore"))
@@ -69,5 +71,5 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
     if root.tag == "mujoco":
         return robot_of_mjcf
     if root.tag != "robot":
-        root.fail("this is no model file: the root element of a URDF file is <robot>, of an MJCF file <mujoco>")
+        root.fail("this is not a model file; its root element must be <robot> for URDF or <mujoco> for MJCF")
     return robot_of_urdf

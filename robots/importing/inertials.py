@@ -20,23 +20,23 @@ SHORT = 1e-3  # share of the largest principal moment by which the sum of the ot
 
 
 def origin_of(element: Element) -> tuple[Array, Array]:
-    """(position p (3,), m; rotation R (3, 3)) of an element's <origin>; zero and the identity without <origin>."""
+    """(position p (3,), m; rotation R (3, 3)) of an element's <origin>; zero and identity if it has no <origin>."""
     origin = element.optional("origin")
     if origin is None:
         return np.zeros(3), np.eye(3)
     origin.label = f"{element.label}: <origin>"
     p = np.array(origin.numbers("xyz", 3, ORIGIN))
     if "quat_xyzw" in origin.attributes:
-        origin.fail("attribute 'quat_xyzw' is not read; write the rotation as 'rpy'")
+        origin.fail("attribute 'quat_xyzw' is not supported; write the rotation as 'rpy'")
     return p, rotation_rpy(origin.numbers("rpy", 3, ORIGIN))
 
 
 def inertial_of(link: Element, notes: Notes) -> tuple[float, Vector3, Inertia]:
-    """(mass, kg; centre of mass, m; inertia about it in the link's axes, kg m2) of a URDF link.
+    """(mass, kg; centre of mass, m; inertia about the centre of mass in the link's axes, kg m2) of a URDF link.
 
-    All are zero for a link without <inertial>. Fails for a negative mass and for negative principal moments. Notes
-    inertia without mass, and moments that violate the triangle inequality: no body has these, but the motion is still
-    defined.
+    All are zero for a link without <inertial>. Raises InvalidMechanism for a negative mass or principal moment. Adds a
+    warning to `notes` for an inertia without mass, and for principal moments that violate the triangle inequality. No
+    real body has such an inertia, but the equations of motion still have a solution.
     """
     inertial = link.optional("inertial")
     if inertial is None:
@@ -78,7 +78,9 @@ def _check(element: Element, mass: float, tensor: Array, notes: Notes) -> None:
 
 
 def box_of(mass: float, center: Vector3, inertia: Inertia) -> tuple[Vector3, Array, Vector3] | None:
-    """(centre, axes, edge lengths, m) of the uniform box with the given mass and inertia; None if none has them."""
+    """(centre, axes, edge lengths, m) of the uniform box with the given mass and inertia; None if there is no such
+    box.
+    """
     if mass <= 0.0:
         return None
     xx, yy, zz, xy, xz, yz = inertia

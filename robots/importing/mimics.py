@@ -1,4 +1,4 @@
-"""Mimic joints of a URDF file: relations between joints, and a start that satisfies these relations."""
+"""Mimic joints of a URDF file: constraints between joints, and a start that satisfies them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class Mimic:
 
 
 def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
-    """The mimic joints of a file, in the order of `edges`; none, with a warning, if they are `free`.
+    """The mimic joints of a file, in the order of `edges`.
 
-    Fails for a leader that does not exist or does not move, a multiplier of 0, and joints that mimic in a circle.
+    free  if true, mimic joints move freely: the result is [], with a warning
+    Raises InvalidMechanism for a leader that does not exist or does not move, a multiplier of 0, and joints that mimic
+    each other in a circle.
     """
     moving = {edge.name for edge in edges if edge.element.attributes.get("type") not in ("fixed", "planar", "floating")}
     found: dict[str, Mimic] = {}
@@ -47,23 +49,25 @@ def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
             continue
         for name in (edge.name, leader):
             if name not in moving:
-                element.fail(f"joint {name!r} has no position of its own; revolute, continuous and prismatic ones have")
+                element.fail(
+                    f"joint {name!r} cannot mimic or be mimicked; only revolute, continuous and prismatic joints can"
+                )
         multiplier, offset = element.number("multiplier", 1.0), element.number("offset", 0.0)
         if multiplier == 0.0:
-            element.fail("multiplier is 0; it must not be, or the joint is fixed")
+            element.fail("multiplier is 0, which would fix the joint; give another multiplier")
         found[edge.name] = Mimic(edge.name, leader, multiplier, offset)
         chain = [edge.name]
         while chain[-1] in found:
             chain.append(found[chain[-1]].leader)
             if chain[-1] == edge.name:
-                element.fail(f"{' mimics '.join(map(repr, chain))}; joints must not mimic in a circle")
+                element.fail(f"{' mimics '.join(map(repr, chain))}; joints must not mimic each other in a circle")
         if free:
             notes.add(element, "the joint moves freely and mimics no other, as mimic=free asks")
     return [] if free else list(found.values())
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
-    """{joint: position} at the start, with the followers' positions computed from those of their leaders."""
+    """{joint: position} at the start; the positions of mimic joints are computed from the leaders' positions."""
     found, by_follower = dict(start), {mimic.follower: mimic for mimic in mimics}
 
     def position(name: str) -> float:

@@ -1,4 +1,6 @@
-"""Warnings about parts of a model file that are not read: one warning per kind, with line numbers of the file."""
+"""Warnings about parts of a model file that are not read: one warning per kind of part, with line numbers of the
+file.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,22 @@ SHOWN = 4  # line numbers in one warning
 
 
 class Notes:
-    """Collects the elements of a file that are left out, and issues one DescriptionWarning for each kind."""
+    """Collects warnings about elements of a file, and issues one DescriptionWarning for all elements with the same
+    message.
+    """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._lines: dict[str, list[str]] = {}
 
     def add(self, element: Element, message: str) -> None:
-        """Add an element, by its line and name, to the elements with the warning `message`."""
+        """Add an element, by its line and name, to the elements with the warning text `message`."""
         name = f" ({element.label})" if element.label else ""
         self._lines.setdefault(message, []).append(f"{element.line}{name}")
 
     @property
     def texts(self) -> list[str]:
-        """Texts of the warnings, one line for each kind, in the order of the kinds' first elements."""
+        """Texts of the warnings, one line each, in the order in which the messages were first added."""
         found = []
         for message, lines in self._lines.items():
             more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""

@@ -1,4 +1,4 @@
-"""Rotations as in model files: roll, pitch and yaw, and axes given in the child's frame."""
+"""Rotations and axes as written in model files: roll, pitch and yaw, and axes in the child's frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TINY = 1e-15
 def rotation_rpy(rpy: Sequence[float]) -> Array:
     """Rotation matrix Rz(yaw) Ry(pitch) Rx(roll) of (roll, pitch, yaw), rad.
 
-    Entries are exactly 0 and +-1 for right angles given with at least 15 digits.
+    For right angles given with at least 15 digits, all entries are exactly 0 or +-1.
     """
     (cr, sr), (cp, sp), (cy, sy) = map(_cos_sin, rpy)
     return np.array(
@@ -31,7 +31,7 @@ def rotation_rpy(rpy: Sequence[float]) -> Array:
 
 
 def _cos_sin(angle: float) -> tuple[float, float]:
-    """(cos, sin) of an angle, rad; exactly 0 and +-1 for the doubles nearest to multiples of pi/2."""
+    """(cos, sin) of an angle, rad; exactly 0 or +-1 for the floats nearest to multiples of pi/2."""
     turns = round(angle / (math.pi / 2))
     if abs(turns) < 16 and abs(angle - turns * (math.pi / 2)) <= 4e-16 * max(1.0, abs(angle)):
         return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[turns % 4]
@@ -39,7 +39,7 @@ def _cos_sin(angle: float) -> tuple[float, float]:
 
 
 def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
-    """Unit vector R axis / |axis| (3,) in the parent's frame, of a nonzero axis in the child's frame.
+    """Unit vector R axis / |axis| (3,) in the parent's frame, for a nonzero `axis` in the child's frame.
 
     Components below TINY are rounding errors and become 0.
     """

@@ -1,4 +1,4 @@
-"""Python source code of a mechanism: a file with a function that returns the mechanism, for editing."""
+"""Python source code of a mechanism: a file with a function that returns the mechanism, which a user can edit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def {name}() -> Mechanism:
 def python_source(mechanism: Mechanism, name: str, about: str) -> str:
     """Source of a Python file with a function `name` that returns a mechanism equal to the given one.
 
-    Fields with their default values are left out.
+    Fields with default values are left out of the source.
     about  docstring of the file and of the function
     """
     classes: set[str] = set()
@@ -36,7 +36,7 @@ def python_source(mechanism: Mechanism, name: str, about: str) -> str:
 
 
 def _written(value: Any, depth: int, classes: set[str]) -> str:
-    """A value as a Python expression, split into several lines if it is long.
+    """A value as a Python expression, on several lines if it is long.
 
     depth    level of indentation
     classes  set to which the names of the classes in the expression are added

@@ -1,4 +1,4 @@
-"""Tree of links and joints of a URDF file: checks that there is one root and no loop, and the joints in tree order."""
+"""Tree of links and joints of a URDF file: checks of the tree, and the joints in an order with parents first."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ class Edge:
     element: Element
 
     def with_link(self, name: str, other: str) -> Edge:
-        """The edge with the link `name` renamed to `other`."""
+        """The edge with its link `name` renamed to `other`; unchanged if the edge does not have the link `name`."""
         parent, child = (other if end == name else end for end in (self.parent, self.child))
         return replace(self, parent=parent, child=child)
 
 
 def named(elements: Sequence[Element], kind: str) -> dict[str, Element]:
-    """{name: element} in the order of the file, with the elements' `label` set. Fails for a name that is used twice.
+    """{name: element} in the order of the file; sets the label of each element.
 
-    kind  kind of the elements, such as "joint"
+    kind  kind of the elements, such as "joint", for the labels
+    Raises InvalidMechanism for a name that occurs twice.
     """
     found: dict[str, Element] = {}
     for element in elements:
         element.label = f"{kind} {element.name()!r}"
         name = element.name()
         if name in found:
-            element.fail(f"the {kind} at line {found[name].line} has the same name; names must be unique")
+            element.fail(f"another {kind} at line {found[name].line} has the same name; names must be unique")
         found[name] = element
     return found
 
 
 def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge]:
-    """The joints as edges from parent to child. Fails for a link that does not exist or has two parents."""
+    """The joints as edges from parent link to child link.
+
+    Raises InvalidMechanism for a link that does not exist or that has two parents.
+    """
     edges: list[Edge] = []
     moved_by: dict[str, Edge] = {}
     for name, element in joints.items():
@@ -54,11 +58,11 @@ def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge
             ends.append(link)
         edge = Edge(name, ends[0], ends[1], element)
         if edge.parent == edge.child:
-            element.fail(f"parent and child are both {edge.child!r}")
+            element.fail(f"parent and child are both {edge.child!r}; name two different links")
         if other := moved_by.get(edge.child):
             element.fail(
-                f"it moves link {edge.child!r}, which joint {other.name!r} at line {other.element.line} moves already; "
-                "a link has one parent, and a URDF file has no closed loops"
+                f"this joint moves link {edge.child!r}, which joint {other.name!r} at line {other.element.line} moves "
+                "already; a link has one parent, and a URDF file has no closed loops"
             )
         moved_by[edge.child] = edge
         edges.append(edge)
@@ -66,22 +70,26 @@ def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge
 
 
 def root_of(links: dict[str, Element], edges: Sequence[Edge]) -> str:
-    """Name of the link that is no joint's child. Fails if there is no such link or several."""
+    """Name of the link that is not the child of any joint. Raises InvalidMechanism unless there is exactly one."""
     moved = {edge.child for edge in edges}
     roots = [name for name in links if name not in moved]
     if not roots:
         edge = edges[0]
-        edge.element.fail("the joints form a circle: every link is moved by a joint; one link must be the root")
+        edge.element.fail("the joints form a closed loop, because every link is the child of a joint; remove a joint")
     if len(roots) > 1:
         first = links[roots[0]]
         links[roots[1]].fail(
-            f"no joint moves it, and none moves {first.label} at line {first.line}; a robot has one root link"
+            f"this link and {first.label} at line {first.line} are both roots, because neither is a joint's child; "
+            "add a joint that connects them"
         )
     return roots[0]
 
 
 def in_tree_order(root: str, edges: Sequence[Edge]) -> list[Edge]:
-    """The joints in the order of the file, moved where needed so that parents come first. Fails for a circle."""
+    """The joints in the order of the file, except that joints are moved so that parents come first.
+
+    Raises InvalidMechanism if joints form a circle.
+    """
     reached, ordered, waiting = {root}, [], list(edges)
     while waiting:
         later = []
@@ -93,8 +101,8 @@ def in_tree_order(root: str, edges: Sequence[Edge]) -> list[Edge]:
                 later.append(edge)
         if len(later) == len(waiting):
             later[0].element.fail(
-                f"the joints {', '.join(repr(edge.name) for edge in later)} form a circle that the root link {root!r} "
-                "does not carry"
+                f"the joints {', '.join(repr(edge.name) for edge in later)} form a closed loop that is not "
+                f"connected to the root link {root!r}; connect one of their links to the root link instead"
             )
         waiting = later
     return ordered

@@ -1,4 +1,7 @@
-"""Elements and attributes of a URDF file that the import does not read: misspelt ones fail, others are noted."""
+"""Checks for elements and attributes of a URDF file that the import does not read.
+
+Names that are probably misspelt are refused with InvalidMechanism; others get a warning.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ UNREAD = {
 
 
 def note_unread(robot: Element, notes: Notes) -> None:
-    """Note the elements and attributes that are not read; fail for misspelt ones, whose defaults would be used."""
+    """Warn of elements and attributes that are not read. Refuse misspelt ones, because the import would use defaults
+    instead.
+    """
     owners = [robot, *robot.all("link"), *robot.all("joint")]
     owners += [inertial for link in robot.all("link") for inertial in link.all("inertial")]
     for owner in owners:
@@ -67,5 +72,8 @@ def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
 
 
 def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> list[str]:
-    """List with the known name that is probably meant by `name`; empty if there is none or if it is present too."""
+    """List with the one known name that `name` probably misspells; [] if there is none.
+
+    present  names that the element already has, which are therefore not meant by `name`
+    """
     return difflib.get_close_matches(name, sorted({*known} - {*present}), n=1, cutoff=ALIKE)

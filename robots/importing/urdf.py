@@ -1,11 +1,11 @@
-"""Import of URDF: links become bodies, and joints become joints, with the names in the file.
+"""Import of URDF: links become bodies and joints become joints, with the names in the file.
 
-The frame of a link is the frame of its body. Fixed joints remain joints; the derivation adds the inertia of a body on a
-fixed joint to the body that carries it, without rounding. The root link is fixed to the ground, or free. A joint of one
-coordinate with an effort limit above 0 gets an actuator with the joint's name.
+The frame of a body is the frame of its link. Fixed joints are kept; the derivation adds the inertia of a body on a
+fixed joint to the body that carries it, without rounding. The root link is fixed to the ground or free. A joint of one
+coordinate gets an actuator with the joint's name, unless its effort limit is 0 or it mimics another joint.
 
-An element that a Mechanism cannot represent is an error if it affects the motion, otherwise a warning. Both contain the
-line number.
+An element that a Mechanism cannot represent causes an error if it affects the motion, otherwise a warning. Both name
+the line in the file.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ def read_urdf(
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
 ) -> Mechanism:
-    """The mechanism of a URDF file, in joint coordinates, at rest at joint positions 0 or at the nearest limits.
+    """The mechanism of a URDF file, in joint coordinates, at rest. Each joint is at the position nearest to 0 within
+    its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
     friction  "regularized": Coulomb friction of joints, with the smoothing of JointFriction; "ignore": it is left out,
               with a warning
-    mimic     "coupled": joints that mimic another follow it, by a JointRelation; "free": they move freely, with a
+    mimic     "coupled": joints that mimic another joint follow it, by a JointRelation; "free": they move freely, with a
               warning
     base      "fixed": the root link is fixed to the ground; "free": it moves by a free joint `ground_to_ROOT`
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
@@ -84,20 +85,20 @@ class Reader:
         self._robot, self._friction, self._mimic, self._base, self._folder = robot, friction, mimic, base, folder
         self.notes = Notes(robot.owner)
         if robot.tag != "robot":
-            robot.fail("the root element of a URDF file is <robot>")
+            robot.fail("this is not a URDF file; its root element must be <robot>")
         for element in robot.walk():
             if element.tag.startswith("xacro:"):
                 element.fail("this file is a xacro macro file; expand it first: xacro FILE > robot.urdf")
 
     def mechanism(self, name: str) -> Mechanism:
-        """Return the mechanism; warns of the elements that were ignored.
+        """Read the mechanism. Issues the collected warnings.
 
-        name  name of the mechanism if <robot> has none
+        name  name of the mechanism if <robot> gives none
         """
         links = named(self._robot.all("link"), "link")
         joints = named(self._robot.all("joint"), "joint")
         if not links:
-            self._robot.fail("it has no <link>")
+            self._robot.fail("the file has no <link>; add one")
         note_unread(self._robot, self.notes)
         edges = edges_of(joints, links)
         root = root_of(links, edges)
@@ -120,16 +121,18 @@ class Reader:
             fixing = _free_name(f"{GROUND}_to_{root}", joints)
             read.insert(0, Joint(name=fixing, kind=self._base, parent=GROUND, child=root))
         elif self._base == "free":
-            links[GROUND].fail("base is 'free', but the root link is the ground; rename it")
+            links[GROUND].fail(
+                "base is 'free', but the root link is the ground, because it is named 'ground'; rename the link"
+            )
         elif value_of(ground.mass) > 0.0:
             self.notes.add(links[GROUND], "the root link's mass has no effect: it is the ground")
         if all(joint.kind == "fixed" for joint in read):
             self._robot.fail(
-                "none of its joints moves, and its root link is fixed to the ground: nothing can move; base=free "
-                "frees it"
+                "no joint moves and the root link is fixed to the ground, so nothing can move; pass base=free to let "
+                "the root link move"
             )
         if read[0].kind == "free" and ground is None and not sum(value_of(body.mass) for body in bodies) > 0.0:
-            self._robot.fail("base is 'free', but none of its links has a mass")
+            self._robot.fail("base is 'free', but no link has a mass; give the links masses, or pass base=fixed")
         mimics = mimics_of(edges, self._mimic == "free", self.notes)
         positions = satisfied({joint.name: _start(joint) for joint in read}, mimics)
         start = [positions[joint.name] for joint in read for _ in joint.coordinates]
@@ -152,13 +155,13 @@ class Reader:
         return Body(name=name, mass=mass, inertia=inertia, center_of_mass=center, shapes=shapes)
 
     def _check_massless(self, bodies: Sequence[Body], edges: Sequence[Edge], links: dict[str, Element]) -> None:
-        """Fail for a moving joint that moves no mass: its acceleration would be undetermined."""
+        """Raise InvalidMechanism for a joint that can move but moves no mass: its acceleration is undetermined."""
         mass = {body.name: value_of(body.mass) for body in bodies}
         for edge in reversed(edges):  # children before parents
             if edge.element.attributes.get("type") != "fixed" and mass[edge.child] == 0.0:
                 links[edge.child].fail(
-                    f"its mass is 0, and so is that of all links on it, but joint {edge.name!r} at line "
-                    f"{edge.element.line} moves it; give it a mass, or make the joint fixed"
+                    f"joint {edge.name!r} at line {edge.element.line} moves this link, but the link and all links on "
+                    "it have no mass; give the link a mass, or make the joint fixed"
                 )
             mass[edge.parent] += mass[edge.child]
 
@@ -166,7 +169,7 @@ class Reader:
         element = edge.element
         kind = element.text("type")
         if kind not in KINDS:
-            element.fail(f"type is {kind!r}; it is one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+            element.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
         p, R = origin_of(element)
         common: dict[str, Any] = {
             "name": edge.name,
@@ -191,7 +194,7 @@ class Reader:
         )
 
     def _axis(self, joint: Element) -> tuple[float, ...]:
-        """Axis (3,) of a joint in the child's frame, of any nonzero length."""
+        """Axis (3,) of a joint in the child's frame, not necessarily of length 1; x if the joint has no <axis>."""
         element = joint.optional("axis")
         if element is None:
             self.notes.add(joint, "it has no <axis>, and turns about or slides along x, as URDF says")
@@ -200,7 +203,7 @@ class Reader:
         axis = element.numbers("xyz", 3)
         length = math.hypot(*axis)
         if length == 0.0:
-            element.fail("xyz is 0 0 0; an axis has a direction")
+            element.fail("xyz is 0 0 0; give a vector that is not zero")
         if abs(length - 1.0) > UNIT:
             self.notes.add(element, f"the axis has length {length:g}, and is read as a direction of length 1")
         return axis
@@ -210,7 +213,7 @@ class Reader:
         if kind not in ("revolute", "prismatic"):
             return None, None
         if limit is None:
-            joint.fail(f"a {kind} joint has a <limit>, and this one has none; a joint without limits is continuous")
+            joint.fail(f"a {kind} joint must have a <limit>; add it, or use type continuous to rotate without limits")
         limit.label = f"{joint.label}: <limit>"
         lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
         if lower > upper:
@@ -220,7 +223,7 @@ class Reader:
         return None if lower <= -NO_LIMIT else lower, None if upper >= NO_LIMIT else upper
 
     def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
-        """(viscous damping, dry friction or None) of a joint."""
+        """(viscous damping, dry friction) of a joint; the dry friction is None if there is none."""
         dynamics = joint.optional("dynamics")
         if dynamics is None:
             return 0.0, None
@@ -234,7 +237,10 @@ class Reader:
         return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
 
     def _driven(self, edge: Edge, joint: Joint) -> list[Actuator]:
-        """List with the actuator of a joint; empty for an effort limit of 0 and for joints of several coordinates."""
+        """List with the actuator of a joint.
+
+        The list is empty if the joint has an effort limit of 0, has several coordinates, or mimics another joint.
+        """
         if joint.coordinates != (joint.name,) or edge.element.optional("mimic") is not None:
             return []
         limit = edge.element.optional("limit")

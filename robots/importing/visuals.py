@@ -79,7 +79,7 @@ def _shape(geometry: Element, p: Vector3, R: Array, color: str) -> Shape:
     else:
         size = tuple(geometry.number(name) for name in ("radius", "length")[: 2 if geometry.tag == "cylinder" else 1])
     if not all(length > 0.0 for length in size):
-        geometry.fail(f"its size is {' '.join(f'{length:g}' for length in size)} m; sizes must be above 0")
+        geometry.fail(f"the size is {' '.join(f'{length:g}' for length in size)} m; all its numbers must be above 0")
     return Shape(kind=geometry.tag, size=size, position=p, quaternion=_quaternion(R), color=color)
 
 

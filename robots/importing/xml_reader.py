@@ -1,6 +1,6 @@
-"""Reading of XML files: elements with their line numbers, and checked access to attributes; each error is one line.
+"""Reading of XML files as elements with line numbers and checked access to attributes; every error message is one line.
 
-A document type declaration is refused, so that no entity is expanded and no other file is read.
+A file with a document type declaration is refused, so that no entity is expanded and no other file is read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers
 
 @dataclass
 class Element:
-    """An XML element: tag, attributes, child elements in order, and the line on which it begins.
+    """An XML element: its tag, attributes, child elements in order, and the line on which it begins.
 
     owner  beginning of every error message, such as "robot 'panda.urdf'"
-    label  kind and name for messages, such as "joint 'elbow'"; set by `named`
+    label  kind and name of the element for error messages, such as "joint 'elbow'"; "" means the tag
     """
 
     tag: str
@@ -37,12 +37,12 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise InvalidMechanism with the robot, the line and the name of this element before the message."""
+        """Raise InvalidMechanism with `message`, preceded by the robot, the line and the name of this element."""
         raise InvalidMechanism(f"{self.where}: {message}")
 
     @property
     def where(self) -> str:
-        """Robot, line and name of this element, for the beginning of messages."""
+        """Robot, line and name of this element, as text for the beginning of messages."""
         return f"{self.owner}: line {self.line}: {self.label or f'<{self.tag}>'}"
 
     def walk(self) -> Iterator[Element]:
@@ -58,21 +58,24 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def optional(self, tag: str) -> Element | None:
-        """The child element with the given tag; None if there is none. Fails if there are several."""
+        """The child element with the given tag; None if there is none. Raises InvalidMechanism if there are several."""
         found = self.all(tag)
         if len(found) > 1:
             found[1].fail(f"{self.label or f'<{self.tag}>'} has a second <{tag}>; the first is at line {found[0].line}")
         return found[0] if found else None
 
     def child(self, tag: str) -> Element:
-        """The child element with the given tag. Fails unless there is exactly one."""
+        """The child element with the given tag. Raises InvalidMechanism unless there is exactly one."""
         found = self.optional(tag)
         if found is None:
-            self.fail(f"it has no <{tag}>, which it needs")
+            self.fail(f"the element <{tag}> is missing; add it")
         return found
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Text of an attribute. Fails if it is empty, or if it is missing and there is no default."""
+        """Text of an attribute; `default` if the attribute is missing.
+
+        Raises InvalidMechanism if there is no default and the attribute is missing or empty.
+        """
         value = self.attributes.get(name, default)
         if value is None:
             self.fail(f"attribute {name!r} is missing{did_you_mean(name, self.attributes)}")
@@ -81,18 +84,27 @@ class Element:
         return value
 
     def name(self, attribute: str = "name") -> str:
-        """Name of the element, from an attribute. Fails if it is missing, empty or not printable."""
+        """Name of the element, from an attribute.
+
+        Raises InvalidMechanism if the attribute is missing, empty or not printable.
+        """
         value = self.text(attribute)
         if not value.isprintable():
             self.fail(f"attribute {attribute!r} is {value!r}; it must be printable text")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Value of an attribute that is one finite number. Fails if it is missing and there is no default."""
+        """Value of an attribute that consists of one finite number; `default` if the attribute is missing.
+
+        Raises InvalidMechanism for other text, or if the attribute is missing and there is no default.
+        """
         return self.numbers(name, 1, None if default is None else (default,))[0]
 
     def numbers(self, name: str, count: int, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """Values of an attribute that is `count` finite numbers. Fails if it is missing and there is no default."""
+        """Values of an attribute that consists of `count` finite numbers; `default` if the attribute is missing.
+
+        Raises InvalidMechanism for other text, or if the attribute is missing and there is no default.
+        """
         if name not in self.attributes and default is not None:
             return default
         words = self.text(name).split()
@@ -100,12 +112,15 @@ class Element:
             self.fail(f"{name} is {_short(self.attributes[name])}; it must be {WORDS.get(count, f'{count} numbers')}")
         for word in words:
             if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
-                self.fail(f"{name} is {_short(self.attributes[name])}; {word!r} is no finite number")
+                self.fail(f"{name} is {_short(self.attributes[name])}; {word!r} is not a finite number")
         return tuple(float(word) + 0.0 for word in words)  # + 0.0 turns -0.0 into 0.0
 
 
 def read_xml(path: Path, owner: str) -> Element:
-    """Read an XML file and return its root element; raises InvalidMechanism, in one line, if it cannot be read."""
+    """Read an XML file and return its root element.
+
+    Raises InvalidMechanism with a one-line message if the file cannot be read.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -114,7 +129,10 @@ def read_xml(path: Path, owner: str) -> Element:
 
 
 def parse_xml(content: bytes, owner: str) -> Element:
-    """Parse an XML document and return its root element; raises InvalidMechanism with the line of an error."""
+    """Parse an XML document and return its root element.
+
+    Raises InvalidMechanism with a one-line message that names the line of an error.
+    """
     parser = expat.ParserCreate()
     parser.buffer_text = True
     roots: list[Element] = []
@@ -123,7 +141,7 @@ def parse_xml(content: bytes, owner: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         element = Element(tag, attributes, parser.CurrentLineNumber, owner)
         if len(opened) >= DEEPEST:
-            element.fail(f"elements are nested more than {DEEPEST} deep")
+            element.fail(f"elements are nested more than {DEEPEST} levels deep; reduce the nesting")
         (opened[-1].children if opened else roots).append(element)
         opened.append(element)
 
@@ -132,8 +150,8 @@ def parse_xml(content: bytes, owner: str) -> Element:
 
     def doctype(*_: object) -> None:
         raise InvalidMechanism(
-            f"{owner}: line {parser.CurrentLineNumber}: it has a document type declaration (DOCTYPE), which is not "
-            "read; remove it"
+            f"{owner}: line {parser.CurrentLineNumber}: the file has a document type declaration (DOCTYPE), which "
+            "is not read; remove it"
         )
 
     parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, doctype

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def energy_balance(sim: Simulation) -> float:
     """Kinetic plus potential energy minus the sum of load times joint position, J.
 
-    Constant for a mechanism without losses and actuators.
+    This energy is constant for a mechanism without losses and without actuators.
     """
     system, positions = sim.system, sim.joints()[0]
     tuned = sim.parameters

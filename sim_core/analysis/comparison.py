@@ -35,22 +35,22 @@ Choice = str | Mapping[str, Any] | Stabilizer  # a mapping holds name and parame
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of a run under one stabilizer.
+    """Result of a run with one stabilizer.
 
-    stabilizer         label of the stabilizer
-    peak_phi           largest 1-norm |Phi|_1 of the constraint violations at any step, rows not scaled
-    peak_phidot        largest 1-norm |Phidot|_1 of their rates at any step
-    energy_drift       largest change of the energy since the start, J; includes the work of actuators and dampers
-    seconds_per_step   wall-clock time per step, the only number that differs between identical runs; nan: the run
-                       diverged before the time was measured
-    evaluations        number of evaluations of the right-hand side
-    diverged_at        simulation time, s, of the first step with |Phi|_1 above the characteristic length, or of the
-                       last step that could be taken; None: the run did not diverge
-    stability_limit    largest stable step, s, of the stabilizer and of a beam's fastest mode; inf: all steps are
-                       stable; 0: none is
-    reason             why the run diverged: "violation", "not finite", "step went to zero" or "solver did not
-                       converge"; AT_REST for a stabilizer that was not run because it needs a start in motion (its
-                       numbers are nan); otherwise ""
+    stabilizer        label of the stabilizer
+    peak_phi          largest 1-norm |Phi|_1 of the constraint violations over all steps; the rows of Phi are not scaled
+    peak_phidot       largest 1-norm |Phidot|_1 of the rates of the constraint violations over all steps
+    energy_drift      largest change of the energy since the start, J; includes the work of actuators and dampers
+    seconds_per_step  wall-clock time per step, s, the only number that differs between identical runs; nan if the run
+                      diverged before the time was measured
+    evaluations       number of evaluations of the right-hand side
+    diverged_at       simulation time, s, at which the run diverged: that of the first step with |Phi|_1 above the
+                      characteristic length, or of the last step that could be taken; None if the run did not diverge
+    stability_limit   largest step, s, for which both the stabilizer and a beam's fastest mode are stable; inf if all
+                      steps are stable, 0 if none is
+    reason            why the run diverged: "violation", "not finite", "step went to zero" or "solver did not converge";
+                      AT_REST if the stabilizer was not run because it needs a start in motion (all numbers are then
+                      nan); otherwise ""
     """
 
     stabilizer: str
@@ -71,12 +71,14 @@ def compare(
     stabilizers: Mapping[str, Choice] | Sequence[Choice] | None = None,
     stepper: str | Stepper = "rk4",
 ) -> list[Comparison]:
-    """One Comparison per stabilizer, each of a run from the mechanism's start; a diverging run ends early.
+    """Run the system once with each stabilizer, from the mechanism's start; returns one Comparison per stabilizer.
+
+    A run that diverges ends early.
 
     seconds      simulation time of a run
-    stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a Stabilizer, its
-                 name, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
-    Warns (StartWarning) if the start violates the constraints. Stability warnings are suppressed, because each
+    stabilizers  {label: choice}, or a sequence of choices; None for `every_stabilizer`. A choice is a Stabilizer, the
+                 name of one, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
+    Issues StartWarning if the start violates the constraints. Stability warnings are suppressed, because each
     Comparison has its stability limit.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
@@ -87,7 +89,9 @@ def compare(
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
     if isinstance(stabilizers, str):
-        raise InvalidRequest(f"stabilizers is {stabilizers!r}; it must be a sequence of choices, or {{label: choice}}")
+        raise InvalidRequest(
+            f"stabilizers is {stabilizers!r}; it must be a sequence of stabilizers, or {{label: stabilizer}}"
+        )
     if not isinstance(stabilizers, Mapping):
         stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}
     chosen = {label: stabilizer_of(choice) for label, choice in stabilizers.items()}
@@ -100,11 +104,11 @@ def compare(
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
-    """{label: stabilizer} of all kinds of stabilizers, with the gains of the papers, and all registered ones.
+    """{label: stabilizer} of all kinds of stabilizers, with the gains of the papers, and of all registered stabilizers.
 
-    A registered stabilizer with the parameters phi, phidot and speed is scaled by the violation after the first step.
-    For a start at rest it is left out here, and `compare` adds a row without numbers for it.
-    [NadaBayoumi2024, sec. 4] [Man2025]
+    Some registered stabilizers have the parameters phi, phidot and speed, which get the results of `first_violation`.
+    Such stabilizers are left out if one of these results is zero, as for a start at rest; `compare` then adds a row
+    without numbers for each of them. [NadaBayoumi2024, sec. 4] [Man2025]
     """
     found: dict[str, Stabilizer] = {
         "none": Stabilizer(),
@@ -130,7 +134,7 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
 
 
 def _is_for_motion(name: str) -> bool:
-    """Whether a registered stabilizer has the parameters phi, phidot and speed, values after the first step."""
+    """Whether a registered stabilizer has the parameters phi, phidot and speed, and so needs a start in motion."""
     if name in STABILIZERS:
         return False
     parameters = inspect.signature(stabilizers_by_name()[name]).parameters
@@ -138,7 +142,9 @@ def _is_for_motion(name: str) -> bool:
 
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
-    """(|Phi|_1, |Phidot|_1, |v|_2): violation and its rate after one unstabilized step, and speed at the start."""
+    """(|Phi|_1, |Phidot|_1, |v|_2): constraint violation and its rate after one step without stabilizer, and speed at
+    the start.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
@@ -149,17 +155,21 @@ def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4
 def stabilizer_of(choice: Choice) -> str | Stabilizer:
     """The stabilizer for a choice: a new one for a mapping; names and Stabilizer objects are returned unchanged.
 
-    A mapping without name, or with invalid parameters, raises InvalidRequest.
+    Raises InvalidRequest for a mapping without name or with invalid parameters.
     """
     if not isinstance(choice, Mapping):
         return choice
     if "name" not in choice:
-        raise InvalidRequest(f"stabilizer {dict(choice)!r} has no name; write {{'name': 'baumgarte', 'alpha': 5.0}}")
+        raise InvalidRequest(
+            f"stabilizer {dict(choice)!r} has no name; write for example {{'name': 'baumgarte', 'alpha': 5.0}}"
+        )
     return stabilizer_named(**choice)
 
 
 def label_of(choice: str | Stabilizer) -> str:
-    """Label of a stabilizer: name and parameters that are not the defaults, as direct_correction(weight='mass')."""
+    """Label of a stabilizer: its name and the parameters that differ from the defaults, as in
+    direct_correction(weight='mass').
+    """
     if isinstance(choice, str):
         return choice
     try:
@@ -201,7 +211,7 @@ def _run(
 
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
-    """The comparisons as a `rich` table, 80 columns wide, with dashes for numbers that a run did not reach."""
+    """The comparisons as a `rich` table, 80 columns wide. A dash stands for a number that the run did not reach."""
     from rich import box
     from rich.table import Table
 
@@ -223,7 +233,9 @@ def table(rows: Sequence[Comparison], title: str = "") -> Any:
 
 
 def limit_text(limit: float) -> str:
-    """A stability limit (s) in ms; "any" if every step is stable, "none" if no step is, "-" if the limit is nan."""
+    """Text of a stability limit given in s: the limit in ms, "any" if every step is stable, "none" if no step is, "-"
+    for nan.
+    """
     if math.isnan(limit):
         return "-"
     return "any" if math.isinf(limit) else "none" if limit == 0.0 else f"{limit * 1e3:.3g}"

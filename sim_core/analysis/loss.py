@@ -1,4 +1,4 @@
-"""Detection of a lost run: after a step |Phi|_1 is above the characteristic length, or a step cannot be taken."""
+"""Detection of a diverged run: |Phi|_1 exceeds the characteristic length after a step, or a step cannot be taken."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ VIOLATION = "violation"  # all other reasons come from SimulationDiverged
 
 
 def advance_or_lose(sim: Simulation, steps: int) -> str:
-    """Take `steps` steps, or fewer if the run is lost; returns why it was lost, or "".
+    """Take `steps` steps, or fewer if the run diverges; returns the reason of the divergence, or "" if the run did not
+    diverge.
 
-    If the stepper failed, the simulation is left in the state before the failed step.
+    If a step fails, the simulation is left in the state before this step.
     """
     before = sim.snapshot()
     reason = _advance(sim, steps)

@@ -1,6 +1,6 @@
 """Maps of the stability measure IS1 over initial states: two components vary over a grid, the others are constant.
 
-IS1 is the largest distance of a motion from an equilibrium, relative to the distance at its start.
+IS1 is the largest distance of a motion from an equilibrium, divided by the motion's distance at the start.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ PART = 65_536  # motions judged at a time
 
 @dataclass(frozen=True)
 class StateMap:
-    """Stability measure IS1 over a grid of initial states, and the ranges of their motions.
+    """Stability measure IS1 over a grid of initial states, and the ranges of the motions from these states.
 
-    axes       {component of the state: values (n,)} of the two axes; the first varies along the columns of the map
-    is1        (rows, columns) largest distance of a motion from the equilibrium over that of its start; nan: diverged
+    axes       {component of the state: values (n,)} of the two axes; the first axis is horizontal (one column of the
+               map per value), the second vertical (one row per value)
+    is1        (rows, columns) IS1: largest distance of a motion from the equilibrium, divided by its distance at the
+               start; nan for a motion that diverged
     goes_over  (rows, columns) whether an angle went further than pi from the equilibrium
     diverged   number of motions that diverged
-    peaks      ranges of the states of all motions; the second axis varies slowest
+    peaks      ranges of the states of all motions, row by row of the map
     violation  largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
     """
 
@@ -57,12 +59,12 @@ def state_map(
 ) -> StateMap:
     """Map of the stability measure IS1 over two components of the initial state.
 
-    norm     norm of the states, with the system, the equilibrium and the step
-    axes     {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
-    start    {component: value} of further components; all others are those of the mechanism's start, or follow from the
-             constraints
-    seconds  simulation time of each motion
-    u        actuator efforts (n_u,), constant
+    norm                      norm of the states, which also gives the system, the equilibrium and the step
+    axes                      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
+    start                     {component of the state: value} of further components; all others have the values of the
+                              mechanism's start, or follow from the constraints
+    seconds                   simulation time of each motion
+    u                         constant actuator efforts (n_u,)
     lanes, threads, progress  as for `Batch.peaks`
     """
     system, names = norm.system, state_rows(norm.system)
@@ -70,9 +72,9 @@ def state_map(
         if name not in names:
             raise UnknownName(f"robot {system.mechanism.name!r}", "state row", name, names)
     if len(axes) != 2:
-        raise InvalidRequest(f"a map has two axes, not {len(axes)}")
+        raise InvalidRequest(f"the map has {len(axes)} axes; give exactly two")
     if both := [name for name in start if name in axes]:
-        raise InvalidRequest(f"{both[0]!r} is an axis of the map; remove it from start")
+        raise InvalidRequest(f"{both[0]!r} is given both as an axis of the map and in `start`; remove it from `start`")
     if not 0.0 < seconds < math.inf:
         raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
     mechanism, n = system.mechanism, system.n_q
@@ -115,7 +117,8 @@ def state_map(
 
 
 def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
-    """IS1 (k,) of the motions in the slice `part`, and whether an angle of each went further than pi, (k,) bool.
+    """(IS1, whether an angle went further than pi from the equilibrium), (k,) each, of the k motions in the slice
+    `part`.
 
     q, v  (k, n_q) initial states of these motions
     """

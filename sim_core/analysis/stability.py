@@ -1,14 +1,14 @@
 """Schiehlen's stability measures IS1_T and IS2_T: how far motions move from an equilibrium, relative to their starts.
 
-IS1_T is the largest distance of a motion from the equilibrium within the time T, over its distance at the start. IS2_T
-is the largest IS1_T of all starts at one distance.
+IS1_T of a motion is its largest distance from the equilibrium within the time T, divided by its distance at the start.
+IS2_T is the largest IS1_T of all motions that start at a given distance.
 
     at = equilibrium(system, near=[0.0, 0.0])
     measure(system, [[0.5, -0.5, 0.5, 0.5]], seconds=100.0, about=at, time_unit_s=1.0).is1
     worst(system, 0.5, seconds=100.0, about=at, time_unit_s=1.0)
 
 The distance of a state is the largest deviation of a component from the equilibrium, in units: 1 rad for angles,
-`length_unit_m` for lengths, and these per `time_unit_s` for velocities. [Schiehlen1993, eqs. 36 to 47]
+`length_unit_m` for lengths, and these units per `time_unit_s` for velocities. [Schiehlen1993, eqs. 36 to 47]
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHRINK = 0.6
 
 
 def equilibrium(system: System, near: Any, u: Any = None) -> Array:
-    """Coordinates q (n_q,) of an equilibrium near `near` (n_q,), which satisfies the constraints.
+    """Coordinates q (n_q,) of an equilibrium that satisfies the constraints, near the coordinates `near` (n_q,).
 
     u  actuator efforts, by default zero
     Raises InvalidRequest if no equilibrium is found.
@@ -48,8 +48,8 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     start = np.array(near, dtype=float).reshape(-1)
     if start.shape != (system.n_q,) or not np.isfinite(start).all():
         raise InvalidRequest(
-            f"near is {near!r}; {system.mechanism.name!r} takes {system.n_q} finite numbers, in the order "
-            f"{', '.join(system.coordinate_names)}"
+            f"argument 'near' is {near!r}; for {system.mechanism.name!r} give {system.n_q} finite numbers, in the "
+            f"order {', '.join(system.coordinate_names)}"
         )
     rest = np.zeros(system.n_q)
 
@@ -63,18 +63,19 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     if not left <= STILL * size:
         raise InvalidRequest(
             f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
-            f"{found.x.round(6).tolist()} its acceleration is still {left:.3g}"
+            f"{found.x.round(6).tolist()} the acceleration is still {left:.3g}; "
+            "give coordinates closer to an equilibrium"
         )
     return np.array(found.x)
 
 
 def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Absolute values (2 n_q,) of the `poles` of an equilibrium, rad/s, ascending."""
+    """Absolute values (2 n_q,) of the `poles` at an equilibrium, rad/s, ascending."""
     return np.sort(np.abs(poles(system, about, u)))
 
 
 def is_unstable(system: System, about: Array, u: Any = None) -> bool:
-    """Whether an equilibrium is unstable: the linearized motion grows exponentially."""
+    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially."""
     found = poles(system, about, u)
     return bool(found.real.max() > 1e-3 * np.abs(found).max())
 
@@ -98,12 +99,14 @@ def poles(system: System, about: Array, u: Any = None) -> Array:
 
 @dataclass(frozen=True)
 class StateNorm:
-    """Norm of the states of a system: the largest deviation of a chosen component from an equilibrium, in units.
+    """Norm of the states of a system: the largest deviation of any chosen component from an equilibrium.
 
-    rows           names of the chosen components, from `state_rows`
+    Each deviation is divided by the unit of its component, see `units`.
+
+    rows           names of the chosen components of the state, from `state_rows`
     about          equilibrium (n_q,)
     time_unit_s    unit of time for velocities, s
-    length_unit_m  unit of lengths, m; angles are in rad
+    length_unit_m  unit of lengths, m; the unit of angles is 1 rad
     step_s         step of the integration, s
     """
 
@@ -124,22 +127,27 @@ class StateNorm:
         length_unit_m: float | None = None,
         step_s: float | None = None,
     ) -> StateNorm:
-        """A StateNorm with defaults for all omitted arguments.
+        """A StateNorm with these defaults for omitted arguments:
 
-        The defaults are, in order: the equilibrium nearest to the start, all components of the state, 1 / (lowest
-        nonzero frequency), the mechanism's characteristic length, and 1 / (40 times the largest frequency).
+        about          the equilibrium nearest to the mechanism's start
+        rows           all components of the state
+        time_unit_s    1 / (lowest nonzero frequency at the equilibrium)
+        length_unit_m  the mechanism's characteristic length
+        step_s         1 / (40 times the highest frequency at the equilibrium)
         """
         mechanism = system.mechanism
         at = equilibrium(system, mechanism.initial_q) if about is None else np.array(about, dtype=float)
         if at.shape != (system.n_q,):
-            raise InvalidRequest(f"about has shape {at.shape}; {mechanism.name!r} takes ({system.n_q},)")
+            raise InvalidRequest(
+                f"argument 'about' has shape {at.shape}; for {mechanism.name!r} its shape must be ({system.n_q},)"
+            )
         names = state_rows(system)
         chosen = names if rows is None else tuple(rows)
         for name in chosen:
             if name not in names:
                 raise UnknownName(f"robot {mechanism.name!r}", "state row", name, names)
         if len(set(chosen)) < len(chosen) or not chosen:
-            raise InvalidRequest(f"rows are {list(chosen)}; give at least one name, and each only once")
+            raise InvalidRequest(f"argument 'rows' is {list(chosen)}; give at least one name, and no name twice")
         for what, value in (("time_unit_s", time_unit_s), ("length_unit_m", length_unit_m), ("step_s", step_s)):
             if value is not None and not 0.0 < value < math.inf:
                 raise InvalidRequest(f"{what} is {value}; it must be a positive number")
@@ -157,7 +165,7 @@ class StateNorm:
 
     @cached_property
     def units(self) -> Array:
-        """Units (rows,) of the chosen components: 1 rad or the unit of length, or these per unit of time."""
+        """Units (rows,) of the chosen components: 1 rad or `length_unit_m`, for velocities divided by `time_unit_s`."""
         prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
         of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
         return np.asarray(np.concatenate([of_q, of_q / self.time_unit_s])[self.places])
@@ -169,13 +177,16 @@ class StateNorm:
         return np.array([names.index(name) for name in self.rows])
 
     def states(self, offsets: Any) -> tuple[Array, Array]:
-        """Initial states q, v (n, n_q) at offsets (n, rows) of the chosen components from the equilibrium, in `units`.
+        """Initial states q, v (n, n_q) at given offsets of the chosen components from the equilibrium.
 
+        offsets  (n, rows), in `units`
         Other components are those of the equilibrium, or follow from the constraints.
         """
         given = np.atleast_2d(np.asarray(offsets, dtype=float))
         if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
-            raise InvalidRequest(f"starts have shape {given.shape}; each start takes {len(self.rows)} finite numbers")
+            raise InvalidRequest(
+                f"the array of starts has shape {given.shape}; each start must have {len(self.rows)} finite numbers"
+            )
         n = self.system.n_q
         states = np.tile(np.concatenate([self.about, np.zeros(n)]), (len(given), 1))
         states[:, self.places] += given * self.units
@@ -184,17 +195,19 @@ class StateNorm:
         return states[:, :n], states[:, n:]
 
     def distances(self, peaks: Peaks) -> Array:
-        """Largest deviations (n, rows) of the chosen components from the equilibrium, in `units`; nan: diverged."""
+        """Largest deviations (n, rows) of the chosen components from the equilibrium, in `units`; nan for motions that
+        diverged.
+        """
         center = np.concatenate([self.about, np.zeros(self.system.n_q)])
         return np.asarray(peaks.largest(center)[:, self.places] / self.units)
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Stability measure IS1_T of n starts.
+    """Stability measure IS1_T of the motions from n starts.
 
-    is1        (n,) largest distance from the equilibrium within T over the distance at the start, at least 1; 1 for a
-               start at the equilibrium; nan for a motion that diverged
+    is1        (n,) largest distance from the equilibrium within T, divided by the distance at the start, at least 1; 1
+               for a start at the equilibrium; nan for a motion that diverged
     distances  (n, rows) largest deviation of each component, in the norm's units
     peaks      ranges of the states
     [Schiehlen1993, eq. 46]
@@ -221,13 +234,16 @@ def measure(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Measures:
-    """Stability measure IS1_T of n starts: largest distance from an equilibrium within T over that at the start.
+    """Stability measure IS1_T of the motions from n starts.
+
+    IS1_T is the largest distance of a motion from an equilibrium within the time T, divided by its distance at the
+    start.
 
     starts   (n, rows) offsets from the equilibrium, in the units of `StateNorm`
-    seconds  T
-    about    equilibrium (n_q,), by default the one nearest to the mechanism's start
+    seconds  the time T, s
+    about    equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
     rows     names of the components of the state in `starts` and in the norm, by default all
-    step_s   step of RK4; reduced so that `seconds` is a whole number of steps
+    step_s   step of RK4, s; reduced so that `seconds` is a whole number of steps
     The other parameters are those of `StateNorm.of` and `Batch.peaks`.
     """
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
@@ -254,12 +270,13 @@ def _measured(
 
 @dataclass(frozen=True)
 class Worst:
-    """Result of a search for the start with the largest stability measure IS1_T: a lower bound of IS2_T.
+    """Result of a search for the start, at a given distance from an equilibrium, whose motion has the largest IS1_T.
 
-    value       IS1_T of `start`; inf if a motion diverged
-    start       (rows,) offsets from the equilibrium, in the norm's units
-    distances   (rows,) largest deviation of each component in the motion from `start`
-    runs        number of motions computed
+    value      IS1_T of the motion from `start`, a lower bound of IS2_T, which is the largest IS1_T of all starts at
+               this distance; inf if a motion diverged
+    start      (rows,) offsets from the equilibrium, in the norm's units
+    distances  (rows,) largest deviation of each component in the motion from `start`
+    runs       number of motions computed
     """
 
     value: float
@@ -290,13 +307,16 @@ def worst(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Search for the start, at distance `radius` from an equilibrium, whose motion moves farthest from it.
+    """Search for the start, at the distance `radius` from an equilibrium, whose motion has the largest stability
+    measure IS1_T.
 
-    The result is the largest stability measure IS1_T found (`measure`), a lower bound of IS2_T. The starts are on the
-    surface of a cube: about half on a grid, corners included, the others around the worst of these.
-    [Schiehlen1993, eq. 47]
-    runs  largest number of motions to compute
-    seed  seed of the random refinement; equal seeds give equal results
+    IS1_T is computed by `measure`. The largest value found is a lower bound of IS2_T, the largest IS1_T of all starts
+    at this distance. All starts at this distance form the surface of a cube. About half of the motions start on a grid
+    over the surface, corners included, the others near the worst starts found so far. [Schiehlen1993, eq. 47]
+
+    radius  distance of the starts from the equilibrium, in the units of `StateNorm`
+    runs    largest number of motions to compute
+    seed    seed of the random starts; equal seeds give equal results
     The other parameters are those of `measure`.
     """
     if not 0.0 < radius < math.inf:
@@ -304,7 +324,10 @@ def worst(
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
     grid = _surface(len(norm.rows), runs // 2)
     if len(grid) > runs:
-        raise InvalidRequest(f"runs is {runs}; the corners of a cube in {len(norm.rows)} dimensions need {len(grid)}")
+        raise InvalidRequest(
+            f"runs is {runs}; it must be at least {len(grid)}, one for each corner of a cube in "
+            f"{len(norm.rows)} dimensions"
+        )
     random = np.random.default_rng(seed)
     points, values, distances = np.empty((0, len(norm.rows))), np.empty(0), np.empty((0, len(norm.rows)))
     reach, batch = 2.0 / max(_per_edge(len(norm.rows), runs // 2) - 1, 1), grid
@@ -323,7 +346,11 @@ def worst(
 
 
 def _per_edge(n: int, most: int) -> int:
-    """Grid points per edge, at least 2, of a cube in n dimensions whose surface grid has at most `most` points."""
+    """Largest number of grid points per edge of a cube in n dimensions for which its surface has at most `most` grid
+    points.
+
+    The result is at least 2.
+    """
     edge = 2
     while edge < 4096 and (edge + 1) ** n - max(edge - 1, 0) ** n <= most:
         edge += 1
@@ -342,7 +369,10 @@ def _surface(n: int, most: int) -> Array:
 
 
 def _best(points: Array, values: Array, apart: float) -> list[int]:
-    """Indices of the points with the largest values, in descending order, more than apart / 2 from one another."""
+    """Indices of the points with the largest values, at most REFINED of them, in descending order of value.
+
+    The chosen points are more than apart / 2 from one another.
+    """
     chosen: list[int] = []
     for index in np.argsort(-values, kind="stable")[:400]:
         if all(np.abs(points[index] - points[other]).max() > 0.5 * apart for other in chosen):
@@ -353,7 +383,10 @@ def _best(points: Array, values: Array, apart: float) -> list[int]:
 
 
 def _around(centers: Array, reach: float, size: int, random: np.random.Generator) -> Array:
-    """Random points (size, n) on the surface of the cube within `reach` of the centers, most of them near the first."""
+    """Random points (size, n) on the surface of the cube, each within `reach` of one of the points `centers`.
+
+    The first entries of `centers` get more points than the last ones.
+    """
     share = np.minimum((random.random(size) ** 2 * len(centers)).astype(int), len(centers) - 1)
     center = centers[share]
     moved = np.clip(center + reach * random.uniform(-1.0, 1.0, center.shape), -1.0, 1.0)

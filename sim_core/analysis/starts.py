@@ -1,4 +1,4 @@
-"""Initial states of a constrained system from given components; the constraints determine the other components."""
+"""Initial states of a constrained system with some given components; the constraints determine the other components."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CLOSED = 1e-12  # permitted violation, in characteristic lengths
 
 
 def completed(system: System, states: Array, given: Array) -> tuple[Array, Array]:
-    """q, v (n, n_q) that satisfy the constraints, from states (n, 2 n_q) of which only some components are kept.
+    """States q, v (n, n_q) that satisfy the constraints and keep the given components of `states` (n, 2 n_q).
 
-    given  indices of the components (q, then v) that keep their values; the others are adapted
-    Raises InvalidRequest for a start that the constraints do not permit.
+    given  indices of the components (q, then v) that keep their values; all others are adapted
+    Raises InvalidRequest for given values that the constraints do not permit.
     """
     n = system.n_q
     free_q = np.array([k for k in range(n) if k not in given], dtype=int)
@@ -38,7 +38,8 @@ def completed(system: System, states: Array, given: Array) -> tuple[Array, Array
         speed = max(1.0, float(np.abs(v).max()))
         if not np.abs(Phi).max(initial=0.0) <= allowed or not np.abs(Phidot).max(initial=0.0) <= 1e-9 * speed:
             raise InvalidRequest(
-                f"{system.mechanism.name!r} cannot start from these values: its constraints do not permit "
-                f"{dict(zip([state_rows(system)[k] for k in given], state[given].round(6).tolist(), strict=True))}"
+                f"{system.mechanism.name!r} cannot start from these values, because its constraints do not permit "
+                f"{dict(zip([state_rows(system)[k] for k in given], state[given].round(6).tolist(), strict=True))}; "
+                "change these values or give fewer of them"
             )
     return result[:, :n], result[:, n:]

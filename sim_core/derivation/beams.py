@@ -1,8 +1,8 @@
 """Beams in the equations of motion: their coordinates, and contact points that slide from element to element.
 
-The shape functions of a beam are cubic in each element. A kernel looks up the coefficients of the element that holds
-the contact point in a table, so that it needs no branches. Derivatives treat the element as constant, because the
-deflection w and the slope dw/dx are continuous between elements.
+The shape functions of a beam are cubic in each finite element. A kernel looks up the coefficients of the element at the
+contact point in a table, and so needs no branches. Derivatives treat the element as constant, which is correct because
+the deflection w and the slope dw/dx are continuous between elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sim_core.mechanism.quantities import Tunable, Vector3, value_of
 
 @dataclass(frozen=True)
 class Lookup:
-    """A table lookup in a kernel: the kernel computes a row index and uses the numbers in this row of a table.
+    """A table lookup in a kernel: the kernel computes a row index and uses the numbers in this row of the table.
 
     row    symbols (width,) that stand for the numbers of the row in the kernel's equations
-    place  row index as an expression of the coordinates q, to be rounded down and clamped to the table
+    place  expression of the coordinates q for the row index, before it is rounded down and clamped to the table
     table  (rows, width)
     """
 
@@ -39,11 +39,15 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Contact:
-    """Position of a contact point along and across its beam, m, and the beam's deflection, m, and slope at this point.
+    """A contact point on a beam, by symbolic expressions.
 
-    span       length of the beam, m
-    axis       unit vector along the beam
-    direction  unit vector of positive deflection
+    along       position of the point along the beam, m
+    across      position of the point across the beam, m
+    deflection  deflection of the beam at the point, m
+    slope       slope of the beam at the point
+    span        length of the beam, m
+    axis        unit vector along the beam
+    direction   unit vector of positive deflection
     """
 
     along: ca.SX
@@ -56,7 +60,10 @@ class Contact:
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
-    """Symbols and equations extended by the beams' coordinates, which follow those of bodies. [Lipinski2023, eq. 18]"""
+    """Add beams to the symbols and equations of a mechanism. [Lipinski2023, eq. 18]
+
+    In the result, the coordinates of the beams follow those of the bodies.
+    """
     if not mechanism.beams:
         return symbols, motion
     n, lifted = symbols.q.numel(), symbols.lifted
@@ -94,7 +101,10 @@ def _sparse(A: np.ndarray) -> ca.SX:
 
 
 def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
-    """Damping matrix C and stiffness matrix K of a beam, (n, n): numbers, or expressions of the beam's tunables."""
+    """Damping matrix C and stiffness matrix K of a beam, (n, n) each.
+
+    Their entries are numbers, or expressions if tension or damping ratio are tunable.
+    """
     beam = model.beam
     if not isinstance(beam.tension, Tunable) and not isinstance(beam.damping_ratio, Tunable):
         return _sparse(model.C), _sparse(model.K)
@@ -105,7 +115,7 @@ def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
 
 
 def beam_power(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
-    """Power of the beams' structural damping, W; never positive."""
+    """Power of the beams' structural damping, W, which is never positive."""
     power = ca.SX(0)
     for beam in mechanism.beams:
         model = beam_model(beam)
@@ -138,7 +148,9 @@ def _contact(contact: BeamContact, beam: Beam, frames: Frames, symbols: Symbols)
 
 
 def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbols) -> ca.SX:
-    """Position of a contact along its beam, in element lengths; clamped to the beam while the contact is released."""
+    """Position of a contact point along its beam, in element lengths. It is clamped to the beam while the contact is
+    inactive.
+    """
     place, holds = along / model.element_length, symbols.holds(contact.name)
     if isinstance(holds, float):
         return place
@@ -147,16 +159,18 @@ def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbol
 
 
 def _table(model: BeamModel) -> np.ndarray:
-    """Table (elements, 1 + 4 n) of shape functions: index of the element, then the coefficients of 1, z, z^2, z^3.
+    """Table (elements, 1 + 4 n) of shape functions, with one row per element of a beam with n coordinates.
 
-    z is the position within the element, and each coefficient has one entry per coordinate of the beam.
+    A row contains the index of the element, then the coefficients of 1, z, z^2 and z^3, n numbers each. z is the
+    position within the element, in element lengths.
     """
     elements = model.beam.elements
     return np.column_stack([np.arange(elements, dtype=float), model.coefficients.reshape(elements, -1)])
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
-    """Matrix W (n, n) = w_v D0 + w_q K0 of the beams' damping D0 and stiffness K0, with weights (w_v, w_q).
+    """Matrix W (n, n) = w_v D0 + w_q K0 of the beams' damping matrix D0 and stiffness matrix K0, with weights (w_v,
+    w_q).
 
     The beams' coordinates are the last of the n coordinates; all other entries are zero.
     """

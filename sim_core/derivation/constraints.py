@@ -1,4 +1,4 @@
-"""Symbolic rows of the constraints, with one function per kind of constraint (`rows_of`)."""
+"""Symbolic constraint rows, with one function per kind of constraint (`rows_of`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose 
 
 @singledispatch
 def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint as a column: the violation Phi if holonomic, G v + g if nonholonomic; zero if satisfied."""
+    """Rows of a constraint as a column: the violation Phi of a holonomic one, G v + g of a nonholonomic one.
+
+    The rows are zero if the constraint is satisfied.
+    """
     raise InvalidMechanism(
         f"constraint {constraint.name!r}: kind {type(constraint).__name__} has no equations; register them with rows_of"
     )
@@ -69,7 +72,9 @@ def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
 def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
     e = frames[constraint.body].e
     if e is None:
-        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters, which a UnitNorm needs")
+        raise InvalidMechanism(
+            f"body {constraint.body!r} has no Euler parameters; remove the UnitNorm constraint of this body"
+        )
     return ca.dot(e, e) - 1
 
 
@@ -111,7 +116,9 @@ def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def is_length(constraint: Constraint, symbols: Symbols) -> bool:
-    """Whether the rows of a constraint are lengths, m, or rates of lengths, m/s, rather than angles or pure numbers."""
+    """Whether the rows of a constraint are lengths, m, or their rates, m/s; otherwise they are angles or
+    dimensionless.
+    """
     if isinstance(constraint, JointRelation):
         return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
     if isinstance(constraint, PrescribedMotion):
@@ -120,16 +127,19 @@ def is_length(constraint: Constraint, symbols: Symbols) -> bool:
 
 
 def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
-    """Derivative d Phi / d r (3,) of a constraint's violation Phi with respect to the point r of a body it acts on.
+    """Derivative d Phi / d r (3,) of a constraint's violation Phi with respect to the position r of the point on which
+    it acts.
 
-    Raises InvalidMechanism for a constraint that does not act on a single point.
+    Raises InvalidMechanism for a constraint that does not act on a single point of a body.
     """
     if isinstance(constraint, Anchored):
         return ca.SX(ca.DM(constraint.axis))
     if isinstance(constraint, BeamContact):
         contact, _ = symbols.contacts[constraint.name]
         return contact.slope * ca.DM(contact.axis) - ca.DM(contact.direction)
-    raise InvalidMechanism(f"constraint {constraint.name!r} does not act on one point of a body")
+    raise InvalidMechanism(
+        f"constraint {constraint.name!r} must act on a single point of a body; use Anchored or BeamContact"
+    )
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:
@@ -140,7 +150,7 @@ def is_nonholonomic(constraint: Constraint) -> bool:
 
 
 def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]:
-    """The constraints that a joint imposes in absolute coordinates; each has the joint's name."""
+    """The constraints that a joint imposes in absolute coordinates, each with the joint's name."""
     in_plane = _is_planar(mechanism, joint)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
     axis_child, e1_child = _seen_from_child(joint, joint.axis), _seen_from_child(joint, e1)
@@ -185,7 +195,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
 
 
 def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
-    """A direction given in the parent's frame, expressed in the child's frame at joint position 0."""
+    """Express a direction given in the parent's frame in the child's frame, at joint position 0."""
     R = joint.rotation
     x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
     return (x, y, z)
@@ -197,7 +207,11 @@ def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
 
 
 def all_constraints(mechanism: Mechanism) -> list[Constraint]:
-    """Every constraint of a mechanism: those of joints and unit norms in absolute coordinates, then `constraints`."""
+    """Every constraint of a mechanism.
+
+    In absolute coordinates, the constraints of the joints and the unit norms of Euler parameters come first, then those
+    in `constraints` of the mechanism.
+    """
     found: list[Constraint] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
@@ -224,9 +238,10 @@ class Rows:
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
     """Constraint rows, their Jacobian J and the right-hand side gamma of J a = gamma, by automatic differentiation.
 
-    J a = gamma is the second time derivative of Phi = 0 for holonomic rows, and the first of G v + g = 0 for
-    nonholonomic rows. Rows of constraints that do not hold in every constraint mode are multiplied by a parameter, 1 or
-    0; rows that depend on no coordinate are left out. [NadaBayoumi2024, eqs. 3, 7, 32]
+    For holonomic rows, J a = gamma is the second time derivative of Phi = 0. For nonholonomic rows, it is the first
+    time derivative of G v + g = 0. Rows that depend on no coordinate are left out. The rows of a constraint that is not
+    active in every constraint mode are multiplied by a parameter, which is 1 while the constraint is active and
+    otherwise 0. [NadaBayoumi2024, eqs. 3, 7, 32]
     """
     t, q, v = symbols.t, symbols.q, symbols.v
     holonomic: list[ca.SX] = []

@@ -1,4 +1,4 @@
-"""The sampled fuzzy law, the default stabilizer, as a symbolic function of the state, for batches of systems."""
+"""The default stabilizer, a sampled fuzzy control law, as a symbolic function of the state, for batches of systems."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ CENTERS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # of the five triangular sets
 
 
 def sampled_fuzzy(residual: ca.Function) -> ca.Function:
-    """Function (t, q, v, u, p, gains) -> stabilization U (n_r,) by the sampled fuzzy law.
+    """Function (t, q, v, u, p, gains) that returns the stabilization U (n_r,) by the sampled fuzzy law.
 
-    The law has triangular membership functions and the product as AND. `gains` are the scalings Kp, Kd, Ku of
+    The law has triangular membership functions and the product as AND. `gains` are the scaling factors Kp, Kd, Ku of
     `sim_core.stabilization.laws.sampled_fuzzy`.
-    residual  function (t, q, v, u, p) -> constraint violations Phi and their rates, (n_r,) each
+
+    residual  function (t, q, v, u, p) that returns the constraint violations Phi and their rates, (n_r,) each
     """
     inputs = dict(zip(residual.name_in(), residual.sx_in(), strict=True))
     results = dict(zip(residual.name_out(), residual.call(list(inputs.values())), strict=True))
@@ -30,10 +31,10 @@ def sampled_fuzzy(residual: ca.Function) -> ca.Function:
 
 
 def _surface(x: ca.SX, y: ca.SX) -> ca.SX:
-    """Output of the fuzzy rules at the inputs x and y, which are clamped to +-1.
+    """Output of the fuzzy rules for the inputs x and y, which are clamped to +-1.
 
-    The rule for the fuzzy sets i, j = -2 ... 2 gives clip(i + j, -2, 2) / 2; between their centres i / 2, j / 2 the
-    output is bilinear.
+    The rule for the fuzzy sets i, j = -2 ... 2 has the output clip(i + j, -2, 2) / 2 at the centres x = i / 2, y = j /
+    2 of these sets. Between the centres the output is bilinear.
     """
     of_x, of_y = ([ca.fmax(0.0, 1.0 - 2.0 * ca.fabs(_clamped(z) - center)) for center in CENTERS] for z in (x, y))
     total = ca.SX(0)

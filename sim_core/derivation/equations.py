@@ -32,11 +32,11 @@ FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive, "absolute_an
 
 @dataclass(frozen=True)
 class Derivation:
-    """The symbolic functions of a mechanism, by kernel name, and data that the compiled system keeps.
+    """The symbolic functions of a mechanism, by kernel name, and the data that a compiled system needs.
 
     facts   plain data: names of coordinates and constraint rows, joints whose angle wraps, and others
     uses    {kernel: names of the tables whose rows are the kernel's last inputs}
-    tables  {table: (function of the row index, array of the table)}
+    tables  {table: (function that computes the row index, array of the table)}
     twins   {argument: pairs of indices of corresponding elements in branches of equal structure}
     """
 
@@ -50,9 +50,10 @@ class Derivation:
 def derive(mechanism: Mechanism) -> Derivation:
     """The symbolic functions of all kernels of a mechanism.
 
-    Most have the inputs t, q, v, u, p: time, coordinates, velocities, actuator inputs, and parameters with the flags of
-    switched constraints. `guards` also has the multipliers lam; `inverse_dynamics` has the accelerations a in place of
-    u, `forward_dynamics` the generalized forces tau. `_kernels_of` lists the inputs of the kernels that solve for a.
+    The inputs of most kernels are t, q, v, u, p: time, coordinates, velocities, actuator inputs and parameters. The
+    parameters include a flag (1 or 0) for each constraint that is not always active. `guards` also has the multipliers
+    lam as an input; `inverse_dynamics` has the accelerations a in place of u, `forward_dynamics` the generalized forces
+    tau. `_kernels_of` lists the inputs of the kernels that solve for a.
     """
     validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
@@ -109,9 +110,9 @@ def derive(mechanism: Mechanism) -> Derivation:
 
 
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
-    """{name: function} of a batch's kernels: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam.
+    """{name: function} of the kernels of a batch: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam.
 
-    Unlike `acceleration`, `rates` does not return the factor of the KKT matrix.
+    Unlike the kernel `acceleration`, `rates` does not return the factorization of the KKT matrix.
     """
     functions = derive(mechanism).functions
     first = mechanism.constraint_modes[0].name
@@ -159,10 +160,18 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
 def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
     """{kernel: (inputs, results)} of the kernels that solve M x + J' y = r1, J x = r2.
 
-    Beyond t, q, v, u, p, the kernel `acceleration` has the stabilization U as input, and `least_norm` has r2. `apply`
-    has a stored factor, r1 and r2. `relaxed` has U, an acceleration g and weights w_v, w_q; it solves
-    (M + W) a + J' lam = f + W g, J a = gamma - U with W = w_v D0 + w_q K0, from the damping D0 and stiffness K0 of the
-    beams. At q = q* + w_q g, v = v* + w_v g this is one iteration of a step that is implicit in these linear forces.
+    The inputs of most kernels are t, q, v, u, p. The other kernels differ as follows:
+
+    acceleration      has the stabilization U as a further input
+    solve_residual    has U and the accelerations a as further inputs
+    least_norm        has r2 as a further input
+    relaxed           has U, a guess g of the accelerations, and the weights w_v, w_q as further inputs
+    forward_dynamics  has the generalized forces tau in place of u
+    apply             has only a stored factorization, r1 and r2 as inputs
+
+    `relaxed` solves (M + W) a + J' lam = f + W g, J a = gamma - U, where W = w_v D0 + w_q K0 contains the damping
+    matrix D0 and the stiffness matrix K0 of the beams. It serves a step from q*, v* that is implicit in the linear
+    forces of the beams: evaluated at q = q* + w_q g, v = v* + w_v g, it gives one iteration of this step.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)
@@ -195,10 +204,11 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
 
 
 def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
-    """[residual, scale] of the constraint rows: the largest |J a + U - gamma|, and the largest sum of its terms' sizes.
+    """[residual, scale] of the constraint rows.
 
-    The sum is |J| (|a| + 1) + |U| + |gamma|; the 1, in m/s^2 or rad/s^2, keeps it above the rounding of a mechanism at
-    rest.
+    residual  largest |J a + U - gamma| of all rows
+    scale     largest |J| (|a| + 1) + |U| + |gamma| of all rows. The 1, in m/s^2 or rad/s^2, keeps the scale above
+              rounding errors if the mechanism is at rest
     """
     if not rows.names:
         return [ca.SX(0), ca.SX(0)]
@@ -208,9 +218,10 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
 
 
 def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, list[int]]:
-    """Symbols and equations of a mechanism with first-order states, beams and armatures, and its joint measures.
+    """Symbols, equations and joint measures of a mechanism with first-order states, beams and armatures.
 
-    Returns (symbols, motion, *joint_measures(...)): the last three are positions, velocities and wrapped joints.
+    Returns (symbols, motion, positions of the joints, velocities of the joints, indices of the joints with wrapped
+    angles); the last three are those of `joint_measures`.
     """
     symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     symbols, motion = with_beams(mechanism, symbols, motion)
@@ -334,14 +345,14 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols, stored: list
 
 
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
-    """(index in output_names, index in wraps) of each JointOutput whose angle is wrapped to [-pi, pi]."""
+    """(index in `output_names`, index in `wraps`) of each JointOutput whose joint angle is wrapped to [-pi, pi]."""
     joints = [joint.name for joint in mechanism.moving_joints]
     measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]
     return [(output_names.index(name), wraps.index(joint)) for name, joint in measured if joint in wraps]
 
 
 def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
-    """Positions (3 n,) and rotation matrices (9 n,), row by row, of all n bodies, as two columns."""
+    """Two columns: positions (3 n,), and rotation matrices (9 n,), each row by row, of all n bodies."""
     frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
     positions = ca.vertcat(*[frame.p for frame in frames])
     return positions, ca.vertcat(*[ca.vec(frame.R.T) for frame in frames])

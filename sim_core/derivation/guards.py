@@ -1,4 +1,7 @@
-"""Symbolic guard values, which reach 0 when a guard fires, and the numbers that guards capture."""
+"""Symbolic guard values, which reach 0 when a guard fires, and values of CapturedParameters.
+
+A CapturedParameter is a number in a constraint that a guard sets from the current positions when the guard fires.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossin
 def guard_values(
     mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
 ) -> ca.SX:
-    """Guard values (n_guards,): of a Crossing, coordinate minus level; of a Guard, at least 0 if all conditions hold.
+    """Guard values (n_guards,).
+
+    The value of a Crossing is the position, m, of its point along its axis minus its level. The value of a Guard is at
+    least 0 if all conditions of the guard hold.
 
     lam  multipliers of the constraint rows, averaged over the step
     """
@@ -32,20 +38,23 @@ def guard_values(
 
 
 def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Values that a guard would capture in the current state, one for each of `Mechanism.captured_constraints`."""
+    """Values that the CapturedParameters would get if they were set in the current state.
+
+    The values are in the order of `Mechanism.captured_constraints`, one value per constraint.
+    """
     found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
 def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Value of a constraint's CapturedParameter that satisfies the constraint in the current state."""
+    """Value of a constraint's CapturedParameter with which the current state satisfies the constraint."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
     return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
 
 
 class _Scene:
-    """Data that a guard's conditions read; `forces` is {constraint: multipliers of its rows}."""
+    """Data from which a guard's conditions are evaluated; `forces` is {constraint row: multiplier}."""
 
     def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
         self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces
@@ -55,7 +64,10 @@ class _Scene:
 
 @singledispatch
 def _value(condition: Condition, scene: _Scene) -> ca.SX:
-    raise InvalidMechanism(f"no value is known for a condition of kind {type(condition).__name__}")
+    raise InvalidMechanism(
+        f"a guard has a condition of the unknown kind {type(condition).__name__}; use the conditions in "
+        "sim_core.mechanism.guards"
+    )
 
 
 @_value.register

@@ -1,6 +1,7 @@
-"""Checks for constraint rows, joints and guards that no coordinate affects, and for coordinates without inertia.
+"""Checks for constraint rows, joints and guards that do not depend on the coordinates, and for missing inertia.
 
-Rows that no coordinate changes are left out of the equations of motion; their values are checked here instead.
+A constraint row whose value does not depend on any coordinate is left out of the equations of motion. The functions
+of this module check that the value of such a row is zero.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ STILL = 1e-12  # a row's derivatives below it are rounding
 
 @dataclass(frozen=True)
 class ImmovableRows:
-    """Constraints with rows that no coordinate changes.
+    """Constraints with constant rows. A row is constant if its value does not depend on any coordinate.
 
-    idle           names of constraints that have no other rows
-    captured_rows  (constraint, value): rows that only a CapturedParameter changes, and its value that makes them zero
+    idle           names of the constraints whose rows are all constant
+    captured_rows  (constraint, value) of each constant row with a CapturedParameter; the row is zero if this parameter
+                   has this value
     """
 
     idle: list[str]
@@ -39,10 +41,11 @@ class ImmovableRows:
 
 
 def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> ImmovableRows:
-    """Return the rows that no coordinate changes; raise InvalidMechanism for an error.
+    """Return the constraint rows that are constant: their values do not depend on any coordinate.
 
-    Errors are such a row that is not zero, a joint that no coordinate moves, a guard that never fires, and a singular
-    mass matrix.
+    Raises InvalidMechanism if a constant row is not zero, if no coordinate moves a joint, if a guard can never fire, or
+    if the mass matrix is singular.
+
     rates  velocities (n_joints,) of the declared joints
     """
     _check_inertia(mechanism, symbols, motion)
@@ -53,7 +56,7 @@ def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates:
 
 
 def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ImmovableRows:
-    """Return the rows that no coordinate changes; raise InvalidMechanism if one of them is not zero."""
+    """Return the constraint rows that are constant; raise InvalidMechanism if one of these rows is not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
     rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
@@ -66,8 +69,8 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
         number = getattr(constraint, "at", 0.0)
         if isinstance(number, Tunable):
             raise InvalidMechanism(
-                f"{owner}: constraint {constraint.name!r} cannot be tuned by {number.name!r}: no coordinate moves "
-                "its point along its axis; use a constant"
+                f"{owner}: constraint {constraint.name!r} cannot have the Tunable {number.name!r} as its position, "
+                "because no coordinate moves the constraint's point along the axis; give a constant position"
             )
         value = _value(mechanism, row, symbols)
         if isinstance(number, CapturedParameter):
@@ -78,7 +81,8 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
             what = "joint" if joint and mechanism.coordinates == "absolute" else "constraint"
             raise InvalidMechanism(
                 f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {value:.6g}{unit} wherever the "
-                "bodies are, because no coordinate changes it; it must be 0"
+                "bodies are, because no coordinate changes the row; change the points or positions such that the row "
+                "is 0"
             )
     own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
     idle = [name for name in own if name not in moved]
@@ -87,7 +91,10 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
-    """Whether each row is independent of the coordinates, or of the velocities where `by_rate` is true."""
+    """For each row, whether its value is independent of all coordinates q or, where `by_rate` is true, velocities v.
+
+    by_rate  for each row, True to test the velocities, False to test the coordinates
+    """
     found = []
     derivatives = [ca.jacobian(row, symbols.v if by else symbols.q) for row, by in zip(rows, by_rate, strict=True)]
     sizes = [_size(derivative) for derivative in derivatives]
@@ -105,7 +112,7 @@ def _size(derivative: ca.SX) -> ca.SX:
 
 
 def _sampled(mechanism: Mechanism, expression: ca.SX, symbols: Symbols) -> np.ndarray:
-    """Largest value of each entry of an expression over random states with a fixed seed, (n,)."""
+    """Largest value (n,) of each entry of an expression in a few random states, which are drawn with a fixed seed."""
     function = ca.Function("sampled", _inputs(symbols), [ca.densify(expression)])
     draw, numbers = np.random.default_rng(1), _parameters(mechanism)
     n = symbols.q.numel()
@@ -123,7 +130,7 @@ def _parameters(mechanism: Mechanism) -> list[float]:
 
 
 def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
-    """Value of a constraint row that no coordinate changes."""
+    """Value of a constant constraint row."""
     function = ca.Function("value", _inputs(symbols), [row])
     q, v = np.zeros(symbols.q.numel()), np.zeros(symbols.v.numel())
     start = list(mechanism.reference_q or mechanism.initial_q)
@@ -133,15 +140,15 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 
 def _held(mechanism: Mechanism, name: str) -> bool:
-    """Whether some constraint mode contains the constraint with this name."""
+    """Whether some constraint mode contains the constraint with this name; True for unit norms, which always hold."""
     lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 
 
 def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None:
-    """Raise InvalidMechanism for an output or condition on the force of a constraint whose rows no coordinate changes.
+    """Raise InvalidMechanism for an output or a guard's condition that reads the force of an idle constraint.
 
-    idle  names of these constraints
+    idle  names of the constraints whose rows are all constant
     """
     asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
     for guard in mechanism.guards:
@@ -152,7 +159,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
             if name in idle:
                 raise InvalidMechanism(
                     f"{owner}: {where}: constraint {name!r} has no force, because no coordinate changes its row; "
-                    "remove its name here"
+                    "remove the constraint from this output or guard"
                 )
 
 
@@ -165,12 +172,12 @@ def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
         if size <= STILL:
             raise InvalidMechanism(
                 f"mechanism {mechanism.name!r}: joint {joint.name!r} cannot move: none of the free coordinates of "
-                f"{joint.parent!r} and {joint.child!r} moves it"
+                f"{joint.parent!r} and {joint.child!r} moves the joint; free one that does, or remove the joint"
             )
 
 
 def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
-    """Raise InvalidMechanism for a Crossing whose point no coordinate moves along the guard's axis."""
+    """Raise InvalidMechanism for a Crossing whose point cannot move along the Crossing's axis."""
     for guard in mechanism.guards:
         if not isinstance(guard, Crossing):
             continue
@@ -179,8 +186,8 @@ def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Non
         along = ca.dot(ca.DM(guard.axis), frames[guard.body].point(guard.point))
         if _still(mechanism, [along], [False], symbols)[0]:
             raise InvalidMechanism(
-                f"mechanism {mechanism.name!r}: guard {guard.name!r} can never fire: no coordinate moves its point of "
-                f"{guard.body!r} along {guard.axis}"
+                f"mechanism {mechanism.name!r}: guard {guard.name!r} can never fire: no coordinate moves its point on "
+                f"{guard.body!r} along {guard.axis}; choose another point or axis, or remove the guard"
             )
 
 

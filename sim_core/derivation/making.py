@@ -1,4 +1,7 @@
-"""CasADi functions of the kernels, made from expressions; table rows become further inputs of a function."""
+"""CasADi functions of the kernels, made from expressions.
+
+A kernel that uses lookup tables has the rows that it needs from the tables as further inputs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ def dense_function(
 ) -> ca.Function:
     """CasADi function of named inputs with dense results, as kernels require.
 
-    lifted  lifted values (`Lifted`) that the results depend on; they become the function's last input and last result
+    lifted  subexpressions that symbols replace in the results (see `Lifted`); the symbols become the function's last
+            input, and the subexpressions its last result
     """
     results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
     places = lifted.needed_by(results) if lifted is not None else []
@@ -42,7 +46,7 @@ class KernelMaker:
     """Collects the kernel functions of one mechanism.
 
     seen  function that rewrites an expression in terms of the coordinates that the formulation keeps
-    uses  {function: table lookups whose rows are its last inputs}
+    uses  {function: names of the lookup tables whose rows are the last inputs of the function}
     """
 
     symbols: Symbols
@@ -65,12 +69,12 @@ class KernelMaker:
             self.uses[name] = needed
 
     def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
-        """Add the kernel functions of a constraint mode; their names get the mode's name as prefix."""
+        """Add kernel functions; their names get `prefix`, the name of a constraint mode, as prefix."""
         for name, (inputs, results) in kernels.items():
             self.add(f"{prefix}.{name}", inputs, results)
 
     def tables(self) -> dict[str, tuple[ca.Function, np.ndarray]]:
-        """{contact: (function of the row index, table)} of the table lookups."""
+        """{contact: (function that returns the row index, lookup table)} of the mechanism's beam contacts."""
         inputs = arguments(self.symbols)
         return {
             name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)

@@ -77,7 +77,7 @@ def _vector(
     mechanism: Mechanism,
     solution: Solution,
 ) -> ca.SX:
-    """World position or velocity (3,) of a point r, or the force of constraints on it, -(d Phi / d r)' lam."""
+    """World position r or velocity (3,) of a point, or the force -(dPhi/dr)' lam (3,) of constraints on the point."""
     if isinstance(output, PointOutput):
         return motion.frames[output.body].point(output.point)
     if isinstance(output, VelocityOutput):

@@ -1,8 +1,8 @@
 """Symbolic readings of sensors: accelerometers, gyroscopes, force and torque at joints.
 
-The force and torque at a joint come from the momentum balance of all bodies that the joint carries: the rate of change
-of their momentum, less the forces on them other than the joint's. Forces that act on points, springs and constraints
-are projected on small rigid displacements of these bodies by virtual work.
+The force and torque at a joint come from the momentum balance of all bodies that the joint carries. Force and torque of
+the joint are the rate of change of the momentum of these bodies, minus all other forces on the bodies. Forces of
+springs, of constraints and on points are projected on small rigid displacements of the bodies by virtual work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from sim_core.spatial import rotation_from_quaternion
 
 
 class Sensors:
-    """Readings of the sensors of one mechanism; accelerations and multipliers are solved for once, when needed."""
+    """Readings of the sensors of one mechanism.
+
+    Accelerations and multipliers are solved for only once, when a reading first needs them.
+    """
 
     def __init__(
         self, mechanism: Mechanism, motion: Motion, symbols: Symbols, solution: Solution, applied: AppliedForces
@@ -62,7 +65,7 @@ class Sensors:
         return self._rate(ca.jtimes(frame.point(point), self._symbols.q, self._symbols.v))
 
     def _wrench(self, sensor: ForceTorqueOutput) -> ca.SX:
-        """Force and torque, (6,), in the sensor's axes and about its point."""
+        """Force and torque, (6,), in the sensor's axes; the torque is about the sensor's point."""
         joint = self._mechanism.joint(sensor.joint)
         carried = carried_by(self._mechanism, joint.child)
         child = self._motion.frames[joint.child]
@@ -80,7 +83,7 @@ class Sensors:
         return ca.vertcat(turned @ whole[:3], turned @ whole[3:])
 
     def _on_points(self, carried: tuple[str, ...], at: ca.SX) -> ca.SX:
-        """Force and torque about `at` of contacts and custom forces on the bodies."""
+        """Force and torque about `at` of contacts and custom forces on the bodies `carried`."""
         whole = ca.SX(6, 1)
         for contact in self._mechanism.contacts:
             found = self._applied.contacts[contact.name]
@@ -93,7 +96,10 @@ class Sensors:
         return whole
 
     def _of_springs_and_constraints(self, carried: tuple[str, ...], at: ca.SX, joint: str) -> ca.SX:
-        """Force and torque about `at` of springs, dampers and constraints on the bodies, without those of the joint."""
+        """Force and torque about `at` of springs, dampers and constraints on the bodies `carried`.
+
+        The constraint `joint` is left out.
+        """
         symbols, frames = self._symbols, self._motion.frames
         small = ca.SX.sym("small", 6)
         moved = _displaced(frames, carried, at, small)
@@ -119,7 +125,11 @@ class Sensors:
 
 
 def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint in displaced frames; of a prescribed motion, the position that is prescribed."""
+    """Rows of a constraint, evaluated with displaced frames.
+
+    For the prescribed motion of a point, the result is the point's position along the axis; for the prescribed motion
+    of a joint, the result is 0.
+    """
     if isinstance(constraint, PrescribedMotion):
         if constraint.joint:
             return ca.SX(1, 1)
@@ -128,7 +138,9 @@ def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) ->
 
 
 def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX) -> Frames:
-    """The frames with those of `carried` displaced by small[:3] and turned about `at` by small[3:], to first order."""
+    """Frames in which the bodies `carried` are displaced by small[:3] and turned about `at` by small[3:], to first
+    order.
+    """
     turn = ca.SX.eye(3) + ca.skew(small[3:])
     found = dict(frames)
     for name in carried:

@@ -16,8 +16,12 @@ from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Ve
 class Lifted:
     """Subexpressions replaced by symbols ("lifted"), so that CasADi does not simplify them within larger expressions.
 
-    Branches of equal structure then get equal code, whatever the signs in their mounting transforms.
-    twins  pairs of indices of corresponding lifted values in twin branches
+    Branches of the mechanism with equal structure, such as two arms, then get equal code, even if signs in the poses at
+    which the branches are mounted differ.
+
+    values   the subexpressions
+    symbols  symbols that replace the subexpressions
+    twins    pairs of indices of corresponding subexpressions in two branches of equal structure
     """
 
     values: list[ca.SX] = field(default_factory=list)
@@ -25,7 +29,10 @@ class Lifted:
     twins: list[tuple[int, int]] = field(default_factory=list)
 
     def lift(self, expression: ca.SX, places: list[int]) -> ca.SX:
-        """`expression` with non-constant entries replaced by new symbols, whose indices are appended to `places`."""
+        """A copy of `expression` in which each entry that is not constant is replaced by a new symbol.
+
+        places  list to which the indices of the new symbols are appended
+        """
         result = ca.SX(expression)
         for k, value in enumerate(ca.vertsplit(expression.nz[:]) if expression.nnz() else []):
             if value.is_constant():
@@ -37,7 +44,7 @@ class Lifted:
         return result
 
     def needed_by(self, expressions: list[ca.SX]) -> list[int]:
-        """Indices, ascending, of all lifted values that the expressions depend on, directly or through other ones."""
+        """Indices, ascending, of all lifted values on which the expressions depend, directly or indirectly."""
         known = {symbol.name(): place for place, symbol in enumerate(self.symbols)}
         found: set[int] = set()
         while True:
@@ -61,7 +68,11 @@ class Lifted:
 
 @dataclass(frozen=True)
 class JointMeasure:
-    """Position and velocity of a joint, and whether the position is a length or an angle wrapped by an arctangent."""
+    """Position and velocity of a joint.
+
+    is_length  whether the position is a length
+    wraps      whether the position is an angle from an arctangent, which jumps by 2 pi at +-pi
+    """
 
     position: ca.SX
     rate: ca.SX
@@ -74,7 +85,7 @@ class Symbols:
     """Symbols of the time t, coordinates q, velocities v, actuator inputs u and parameters p.
 
     parameter_names  names of the entries of p, as in Mechanism.parameter_names
-    beams            coordinates of each beam
+    beams            {beam: its coordinates}
     contacts         {beam contact: (Contact, table lookup of the beam's shape functions)}
     states           {first-order state: symbol}
     joints           {declared joint: JointMeasure}
@@ -95,13 +106,16 @@ class Symbols:
     inputs: Mapping[str, ca.SX] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
-        """A description's number in the equations: its value, or the symbol of a Tunable or CapturedParameter."""
+        """The constant value of a number of the description, or the symbol of a Tunable or CapturedParameter."""
         if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
 
     def holds(self, constraint: str) -> float | ca.SX:
-        """Factor of a constraint's rows: 1 if it always holds; otherwise a parameter, 1 while it holds and else 0."""
+        """Factor of the rows of a constraint: 1 for a constraint that always holds.
+
+        For a switched constraint, the factor is a parameter, which is 1 while the constraint holds and 0 otherwise.
+        """
         name = holding(constraint)
         return self.p[self.parameter_names.index(name)] if name in self.parameter_names else 1.0
 
@@ -160,7 +174,7 @@ def ground_frame() -> dict[str, Frame]:
 class Motion:
     """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f without actuators.
 
-    inertial   function of the accelerations a (n_q,) that returns M a - f in the cheapest form for the coordinates
+    inertial   function of the accelerations a (n_q,) that returns M a - f by the formula with the fewest operations
     twins      pairs of indices of corresponding coordinates in branches of equal structure
     potential  potential energy of the beams, J
     """

@@ -49,7 +49,7 @@ class StepEvents:
         self._begin()
 
     def _begin(self) -> None:
-        """Record the guard values at the start and the end of the step, which determine the events with the state."""
+        """Record the guard values at the start and the end of the step, which determine the events of this step."""
         self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
         self._place = self._places()
         self._fired: list[int] = []
@@ -62,7 +62,7 @@ class StepEvents:
         """Apply the guards that fired in the step after which the loop stopped; returns their transitions in order.
 
         Simultaneous guards fire in the order of the description, except that simultaneous inelastic impacts are solved
-        together. A crossing whose point moves back towards its level after an impact does not fire.
+        together. A crossing does not fire if an impact has turned its point back towards the level.
         time  simulation time at the end of the step, s
         Raises GuardsRepeat if a guard would fire twice.
         """
@@ -80,7 +80,7 @@ class StepEvents:
     # -- which guards fire --------------------------------------------------------------------------------------------
 
     def _places(self) -> np.ndarray:
-        """Fraction (n_guards,) of the step, 0 to 1, at which each guard's value changed sign; 0 if it did not."""
+        """Fraction (n_guards,) of the step, 0 to 1, at which each guard's value changed sign; 0 without a change."""
         before, after = self._before, self._after
         changed = ((before < 0.0) & (after >= 0.0)) | (self._is_crossing & (before > 0.0) & (after <= 0.0))
         place = np.zeros(len(before))
@@ -88,7 +88,10 @@ class StepEvents:
         return place
 
     def _crossed(self) -> np.ndarray:
-        """Mask (n_guards,) of the crossings, active or not, with a sign change over the step in their direction."""
+        """Mask (n_guards,) of the crossings, active or not, whose value changed sign in the crossing's direction.
+
+        The values at the start and at the end of the step are compared.
+        """
         before, after, direction = self._before, self._after, self._switching.directions
         rising = (before < 0.0) & (after >= 0.0) & (direction >= 0)
         falling = (before > 0.0) & (after <= 0.0) & (direction <= 0)
@@ -108,8 +111,8 @@ class StepEvents:
     def _past(self) -> np.ndarray:
         """Mask (n_guards,) of the crossings that must not fire again in this step.
 
-        These are the crossings that fired, and those of the same point and level that became active only afterwards. A
-        point crosses a level at most once per step, even if another event undoes the change.
+        A point crosses a level at most once per step. The mask therefore contains the crossings that have fired, and
+        crossings that have the same point and level as one of these but became active only by an event of this step.
         """
         fired = self._fired
         of_fired = {self._switching.levels[guard] for guard in fired if self._is_crossing[guard]}
@@ -119,11 +122,11 @@ class StepEvents:
         return past
 
     def _conditions_hold(self) -> np.ndarray:
-        """Mask (n_guards,) of the guards with conditions that may fire in the current state, as all conditions hold.
+        """Mask (n_guards,) of the guards with conditions that may fire now because all their conditions hold.
 
         A guard that would undo an earlier event of this step may fire only if its conditions became true within this
-        step; otherwise it waits for the next step. So a contact that a force has just released is not captured again at
-        once because it is still close.
+        step; otherwise the guard waits for the next step. A contact that was released because of its force is therefore
+        not engaged again at once, although the two bodies are still close.
         """
         became = (self._before < -CLEARLY) & (self._after >= 0.0)
         undoes = self._switching.would_undo(self._changed, self._left)
@@ -149,9 +152,9 @@ class StepEvents:
         return known
 
     def missed(self) -> list[tuple[str, float]]:
-        """(name, distance in m) of active crossings that start beyond their level and move away from it.
+        """(name, distance in m from the level) of each active crossing whose point starts beyond the level.
 
-        Only crossings that engage a constraint are included.
+        Only crossings that engage a constraint and whose point does not move back towards the level are included.
         """
         switching, values = self._switching, self._w.guards
         if not self._guards:
@@ -198,9 +201,9 @@ class StepEvents:
         ]
 
     def _next_at(self, place: float) -> int | None:
-        """Index of the next guard with an inelastic impact at the fraction `place` of the step; None if there is none.
+        """Index of the next guard that fires with an inelastic impact at the fraction `place` of the step, or None.
 
-        The velocities must be those before the impact.
+        The velocities in the workspace must be those before the impact.
         """
         due = self._due()
         due = due[self._switching.inelastic[due] & (np.abs(self._place[due] - place) <= SAME_INSTANT)]
@@ -244,7 +247,7 @@ class StepEvents:
         return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *constraint_modes)
 
     def _start_anew(self) -> None:
-        """Clear the memories of stepper and stabilizer after an event, and recompute forces and guard values."""
+        """Clear the stored data of stepper and stabilizer after an event, and recompute forces and guard values."""
         w = self._w
         for array in (w.stepper_memory, w.stabilizer_memory, w.U):
             array[:] = 0.0
@@ -256,8 +259,8 @@ class StepEvents:
 
         held  (n_switched,) constraints that held before the events
 
-        A crossing that waits for the next step keeps its sign. A point that is released at its level must leave the
-        level before it can cross again.
+        A crossing that is to fire in the next step keeps the sign of its value. A point that is released at its level
+        must leave the level before the point can cross the level again.
         """
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()

@@ -16,9 +16,12 @@ AT_LEVEL = 1e-300  # magnitude of the guard value of a crossing at its level; th
 
 
 class Switching:
-    """The switched constraints of a simulation, whose flags are parameters p, and the guards.
+    """The guards of a simulation, and its switched constraints.
 
-    constraint_mode     index of the constraint mode; UNNAMED if the set of constraints that hold has no name
+    Each switched constraint has a flag among the parameters p, which is 1 while the constraint holds and 0 otherwise.
+
+    constraint_mode     index of the constraint mode, a named set of constraints that hold; UNNAMED if the constraints
+                        that hold now are not those of any mode
     engages, releases   (n_guards, n_switched) masks of the constraints that each guard switches on, and off
     is_crossing         (n_guards,) mask of the guards that are Crossings
     inelastic           (n_guards,) mask of the guards with an inelastic impact
@@ -90,17 +93,20 @@ class Switching:
         return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
-        """Name of an unnamed set of switched constraints: its constraints joined by " + ", or "none"."""
+        """Names of the switched constraints that a mask (n_switched,) selects, joined by " + "; "none" without any."""
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
         """Raise InvalidRequest for an unknown constraint mode, or for parameters p whose flags contradict the mode.
 
-        The flags of an unnamed set must be 0 or 1.
+        With the index UNNAMED, no mode prescribes the flags; each of them must then be 0 or 1.
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
-            raise InvalidRequest(f"state has the constraint mode {constraint_mode}; the mechanism has {count}")
+            raise InvalidRequest(
+                f"the state has constraint mode number {constraint_mode}, but the mechanism has {count} constraint "
+                "modes; pass a state of this mechanism"
+            )
         wanted = (flags > 0.5).astype(float) if constraint_mode == UNNAMED else self._sets[constraint_mode]
         for name, flag, right in zip(self._switched, flags, wanted, strict=True):
             if flag != right:
@@ -110,12 +116,12 @@ class Switching:
                     else "no constraint mode"
                 )
                 raise InvalidRequest(
-                    f"state is in {where}, and the parameter that switches constraint {name!r} is {flag:g}; "
-                    f"it must be {right:g}"
+                    f"the state is in {where}, but the parameter that switches constraint {name!r} is {flag:g}; "
+                    f"set this parameter to {right:g}"
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Enter the constraint mode with this index and set its flags in p; with UNNAMED, p already has them."""
+        """Enter the constraint mode with this index and set the flags in p accordingly; UNNAMED leaves the flags."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
@@ -136,8 +142,8 @@ class Switching:
     def watched(self) -> np.ndarray:
         """Mask (n_guards,) of the active guards.
 
-        A guard is active in its source mode. A guard without modes is active if it would switch a constraint and its
-        `requires` and `excludes` are satisfied.
+        A guard with a source mode is active in this mode. A guard without modes is active if it would switch a
+        constraint, all constraints in its `requires` hold, and none in its `excludes` holds.
         """
         holds = self.holds
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
@@ -160,13 +166,17 @@ class Switching:
         return found
 
     def watch(self) -> None:
-        """Make the stepping loop check the guards that `watched` returns; their values must be in the workspace."""
+        """Make the stepping loop check the guards that `watched` returns.
+
+        The current values of these guards must already be in the workspace.
+        """
         self._w.guard_directions[:] = np.where(self.watched(), self.directions, NOT_WATCHED)
 
     def watch_anew(self) -> None:
         """Compute the guard values from the state alone, and make the stepping loop check the active guards.
 
-        A Crossing whose point is at its level has not fired yet.
+        "From the state alone" means with multipliers of zero. A Crossing whose point is at its level counts as not yet
+        crossed, so that it may fire in the first step.
         """
         w = self._w
         w.lam[:] = 0.0

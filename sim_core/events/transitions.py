@@ -1,4 +1,4 @@
-"""Changes of the parameters p and velocities v when a guard fires: captured numbers and impacts."""
+"""Changes of the parameters p and velocities v when a guard fires: CapturedParameters are set, and impacts computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim_core.system import System
 
 
 def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
-    """Set the numbers in p that a guard captures such that their constraints are satisfied in the current state."""
+    """Set a guard's CapturedParameters in p such that the current state satisfies the constraints that contain them."""
     if not guard.captures:
         return
     names = system.mechanism.captured_constraints
@@ -24,11 +24,13 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
 
 
 def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
-    """Project the velocities onto the engaged constraints by impulses y; return the kinetic energy lost per row, J.
+    """Project the velocities onto the engaged constraints by impulses y; return the kinetic energy, J, lost per row.
 
-    M x + J' y = 0, J x = -Phidot, v += x. Rows that held before keep their Phidot (J x = 0), because violations that
-    the stabilizer is correcting are no part of the impact. The loss of an engaged row is y Phidot / 2, (n_r,).
-    engaged  names of the constraints that were engaged; empty: all rows are projected
+    The impulses y and the velocity change x solve M x + J' y = 0 with J x = -Phidot for engaged rows and J x = 0 for
+    other rows. The other rows thus keep their Phidot, because a violation that the stabilizer is correcting is no part
+    of the impact. The loss of an engaged row is y Phidot / 2; the result has the shape (n_r,).
+
+    engaged  names of the constraints that were engaged; if empty, the velocities are projected onto all rows
     """
     state, row_names = [w.t, w.q, w.v, w.u, w.p], system.constraint_modes[0].row_names
     w.U[:] = 0.0

@@ -59,7 +59,7 @@ def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BeamModel:
-    """Matrices of a beam in its coordinates: free displacements and slopes of the nodes, or modal amplitudes.
+    """Matrices of a beam in the beam's coordinates: free displacements and slopes of the nodes, or modal amplitudes.
 
     M, C, K      (n, n) mass, damping, stiffness: M a + C v + K q = loads; with modes M = 1, K = diag(frequencies^2)
     taut         (n, n) derivative dK/dT of the stiffness with respect to the tension T
@@ -89,7 +89,7 @@ class BeamModel:
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        """Names of the coordinates: BEAM.mode1, ..., or BEAM.w1, BEAM.slope1, ... of the free nodes."""
+        """Names of the coordinates: BEAM.mode1, ... for modes; BEAM.w1, BEAM.slope1, ... for free nodes."""
         name = self.beam.name
         if self.beam.modes:
             return tuple(f"{name}.mode{k + 1}" for k in range(self.n))
@@ -121,7 +121,10 @@ class BeamModel:
         return row
 
     def averaged(self, width: float) -> BeamModel:
-        """The same beam with shape functions averaged over `width`, m, about each x; beyond the ends they are 0."""
+        """The same beam with shape functions whose value at x is the average over `width`, m, centred at x.
+
+        The shape functions count as 0 beyond the ends of the beam.
+        """
         if not width:
             return self
         nodes = self.element_length * np.arange(self.beam.elements + 1)
@@ -201,7 +204,7 @@ def beam_model(beam: Beam) -> BeamModel:
 
 
 def modes_of(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Natural frequencies (n,), rad/s, ascending, and mode shapes (n, n) by columns with shapes' M shapes = 1.
+    """Natural frequencies (n,), rad/s, ascending, and mode shapes X (n, n) by columns, scaled such that X' M X = 1.
 
     The sign of each shape is such that the deflection increases from the beam's start. The eigenvalue problem is solved
     for the inverse squares of the frequencies, so that the lowest modes are the most accurate.

@@ -32,7 +32,11 @@ class BeamLines:
 
 
 def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
-    """(points (k, 3) of the undeflected beam, their displacement per coordinate (3 k, n), slice of the beam's q)."""
+    """Return points along a beam, the displacement of these points, and the place of the beam's coordinates in q.
+
+    Returns (points (k, 3) of the undeflected beam, matrix (3 k, n) from the beam's coordinates to the displacement of
+    the points, slice of the beam's coordinates in q).
+    """
     model = beam_model(beam)
     first = list(coordinate_names).index(model.coordinate_names[0])
     pieces = -(-POINTS // beam.elements)

@@ -35,11 +35,11 @@ def argument_types(stepper: Stepper) -> tuple[Any, ...]:
 
 @contextmanager
 def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
-    """Context in which another process compiles the loop of a stepper; leaving the context waits for this process.
+    """Context in which another process compiles the loop of a stepper; leaving the context waits for the other process.
 
-    No process is started if the loop is cached, or if the load average of the last minute leaves no core idle, because
-    imports alone take the process 1.5 s of processor time. If the process fails, the loop is compiled at its first
-    call.
+    No process is started if the loop is cached. No process is started either if the load average of the last minute
+    shows that no core is idle, because the imports of the process take 1.5 s of processor time. If the process fails,
+    the loop is compiled at its first call.
     stepper  name, or a mapping of name and options, as in a launch file
     """
     table = {"name": stepper} if isinstance(stepper, str) else dict(stepper)

@@ -7,14 +7,16 @@ from sim_core.kernels.compiled import call_kernel, inner, loop
 
 @loop
 def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
-    """Advance q and v of a batch in place by `steps` Runge-Kutta steps of size h, and record them.
+    """Advance q and v of a batch of systems in place by `steps` Runge-Kutta steps of size h, and record both.
 
-    pointers       addresses of the kernel (t, q, v, u, p) -> a and of its two pointer tables
-    t, q, v, u, a  flat arrays; the numbers of all systems for one element are adjacent, so that inner loops vectorize
+    With y = (q, v), a step is y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the derivatives k_i at the four stages.
+    [HairerNorsettWanner1993, ch. II.1]
+
+    pointers       addresses of the kernel (t, q, v, u, p) -> a, of its table of inputs, and of its table of outputs
+    t, q, v, u, a  flat arrays; for each element, the numbers of all systems are adjacent, so that inner loops vectorize
     efforts        actuator inputs (1 or steps, size of u): one row for all steps, or one row per step
     every          number of steps between recorded states
-    record         (2, k, size): recorded q and v, at the start and after every `every` steps
-    y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the four stages k_i. [HairerNorsettWanner1993, ch. II.1]
+    record         (2, k, size of q): recorded q, then recorded v; the first of the k states is that at the start
     """
     q0, v0, dq, dv = q.copy(), v.copy(), q.copy(), v.copy()
     for step in range(steps + 1):
@@ -42,10 +44,12 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 
 @inner
 def advance_stage(q, v, a, q0, v0, dq, dv, keep, weight, ahead):  # type: ignore[no-untyped-def]
-    """Add a stage to the weighted sums dq, dv of the step, and set q, v for the next stage from q0, v0 at its start.
+    """Add a stage to the weighted sums dq, dv of the step, and set q, v to those of the next stage.
 
-    keep, weight  factors of the present sum and of the stage in the new sum
-    ahead         time from the start of the step to the next stage, s
+    The new sums are dq = keep dq + weight v and dv = keep dv + weight a.
+
+    q0, v0  state at the start of the step
+    ahead   time from the start of the step to the next stage, s
     """
     for i in range(q.size):
         dq[i] = keep * dq[i] + weight * v[i]

@@ -1,8 +1,9 @@
-"""Energy ledger: the error of the energy, E - E(0) - work - energy changes by events and by changed parameters.
+"""Energy balance ("ledger") of a simulation and its error, E - E(0) - W - (energy changes by events and parameters).
 
-The work is that of efforts, loads and dampers. Their power is integrated over each tick by the two-point Gauss rule, on
-the cubic Hermite interpolant of the states at the ends of the tick. This has order 4, is the same for every stepper,
-and does not influence the motion. The work of stabilizers is not subtracted: it is part of the error.
+E is the energy, and W the work of efforts, loads and dampers. Their power is integrated over each simulation step
+("tick") by the two-point Gauss rule, on the cubic Hermite interpolant of the states at the ends of the step. This
+quadrature has order 4, is the same for every stepper, and does not influence the motion. W does not contain the work of
+stabilizers, which is thus a part of the error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
 @inlined
 def book_work(m, calls):  # type: ignore[no-untyped-def]
-    """Add the work over the last tick, from the newest state in the history to the current state, to the ledger.
+    """Add the work over the last tick to the ledger: from the newest state in the history to the current state.
 
     m      Memory of the simulation
     calls  table of the kernels (Calls)
@@ -65,8 +66,8 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 def check_energy(m, calls):  # type: ignore[no-untyped-def]
     """Compute the energy error at every 16th tick.
 
-    The tick is recorded when the error first exceeds 1 % of the energy scale, and whenever the recorded error has
-    doubled.
+    Time and error are recorded when the error first exceeds 1 % of the energy scale, and whenever it first exceeds
+    twice, four times, eight times ... this threshold.
     """
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return

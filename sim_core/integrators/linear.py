@@ -7,7 +7,7 @@ from sim_core.kernels.compiled import inner
 
 @inner
 def factorize(A, pivots):  # type: ignore[no-untyped-def]
-    """Replace A (n, n) by its factors L and U, P A = L U, and write the row exchanges to pivots (n,), integers.
+    """Replace A (n, n) by its factors L and U, P A = L U, and write the row exchanges P to the integers `pivots` (n,).
 
     Returns False if A is singular or has entries that are not finite.
     """

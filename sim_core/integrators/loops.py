@@ -1,4 +1,7 @@
-"""Functions that import and return the stepping loops: numba is loaded when a loop is needed, not to check a plan."""
+"""Functions that import and return the stepping loops.
+
+numba is loaded only when a loop is needed, and not to check a plan.
+"""
 
 from __future__ import annotations
 

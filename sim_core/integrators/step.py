@@ -103,7 +103,7 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Whether the step since `measure` came near a change point with a violation larger than rounding errors.
 
-    Near a change point constraint rows lose rank: a correction divided by a small pivot gives a huge acceleration.
+    Near a change point, constraint rows lose rank: a correction divided by a small pivot gives a huge acceleration.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -145,7 +145,10 @@ def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Undo the advance of the law's memory in a rejected step; the state must already be that at the step's start."""
+    """Undo the advance of the memory of the stabilizer's law in a rejected step.
+
+    The state (t, q, v) must already be set back to that at the start of the step.
+    """
     if law[LAW_REMEMBERS]:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, -h)
@@ -163,7 +166,10 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
-    """Do what `accelerate` does with a given kernel: ACCELERATION, or RELAXED, whose iterate of a is state[X]."""
+    """Evaluate a stage as `accelerate` does, but with the given kernel.
+
+    kernel  ACCELERATION, or RELAXED, which takes the current iterate of the accelerations a from state[X]
+    """
     m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
@@ -202,12 +208,13 @@ def note_weakness(m):  # type: ignore[no-untyped-def]
 
 @inner
 def project(m, calls, law):  # type: ignore[no-untyped-def]
-    """Project q and v, or the one that the law selects, onto the constraints.
+    """Project q, v or both, as the law selects, onto the constraints.
 
     q becomes q + x with J x = -Phi; v becomes v + x with J x = -Phidot.
 
-    x has the least norm in the metric of M (with the factor of the step or a new one), or the least Euclidean norm.
-    Nonholonomic rows have no Phi; there J x = 0.
+    The law selects the norm of x that is least: the Euclidean norm, or the norm in the metric of M. For the metric of
+    M, the law also selects whether the KKT factor of the step is used or a new factor. Nonholonomic rows have no Phi;
+    at position level, J x = 0 is used for these rows.
     """
     if law[LAW_ROWS] == 0:
         return

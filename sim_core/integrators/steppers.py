@@ -28,25 +28,27 @@ from sim_core.tables import arguments
 
 @dataclass(frozen=True)
 class Stepper:
-    """An integration method, which advances the state by one tick.
+    """An integration method, which advances the state by one tick (step of the simulation).
 
     order          order of convergence: halving h divides the error by 2^order
     stages         number of rows of stage memory that the loop needs
     evaluations    evaluations of the acceleration per step; 0 if their number varies
     loop           function that imports and returns the stepping loop, which is compiled when it is first called
-    tableau        tableau of the method; of a multistep method, that of its first steps
+    tableau        tableau of the method; for a multistep method, tableau of its first steps
     companion      for multistep methods: function of z = h lambda that returns the matrix of one step of y' = lambda y
-    hold_coefficient  c_h: a stabilization U held over a step changes positions by -c_h h^2 U (1/2 for one-step methods)
-    pole           rho, per step: both poles that the sampled stabilizer gives to the violation's dynamics
-    memory         size of the memory kept between steps: constant, times n_q, and times n_q^2
-    adaptive       whether error control chooses the steps, so that they are stable for every tick
+    hold_coefficient  c_h, where a stabilization U that is held over a step changes the positions by -c_h h^2 U; 1/2 for
+                      one-step methods
+    pole           value at which the sampled stabilizer places both poles of the violation's discrete-time dynamics
+    memory         (m0, m1, m2): the memory kept between steps has m0 + m1 n_q + m2 n_q^2 numbers
+    adaptive       whether error control chooses the steps; the method is then stable for ticks of any length
     spans_steps    whether the method uses positions or accelerations of earlier steps, which does not permit a change
                    of coordinates between steps
-    integrates_past_tick  whether a step may end after a tick; changed inputs or parameters restart the method there
+    integrates_past_tick  whether a step may extend beyond a tick; if inputs or parameters change at a tick, the method
+                          restarts from the state at this tick
     options        further constant arguments of the loop
     extras         function of n_q that returns the loop's arguments, in place of tableau and options
-    amplification  for methods without tableau: function (kp, kd, h) that returns the matrix of one step of e'' = -kp e
-                   - kd e' for the vector of e, e' and the method's memory
+    amplification  for methods whose stability their tableau does not describe: function (kp, kd, h) that returns the
+                   matrix of one step of e'' = -kp e - kd e' for the vector of e, e' and the method's memory
     """
 
     name: str
@@ -68,7 +70,7 @@ class Stepper:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the method is explicit; any damping that it adds to fast modes is then an unintended error."""
+        """Whether the method is explicit. Damping of fast modes by an explicit method is an unintended error."""
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
     def loading(self) -> AbstractContextManager[None]:
@@ -92,9 +94,9 @@ class Stepper:
         return (*self.tableau.arrays(), *error, *dense, *self.options)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
-        """Spectral radius of one step of size h for e'' = -kp e - kd e'; the method is stable there if at most 1.
+        """Spectral radius of one step of size h for e'' = -kp e - kd e'; the step is stable if the radius is at most 1.
 
-        The feedback -kp e - kd e' is evaluated at every stage.
+        The feedback -kp e - kd e' is evaluated at every stage. Methods with error control have the result 0.
         """
         if self.adaptive:
             return 0.0
@@ -182,9 +184,9 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     """Generalized-alpha, order 2: the fastest vibrations shrink by the factor rho per step. [ChungHulbert1993]
 
     The acceleration is evaluated at intermediate q and v, instead of averaging accelerations at the ends of the step
-    [ArnoldBruls2007]. With rho = 1 this is the implicit midpoint rule; for fast-rotating arms its energy error is then
-    a seventh of that with averaged accelerations.
-    tolerance  convergence tolerance, as of `implicit_midpoint`
+    [ArnoldBruls2007]. With rho = 1 this is the implicit midpoint rule; for fast-rotating arms, the energy error with
+    rho = 1 is a seventh of the error with averaged accelerations.
+    tolerance  convergence tolerance, as in `implicit_midpoint`
     """
     if not 0.0 <= rho <= 1.0:
         raise InvalidRequest(f"generalized_alpha: rho is {rho}; it must lie in [0, 1]")

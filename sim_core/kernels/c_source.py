@@ -20,9 +20,10 @@ RENAMED = {
 
 @dataclass(frozen=True)
 class Signature:
-    """Signature of a C function for a kernel: {index of an argument or result of the kernel: its name in C}.
+    """Signature of a C function that evaluates a kernel.
 
-    The function has no parameters for arguments and results that are not listed.
+    `inputs` and `outputs` are {index of the kernel's argument or result: name of the C parameter}. Arguments and
+    results that are not listed have no C parameter.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Compilation by numba with a cache that every edit of sim_core invalidates, and calls of kernels by address.
 
 numba's own cache checks only the file of the cached function. Here the name of the cache folder contains the hash of
-all sources of sim_core, so that edits of called functions are detected too. An empty cache folder starts with the loops
-that were compiled with the installation, if there are any (see installed.py).
+all sources of sim_core, so that edits of called functions are detected too. An empty cache folder starts with the
+stepping loops that were compiled with the installation, if there are any (see installed.py).
 """
 
 from __future__ import annotations

@@ -290,7 +290,10 @@ class Kernel:
                 self._take_out(unit, name, vector, width, members)
 
     def _chunks(self, angles: list[int]) -> list[tuple[str, int, list[int]]]:
-        """(IR value of the vector, width, nodes) of vectors that hold all angles; in a batch each angle is a vector."""
+        """(IR value, width, nodes of the angles) of each vector into which the angles are packed.
+
+        In a kernel for several systems, each vector has one angle, with one lane per system.
+        """
         if self.lanes > 1:
             return [(self._value(angle), self.lanes, [angle]) for angle in angles]
         chunks = []

@@ -1,7 +1,7 @@
-"""Loops that were compiled with the installation, with which an empty cache folder starts.
+"""Stepping loops of the integrators that were compiled with the installation; an empty cache folder starts with them.
 
-They are valid for the sources and the folder of sim_core with which they were compiled; numba compares the processor
-and the Python version.
+The compiled loops are valid for the sources and the folder of sim_core with which they were compiled. numba itself
+checks that processor and Python version are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of install
 
 
 def installed_loops() -> Path | None:
-    """Folder of the loops of this installation and these sources, existing or not; None where there shall be none."""
+    """Folder for the compiled loops of this installation and these sources; the folder need not exist.
+
+    None if the environment variable VARIABLE is empty; no installed loops are used then.
+    """
     root = os.environ.get(VARIABLE, str(Path(sys.prefix, "share", "armswing", "loops")))
     place = str(Path(__file__).resolve().parents[1])
     return Path(root, short_hash(source_hash(), place)[:16]) if root else None
@@ -27,7 +30,7 @@ def installed_loops() -> Path | None:
 
 @cache
 def copy_installed_loops(folder: Path) -> None:
-    """Make `folder` a copy of the installation's loops, unless it exists.
+    """Make `folder` a copy of the installation's compiled loops, unless `folder` exists.
 
     Errors are ignored: the loops are then compiled when they are first called.
     """

@@ -1,8 +1,9 @@
 """Delivery of signals during compilation: a signal that arrives in LLVM is handled after LLVM has returned.
 
-Python runs a signal's handler at the first Python code that follows the signal. While LLVM compiles, this is the
-callback in which llvmlite takes over the machine code, and ctypes ignores every exception that leaves a callback: a
-KeyboardInterrupt would be lost together with the machine code, and numba would end in "no compiled object yet".
+Python runs a signal's handler at the first Python code that follows the signal. If the signal arrives while LLVM
+compiles, this code is the callback in which llvmlite takes over the machine code. ctypes ignores every exception that
+leaves a callback. A KeyboardInterrupt would thus be lost together with the machine code, and numba would fail with "no
+compiled object yet".
 """
 
 from __future__ import annotations

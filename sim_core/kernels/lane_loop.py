@@ -1,7 +1,9 @@
-"""LLVM IR of the loop that integrates groups of systems, one per vector lane, and records the range of each state.
+"""LLVM IR of a loop that integrates groups of systems and records the range of each system's state.
 
-One function contains the stepper, the inlined kernel `rates` and the running minima and maxima; no time series is
-stored. The loop works on an array (groups, rows, lanes), the block, whose rows are named by `Layout`.
+The systems of a group are integrated together, one per lane of the vector registers. One function contains the stepper,
+the inlined kernel `rates` and the running minima and maxima; no time series is stored. The data are in an array
+(groups, rows, lanes), the block: entry [i, j, k] is quantity j of the system in lane k of group i. `Layout` names the
+rows.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ FAST = "contract"
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and sizes of the rows of a block (groups, rows, lanes), in order.
+    """Names and numbers of the rows of a block (see the module), in order.
 
-    q, v         state; at the end, the last state
-    low, high    range of q, then of v
-    before, slope  the state at the last step, and its derivative
-    u, p, gains  inputs, constant; `gains` are those of the stabilizer, none without one
-    target, command  of each servo: its target at the last step, and its command, which is constant
+    q, v             current state; at the end of the run, the last state
+    low, high        smallest and largest value in the run of each entry of q, then of v
+    before, slope    state at the previous step, and time derivative of this state
+    u, p, gains      constant inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows
+                     without a stabilizer
+    target, command  for each servo, its target at the previous step and its constant command
     """
 
     n_q: int
@@ -63,15 +66,16 @@ class Layout:
 def module(
     functions: dict[str, ca.Function], layout: Layout, n_rows: int, lanes: int, servos: Sequence[LaneServo] = ()
 ) -> str:
-    """LLVM module with `void ranges(block, groups, first, count, total, h)`.
+    """LLVM module with the function `void ranges(block, groups, first, count, total, h)`.
 
     functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
-               p, gains) -> U, which is evaluated at the begin of a step and held
-    n_rows  size of lam
-    servos  set the efforts of their actuators at the begin of a step, for the whole step
-    groups  number of groups in the block
-    first, count, total  begins at step `first` of `total`, for `count` steps; at step `total` the range is updated once
-                         more and nothing moves, so that total + 1 steps are a whole run
+               p, gains) -> U, which is evaluated at the beginning of a step and held
+    n_rows     size of lam
+    servos     servos that set the efforts of their actuators at the beginning of a step, for the whole step
+
+    In a call of `ranges`, `groups` is the number of groups in the block. The call takes `count` steps of size h and
+    begins at step number `first` of a run of `total` steps. Step number `total` only updates the range and does not
+    move the systems, so that a whole run has `count` = total + 1.
     """
     kernel = module_of(functions, lanes=lanes, linkage="internal ", inline=True)
     return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes, servos).lines()) + "\n"

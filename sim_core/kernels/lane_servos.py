@@ -1,4 +1,7 @@
-"""Servos of actuators in the lanes of a batch: which there are, and LLVM IR of their efforts at the begin of a step."""
+"""Servos in a batch of systems: selection of the actuators' servos, and LLVM IR that computes the servos' efforts.
+
+A batch integrates many systems at once, one per lane of the vector registers.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ Array = np.ndarray
 class LaneServo:
     """The servo of one actuator for a whole run, as defined in `sim_core.servos.loops`.
 
-    actuator, coordinate  their numbers
+    actuator, coordinate  index of the actuator, and of the coordinate that it drives
     mode                  "velocity" or "position"
-    start                 effort before the run, from which the servo takes over
+    start                 effort of the actuator before the run, from which the servo continues
     """
 
     actuator: int
@@ -37,13 +40,16 @@ class LaneServo:
 
     @property
     def commands(self) -> tuple[float, float]:
-        """Range to which commands are clipped: rad or m, or these per s."""
+        """Range to which commands are clipped: rad or m in position mode, rad/s or m/s in velocity mode."""
         if self.mode == "position":
             return self.lower, self.upper
         return -self.velocity_limit, self.velocity_limit
 
     def first_target(self, q: Array, v: Array) -> Array:
-        """Target (n,) before the first step of n systems at q, v (n, n_q), with which the effort is continuous."""
+        """Targets (n,) of the servo before the first step of n systems at q, v (n, n_q).
+
+        With these targets, the effort of the servo is continuous at the start of the run.
+        """
         moving = self.damping * v[:, self.coordinate] if self.mode == "position" else 0.0
         target: Array = q[:, self.coordinate] + (self.start + moving) / self.stiffness
         return target
@@ -55,15 +61,15 @@ def lane_servos(
     """The servos of the actuators whose mode is not "effort", in the order of the actuators.
 
     modes  {actuator: mode}
-    Raises InvalidRequest, one line, for an unknown actuator or mode, an actuator without servo gains, and joints that
-    are no coordinate.
+    Raises InvalidRequest with a one-line message for an unknown actuator or mode, for an actuator without servo gains,
+    and for a joint whose position is no coordinate.
     """
     names = [actuator.name for actuator in mechanism.actuators]
     for name, mode in modes.items():
         if name not in names:
             raise UnknownName(repr(mechanism.name), "actuator", name, names or ["none"])
         if mode not in MODES:
-            raise InvalidRequest(f"actuator {name!r}: mode {mode!r}; modes are {', '.join(MODES)}")
+            raise InvalidRequest(f"actuator {name!r}: mode is {mode!r}; it must be one of {', '.join(MODES)}")
     found = []
     for place, actuator in enumerate(mechanism.actuators):
         mode = modes.get(actuator.name, "effort")
@@ -71,13 +77,12 @@ def lane_servos(
             continue
         if actuator.servo is None:
             raise InvalidRequest(
-                f"mode {mode!r}: actuator {actuator.name!r} of {mechanism.name!r} has no servo gains; it takes "
-                "'effort' only"
+                f"mode {mode!r}: actuator {actuator.name!r} of {mechanism.name!r} has no servo gains; use mode 'effort'"
             )
         if mechanism.coordinates != "joint" or actuator.joint not in coordinate_names:
             raise InvalidRequest(
-                f"mode {mode!r}: joint {actuator.joint!r} of {mechanism.name!r} is no coordinate; a batch has servos "
-                "only where coordinates are joint positions: use a Simulation, or joint coordinates"
+                f"mode {mode!r}: joint {actuator.joint!r} of {mechanism.name!r} is no coordinate, and a batch has "
+                "servos only for joint positions that are coordinates; use a Simulation, or joint coordinates"
             )
         joint, limit, fastest = mechanism.joint(actuator.joint), actuator.effort_limit, actuator.velocity_limit
         found.append(
@@ -99,11 +104,11 @@ def lane_servos(
 
 @dataclass(frozen=True)
 class ServoWriter:
-    """Writes the IR of servos with the functions of the loop that holds them.
+    """Writes the LLVM IR of servos with functions of the loop that contains the servos.
 
-    op            (operation, a, b) -> value, such as "fadd"
-    pick          (comparison, a, b) -> a where the comparison holds, else b
-    number        constant in all lanes
+    op      function (operation, a, b) that writes an operation such as "fadd" and returns the IR value of its result
+    pick    function (comparison, a, b) that returns the IR value that equals a if the comparison holds, otherwise b
+    number  function that returns the IR constant of a number in all lanes
     """
 
     op: Callable[[str, str, str], str]

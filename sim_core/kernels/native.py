@@ -138,7 +138,7 @@ def object_code(ir: str, machine: Any) -> bytes:
 
 
 def linked(ir: str, symbols: list[str]) -> Library:
-    """Compile LLVM IR and load the library without caching it; `symbols` are those to look up."""
+    """Compile LLVM IR and load the library without caching it; `symbols` are the symbols to look up in it."""
     return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
 
 
@@ -178,7 +178,7 @@ def _report(line: str) -> None:
 
 @contextmanager
 def sole_compiler(key: str) -> Iterator[None]:
-    """Context that holds a lock which one process per key can have, so that only one of several processes compiles.
+    """Context that holds the lock of a cache key. One process at a time holds the lock and compiles the code.
 
     The operating system releases the lock when the process ends. There is no lock if the cache folder is read-only.
     """

@@ -1,9 +1,10 @@
-"""Pairing of equal operations in twin branches of a mechanism (such as left and right arm) for vectors of two lanes.
+"""Pairing of equal operations in two branches of a mechanism with equal structure, such as left and right arm.
 
-Corresponding inputs of the two branches are given. Each operation of the left branch is paired with the operation of
-the right branch that has the same kind and corresponding arguments. Arguments from outside the branches must be equal
-on both sides, so that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each
-branch is summed first.
+One vector instruction with two lanes can then compute both operations of a pair. The indices of corresponding inputs of
+the two branches ("twins") are given. Each operation of the left branch is paired with the operation of the right branch
+that has the same kind and corresponding arguments. Arguments from outside the branches must be equal on both sides, so
+that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each branch is summed
+first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Key = tuple[object, ...]
 
 
 def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[tuple[int, int]]]:
-    """The program with sums regrouped and arguments of pairs in the same order, and its pairs (left node, right node).
+    """Return an equivalent program that is suited for pairing, and its pairs (left node, right node).
+
+    In the returned program, sums are regrouped, and the two nodes of a pair have their arguments in the same order.
 
     twins  {argument: pairs of indices of corresponding elements}
     """
@@ -45,7 +48,10 @@ def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """{right node: left node} of corresponding `input` and `lift` nodes, from which pairing starts."""
+    """{index of the right node: index of the left node} of corresponding `input` and `lift` nodes.
+
+    Pairing starts from these pairs.
+    """
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
         at[name, right]: at[name, left]
@@ -56,7 +62,7 @@ def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
 
 
 def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
-    """Branch of each node, determined by its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
+    """Branch on which each node depends: LEFT, RIGHT, BOTH, or "" for neither."""
     side_of = {(name, left): LEFT for name, elements in twins.items() for left, _ in elements}
     side_of |= {(name, right): RIGHT for name, elements in twins.items() for _, right in elements}
     sides: list[str] = []
@@ -72,7 +78,12 @@ def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
 
 
 def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
-    """{right node: left node} of all pairs; of several candidates, one with equal constants is preferred."""
+    """All pairs, as {index of the right node: index of the left node}.
+
+    If several left nodes fit a right node, a left node with equal constants is preferred.
+
+    seeds  pairs from which pairing starts
+    """
     nodes = program.nodes
     left_values = set(seeds.values())
     lefts: dict[Key, list[int]] = {}
@@ -96,9 +107,11 @@ def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
 
 
 def _key(nodes: list[Node], node: Node, partner: dict[int, int], exact: bool) -> Key:
-    """Key that is equal for nodes that can be paired: operation and arguments.
+    """Key of a node's operation and arguments, equal for nodes that can be paired.
 
-    An argument in the right branch is replaced by its left partner; `exact` has the meaning it has in _argument_key.
+    An argument in the right branch is replaced by its left partner.
+
+    exact  whether constants must be equal in both nodes
     """
     keys = [_argument_key(nodes, arg, partner, exact) for arg in node.args]
     return (node.op, exact, *(sorted(keys) if node.op in COMMUTATIVE else keys))

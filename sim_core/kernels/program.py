@@ -1,8 +1,9 @@
 """Program: a CasADi function as a simplified graph of operations, from which kernels are written.
 
-Equal operations become one node. Several divisions by one number become one reciprocal and products, because CasADi
-turns x * (1 / y) into x / y, and a division costs as much as ten products. The argument `lifted` of a function holds
-values that are hidden from CasADi's simplification; element k of the result `lifted_values` computes element k.
+Equal operations become one node. CasADi turns x * (1 / y) into x / y, and a division costs as much as ten products;
+therefore several divisions by the same number become one reciprocal and products. Some subexpressions are hidden from
+CasADi's simplification: the function gets them as symbols in its argument `lifted` and computes their values in its
+result `lifted_values`. A program puts value k in the place of symbol k.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class Node(NamedTuple):
     """One value in a program: an operation `op` on the nodes with the indices `args`.
 
     The operations `input` and `const` have no arguments; `lift` returns its argument unchanged.
-    value   the number, if `op` is `const`
-    place   (argument, element) of the function, if `op` is `input`; (element,) of `lifted`, if `op` is `lift`
+
+    value   for `const`: the number
+    place   for `input`: (index of the function's argument, index of the element). For `lift`: (index of the element of
+            the argument `lifted`,)
     """
 
     op: str
@@ -97,7 +100,7 @@ class Builder:
 
 
 def program_of(function: ca.Function) -> Program:
-    """The program of a CasADi function with dense results; ValueError for an unsupported operation."""
+    """The program of a CasADi function with dense results. Raises ValueError for an unsupported operation."""
     builder, work = Builder(), dict[int, int]()
     inputs, outputs = function.name_in(), function.name_out()
     results: dict[tuple[int, int], int] = {}
@@ -155,7 +158,7 @@ def _operation(builder: Builder, operation: int, args: list[int]) -> int:
 
 
 def rebuilt(program: Program) -> Program:
-    """The program without nodes that no result needs, in the order in which the results need the others."""
+    """The program without the nodes that no result needs; other nodes are in the order in which results need them."""
     builder, new = Builder(), dict[int, int]()
     for root in program.results.values():
         for old in _needed(program.nodes, root, new):

@@ -1,8 +1,8 @@
 """Sine and cosine of a vector of angles at once, as LLVM IR text.
 
-The argument is reduced by multiples of pi/2, held in pieces of 33 bits [CodyWaite1980]; the polynomials on
-[-pi/4, pi/4] are those of [Fdlibm]. The error is below 1 ulp for |x| <= LARGEST. If an angle is larger, the C library
-computes all angles of the vector.
+A multiple of pi/2 is subtracted from each angle; pi/2 is represented as a sum of three numbers, of which the first two
+have at most 33 bits [CodyWaite1980]. The polynomials on [-pi/4, pi/4] are those of [Fdlibm]. The error is below 1 ulp
+for |x| <= LARGEST. If an angle is larger, the C library computes sine and cosine of all angles of the vector.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ def table_ir(symbol: str, table: np.ndarray) -> str:
 def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[str, str, tuple[int, int]]]) -> str:
     """LLVM IR of a function `symbol`(in, out), which calls `inner` with n_inputs inputs and one table row per lookup.
 
-    lookups  (symbol of the place kernel, symbol of the table, shape of the table) of each lookup; the place kernel
-             computes the row index, to be rounded down, from the same inputs
-    An index outside the table selects the row of NaN, so that a point that leaves its beam gives NaN instead of an
-    extrapolation.
+    lookups  for each lookup (symbol of the index kernel, symbol of the table, shape of the table); the index kernel
+             computes a number from the same inputs, which is rounded down to the index of the row
+    An index outside the table selects the appended row of NaN, so that a point that leaves its beam gives NaN instead
+    of an extrapolated value.
     """
     count = n_inputs + len(lookups)
     lines = [
@@ -71,7 +71,7 @@ def module_with_tables(
     uses: dict[str, tuple[str, ...]],
     tables: dict[str, tuple[ca.Function, np.ndarray]],
 ) -> str:
-    """LLVM IR of a module with one kernel per function; those in `uses` have table rows as their last inputs.
+    """LLVM IR of a module with one kernel per function; the kernels in `uses` have table rows as last inputs.
 
     twins   {argument: pairs of indices of corresponding elements in branches of equal structure}
     uses    {kernel: names of its tables}

@@ -13,13 +13,18 @@ from sim_core.mechanism.quantities import Number, Vector3
 class Beam(Frozen):
     """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
 
-    mass_per_length kg/m, bending_stiffness N m2, tension N. One of the beam's supports may slide along x. A tunable
-    tension requires simple supports and fewer modes than elements.
-    modes             number of lowest modes used as coordinates; 0: displacement and slope of every free node instead
-    mass_damping, stiffness_damping  1/s and s: C = mass_damping M + stiffness_damping K
-    damping_ratio     modal damping ratio, the same for every mode, added to C
-    origin            world position of x = 0
-    axis, direction   unit vectors along the beam and along positive deflection w
+    One of the two supports may slide along x. A tunable tension requires simple supports and fewer modes than elements.
+
+    mass_per_length    mass per length, kg/m
+    bending_stiffness  bending stiffness, N m2
+    tension            tension, N
+    modes              number of lowest modes used as coordinates; 0: the coordinates are the free displacements and
+                       slopes of the nodes
+    mass_damping       coefficient of M in the damping matrix C, 1/s
+    stiffness_damping  coefficient of K in the damping matrix C, s
+    damping_ratio      modal damping ratio, the same for every mode; the modal damping is added to C
+    origin             world position of x = 0
+    axis, direction    unit vectors along the beam and along positive deflection w
     """
 
     name: str
@@ -39,7 +44,10 @@ class Beam(Frozen):
 
     @property
     def n_coordinates(self) -> int:
-        """Number of the beam's coordinates: its modes, or two per node less the supported ones."""
+        """Number of the beam's coordinates: the number of modes or, without modes, of free nodal coordinates.
+
+        Each node has two coordinates, displacement and slope; those that the supports fix are not free.
+        """
         return self.modes or 2 * self.elements - (2 if self.supports == "clamped" else 0)
 
 
@@ -63,7 +71,7 @@ class BeamContact(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput(Frozen):
-    """Output `name`: deflection of a beam, m, at the distance `x`, m, along it; positive along the beam's direction."""
+    """Output `name`: deflection of a beam, m, at the distance `x`, m, from its start; positive along its direction."""
 
     name: str
     beam: str
@@ -72,7 +80,7 @@ class DeflectionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactForceOutput(Frozen):
-    """Output `name`: component of a beam contact's force along the beam's direction, N; above 0 if the body pushes so.
+    """Output `name`: component, N, along the beam's direction, of the force with which a body pushes on the beam.
 
     This is the contact's Lagrange multiplier. Forces due to the constraint stabilization are not included.
     """

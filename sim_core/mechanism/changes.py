@@ -1,4 +1,4 @@
-"""Checks of constraint modes, guards and switches in a description; each error is one line."""
+"""Checks of constraint modes, guards and the constraints that guards switch; each error is one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 def check_changes(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism, or UnknownName for an unknown name, at the first error in a constraint mode or guard.
 
-    Outputs of constraints and actuators without a joint are checked too.
+    Outputs that refer to constraints, and actuators that have a servo but no joint, are checked as well.
     """
     names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
     constraints = _constraint_names(mechanism)
@@ -60,9 +60,11 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
 
 
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
-    """Raise InvalidMechanism for a constraint on a point that cannot move and is not at the captured position.
+    """Raise InvalidMechanism if a constraint with a CapturedParameter cannot hold at the start.
 
-    rows  (name, m) of each captured constraint whose point no coordinate moves: name and the point's position
+    This is the case if no coordinate moves the constraint's point, and the parameter is not the point's position.
+
+    rows  (constraint, position of the constraint's point, m) of each such constraint whose point cannot move
     """
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     for name, wanted in rows:
@@ -76,7 +78,7 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
 
 
 def _constraint_names(mechanism: Mechanism) -> list[str]:
-    """Names that a constraint mode may list: those of constraints, in absolute coordinates also those of joints."""
+    """Names that a constraint mode may list: names of constraints and, in absolute coordinates, of joints."""
     joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
     return [item.name for item in (*joints, *mechanism.constraints)]
 
@@ -90,7 +92,9 @@ def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) 
 def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
     """Raise InvalidMechanism unless a guard either has a target or switches constraints, and can change something."""
     if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
-        raise InvalidMechanism(f"{where}: direction is {guard.direction}; it must be -1, 0 (both) or 1 (rising)")
+        raise InvalidMechanism(
+            f"{where}: direction is {guard.direction}; it must be -1 (falling), 0 (both) or 1 (rising)"
+        )
     for name in SWITCHING_FIELDS:
         if isinstance(getattr(guard, name), str):
             raise InvalidMechanism(f"{where}: {name} is {getattr(guard, name)!r}; it must be a tuple of names")
@@ -103,7 +107,8 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
         )
     if guard.target and not guard.source:
         raise InvalidMechanism(
-            f"{where} has the target {guard.target!r} but no source; name the constraint mode in which it is active"
+            f"{where} has the target {guard.target!r} but no source; give the constraint mode in which the guard is "
+            "active as source"
         )
     if not guard.target and not (engages or releases):
         raise InvalidMechanism(
@@ -118,7 +123,7 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
     if not guard.target and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
             f"{where} can never change anything: its requires and excludes demand that {_listed(engages | releases)} "
-            "already has the state to which the guard would switch it"
+            "already be on or off as the guard would switch them; change requires or excludes"
         )
 
 
@@ -138,8 +143,8 @@ def _check_at_points(mechanism: Mechanism, names: Iterable[str], where: str) -> 
     for name in names:
         if name not in known:
             raise InvalidMechanism(
-                f"{where}: constraint {name!r} does not act on one point of a body, as Anchored and BeamContact do; "
-                f"the constraints that do are {known}"
+                f"{where}: constraint {name!r} is neither an Anchored nor a BeamContact, which act on one point of a "
+                f"body; name one of {known}"
             )
 
 
@@ -148,7 +153,7 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
         _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
         if condition.above is None and condition.upto is None:
             raise InvalidMechanism(
-                f"{where}: its condition on actuator {condition.actuator!r} has no threshold; give `above` or `upto`"
+                f"{where}: the condition on actuator {condition.actuator!r} has no threshold; give `above` or `upto`"
             )
     elif isinstance(condition, Window):
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
@@ -156,8 +161,8 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
             if not value_of(number) > 0.0:
                 known = f" ({number.name})" if isinstance(number, Tunable) else ""
                 raise InvalidMechanism(
-                    f"{where}: {name}{known} of its Window is {value_of(number)}; it must be above 0, or the window "
-                    "never opens"
+                    f"{where}: {name}{known} of the guard's Window is {value_of(number)}; it must be above 0, because "
+                    "the guard never fires otherwise"
                 )
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:

@@ -1,6 +1,7 @@
-"""Universal, cylindrical and screw joints, each composed of two joints of one coordinate and a massless body between.
+"""Universal, cylindrical and screw joints, each composed of two joints with one coordinate and a massless body.
 
-Both joints can have damping, friction, stops and actuators of their own. For mechanisms in joint coordinates.
+The massless body is between the two joints, each of which can have damping, friction, stops and an actuator of its own.
+The mechanism must use joint coordinates.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NOTHING = (0.0,) * 6
 class CompositeJoint:
     """Bodies, joints and constraints of a composite joint, to be added to those of a mechanism.
 
-    The joints must come before those that have the composite joint's child as their parent.
+    In `Mechanism.joints`, these joints must come before the joints whose parent is the composite joint's child.
     """
 
     bodies: tuple[Body, ...]
@@ -37,8 +38,8 @@ def universal_joint(
 ) -> CompositeJoint:
     """A universal joint: revolute joints NAME.first about axes[0], NAME.second about axes[1], and a body NAME.cross.
 
-    axes      unit vectors in the parent's frame, with both joints at zero
-    rotation  R_PC, from the child's axes to the parent's, with both joints at zero
+    axes      two unit vectors in the parent's frame, at zero position of both joints
+    rotation  R_PC, from the child's axes to the parent's, at zero position of both joints
     """
     cross = f"{name}.cross"
     first = Joint(name=f"{name}.first", parent=parent, child=cross, parent_point=parent_point, axis=axes[0])
@@ -60,7 +61,7 @@ def cylindrical_joint(
     """A cylindrical joint: prismatic joint NAME.slide and revolute joint NAME.turn on one axis, and a body NAME.slider.
 
     axis      unit vector in the parent's frame
-    rotation  R_PC, from the child's axes to the parent's, with both joints at zero
+    rotation  R_PC, from the child's axes to the parent's, at zero position of both joints
     """
     slider = f"{name}.slider"
     slide = Joint(
@@ -80,9 +81,11 @@ def screw_joint(
     axis: Vector3 = Z,
     rotation: Matrix3 = IDENTITY,
 ) -> CompositeJoint:
-    """A screw joint: a cylindrical joint with the constraint NAME, position of NAME.slide = pitch * that of NAME.turn.
+    """A screw joint: a cylindrical joint with the constraint NAME.
 
-    pitch  displacement per angle, m/rad: the advance per revolution over 2 pi; above 0 for a right-handed thread
+    The constraint is: position of NAME.slide = pitch * position of NAME.turn.
+
+    pitch  displacement per angle, m/rad: the advance per revolution divided by 2 pi; above 0 for a right-handed thread
     """
     whole = cylindrical_joint(name, parent, child, parent_point, child_point, axis, rotation)
     slide, turn = (joint.name for joint in whole.joints)

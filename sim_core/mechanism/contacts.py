@@ -1,7 +1,7 @@
 """Contacts of a sphere on a body with a plane, sphere, capsule or box: compliant normal force, regularized friction.
 
-A capsule on a plane touches with the spheres at its ends, and a box with its corners, which are spheres of radius 0:
-`capsule_contacts` and `box_contacts` return these contacts.
+A capsule touches a plane with the spheres at its two ends: `capsule_contacts` returns contacts of these spheres. A box
+touches with its corners, which are spheres of radius 0: `box_contacts` returns their contacts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ class SphereContact(Frozen):
     """Contact of a sphere on `body` with a plane, sphere, capsule or box on `other`, which is a body or the ground.
 
     At a penetration depth x, m, the normal force is F_n = k x^n max(0, 1 + 3/2 c dx/dt), and the stored energy is
-    k x^(n+1) / (n+1). Friction is -mu F_n v_t / sqrt(|v_t|^2 + v_s^2) with the sliding velocity v_t at the contact
-    point: it is regularized, so that a tangential load below mu F_n makes the sphere creep at a speed of the order of
-    v_s. The contact is a force in the equations of motion: neither the constraint mode nor v changes at an impact, and
-    no event is published. A centre inside a box is pushed out through the nearest face.
-    `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
+    k x^(n+1) / (n+1). The friction force is -mu F_n v_t / sqrt(|v_t|^2 + v_s^2), with the sliding velocity v_t at the
+    contact point. This friction is regularized: under a tangential load below mu F_n the sphere does not stick, but
+    creeps at a speed of the order of v_s. The contact is a force in the equations of motion: an impact changes neither
+    the set of active constraints nor, instantaneously, v, and publishes no event. A sphere whose centre is inside a box
+    is pushed out through the nearest face. `dissipation_for` gives c for a coefficient of restitution.
+    [HuntCrossley1975, eq. 11]
 
-    center, radius        centre of the sphere in the frame of `body` and its radius, m; radius 0 is a point, such as
-                          the corner of a box
+    center, radius        centre of the sphere, in the frame of `body`, and radius of the sphere, m; radius 0 makes the
+                          sphere a point, such as the corner of a box
     other_point           a point of the plane, or the centre of the other sphere, capsule or box, in the frame of
                           `other`
     normal                unit normal of the plane, in the frame of `other`, out of the plane
@@ -38,8 +39,8 @@ class SphereContact(Frozen):
                           zero for a sphere
     other_half_sizes      half the edge lengths of the other box, m; None without a box
     other_quaternion      orientation w x y z of the other box in the frame of `other`
-    stiffness             k, N/m^n; None for the stiffness that `stiffness_for` gives for the contact's effective mass,
-                          the least in any direction at the start, with three digits
+    stiffness             k, N/m^n; None: `stiffness_for` computes k, rounded to three digits, from the contact's
+                          effective mass at the start, in the direction in which this mass is smallest
     dissipation           c, s/m
     exponent              n: 1, 1.5 (Hertz: an elastic sphere) or 2
     friction              friction coefficient mu
@@ -65,11 +66,11 @@ class SphereContact(Frozen):
 
     @property
     def is_plane(self) -> bool:
-        """Whether the other side is a plane."""
+        """Whether the contact is with a plane."""
         return self.other_radius is None and self.other_half_sizes is None
 
     def depth(self, offset: np.ndarray) -> float:
-        """Depth, m, negative at a distance.
+        """Penetration depth of the sphere, m; negative if the surfaces do not touch.
 
         offset  (3,) vector from `other_point` to the centre of the sphere, in the frame of `other`, m
         """
@@ -98,12 +99,13 @@ def capsule_contacts(
 ) -> tuple[SphereContact, ...]:
     """Contacts NAME_0 and NAME_1 of the spheres at the ends of a capsule, each with its own force.
 
-    On a plane they are the contact of the whole capsule. On a sphere, let the sphere touch the capsule instead.
+    On a plane, the two contacts are equivalent to a contact of the whole capsule. For a contact between the capsule and
+    a sphere, use instead one SphereContact of the sphere, with the capsule as `other`.
 
     half_axis  vector from the centre of the capsule to the centre of the sphere at one of its ends, in the body's
                frame, m
-    center     of the capsule, in the body's frame, m
-    contact    further fields of each SphereContact
+    center     centre of the capsule, in the body's frame, m
+    contact    further fields of both SphereContacts
     """
     ends = [tuple(c + sign * a for c, a in zip(center, half_axis, strict=True)) for sign in (1.0, -1.0)]
     return tuple(
@@ -123,7 +125,7 @@ def box_contacts(
     """Contacts NAME_0 to NAME_7 of the corners of a box, each with its own force.
 
     half_sizes          half the edge lengths of the box, m
-    center, quaternion  pose of the box in the body's frame, m, w x y z
+    center, quaternion  centre (m) and orientation (w x y z) of the box in the body's frame
     contact             further fields of each SphereContact; `radius` rounds the corners outwards
     """
     corners = [np.array(signs) * half_sizes for signs in itertools.product((1.0, -1.0), repeat=3)]

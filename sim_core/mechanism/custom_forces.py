@@ -26,15 +26,17 @@ class ForcePoint(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class CustomForce(Frozen):
-    """A user-defined force law, a function of time, motion, inputs, parameters and first-order states.
+    """A user-defined force: a law that computes efforts and forces from time, motion, inputs, parameters and states.
 
-    law         function of a LawInputs that returns {name: CasADi expression}. The expression named as a joint is the
-                effort on that joint, N m or N; named as one of `points`, the world force (3,) on that point, N; named
-                as one of `states`, its rate dz/dt
+    law         function that takes a LawInputs and returns {name: CasADi expression}. Under the name of a joint, the
+                expression is the effort on the joint, N m or N; under the name of one of `points`, the world force (3,)
+                on the point, N; under the name of one of `states`, the rate dz/dt of the state
     parameters  {name: number}; a Tunable can be set during a run
     points      body-fixed points whose position and velocity the law reads, or on which its forces act
-    states      {name: value at the start} of the law's first-order states; the coordinates are named FORCE.STATE
-    The energy ledger counts the power of the force as work of applied forces and gives the force no stored energy.
+    states      {name: value at the start} of the law's first-order states; in the mechanism, each is a coordinate with
+                the name FORCE.STATE
+    The energy balance of a simulation counts the power of the force as work of applied forces; the force stores no
+    energy.
     """
 
     name: str
@@ -51,7 +53,7 @@ class CustomForce(Frozen):
 
 
 class Named(Mapping[str, Any]):
-    """Read-only mapping {name: expression}; an unknown name raises UnknownKey, which suggests the nearest name."""
+    """Read-only mapping {name: expression}. An unknown name raises UnknownKey, which suggests a similar name."""
 
     def __init__(self, owner: str, kind: str, values: Mapping[str, Any]) -> None:
         self._owner, self._kind, self._values = owner, kind, values
@@ -95,7 +97,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     """{name: expression} that a force's law returns for `inputs`.
 
     Raises InvalidMechanism for an unknown name, a wrong size, or a state without a rate.
-    owner   beginning of the error message: the mechanism
+    owner   label of the mechanism, which begins the error message
     joints  names of the joints on which the law may exert an effort
     """
     import casadi as ca
@@ -108,21 +110,25 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     results = {}
     for name, value in found.items():
         if name not in (*joints, *points, *states):
-            raise UnknownKey(where, "joint, point or state", name, [*joints, *points, *states])
+            raise UnknownKey(where, "joint, point or state entry", name, [*joints, *points, *states])
         size = 3 if name in points else 1
         try:
             results[name] = ca.SX(value)
         except NotImplementedError:  # of CasADi, for a value that is no expression
-            raise InvalidMechanism(f"{where}: {name} is a {type(value).__name__}; it must be an expression") from None
+            raise InvalidMechanism(
+                f"{where}: its law returned a {type(value).__name__} for {name}; it must return a CasADi expression"
+            ) from None
         if results[name].numel() != size:
-            raise InvalidMechanism(f"{where}: {name} has {results[name].numel()} entries; it takes {size}")
+            raise InvalidMechanism(
+                f"{where}: its law returned {results[name].numel()} entries for {name}; it must return {size}"
+            )
     if missing := [name for name in states if name not in results]:
-        raise InvalidMechanism(f"{where}: its law returned no rate for the state {missing[0]!r}")
+        raise InvalidMechanism(f"{where}: its law returned no rate for the state {missing[0]!r}; return a rate")
     return results
 
 
 def law_key(force: CustomForce, mechanism: Mechanism) -> str:
-    """Hash of the expressions that a force's law returns when all its inputs are symbols."""
+    """Hash of the expressions that a force's law returns for symbolic inputs."""
     import casadi as ca
 
     owner = f"mechanism {mechanism.name!r}: force {force.name!r}"
@@ -149,7 +155,9 @@ def law_key(force: CustomForce, mechanism: Mechanism) -> str:
     for name, value in results.items():
         probe = ca.Function("probe", [t, *symbols], [value], {"allow_free": True})
         if free := probe.get_free():
-            raise InvalidMechanism(f"{owner}: {name} depends on {free[0]!r}, which is none of the law's inputs")
+            raise InvalidMechanism(
+                f"{owner}: {name} depends on {free[0]!r}, which is none of the law's inputs; use only the inputs"
+            )
     return expression_key([t, *symbols], results)
 
 
@@ -162,7 +170,10 @@ def motion_key(motion: Callable[[Any], Any]) -> str:
 
 
 def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
-    """Hash of CasADi expressions `results` of `symbols`: equal for equal operations, in every process."""
+    """Hash of the CasADi expressions `results`, which depend on `symbols`.
+
+    The hash is the same for the same operations in every process.
+    """
     import casadi as ca
 
     function = ca.Function("law", symbols, [ca.densify(value) for value in results.values()])

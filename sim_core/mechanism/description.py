@@ -59,7 +59,7 @@ COORDINATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(Frozen):
-    """A shape that a drawing shows on a body; no effect on the motion.
+    """A shape for drawings of a body, without effect on the motion.
 
     kind    "line" with `points` (3n,), x y z of each, m; "mesh" with `points` and `faces`; or a solid with `size`, m:
             "box" (x, y, z), "sphere" (radius,) or "cylinder" (radius, length)
@@ -80,8 +80,8 @@ class Body(Frozen):
     """A rigid body. `inertia` is Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, in the body's axes, kg m2.
 
     orientation  parametrization of the body's pose in absolute coordinates; unused in joint coordinates
-    free         names of the absolute coordinates that vary, by default all; the others keep their values in
-                 `placement`, which has the order of COORDINATES
+    free         names of the absolute coordinates that vary, by default all; the other coordinates keep their
+                 values in `placement`, which has the order of COORDINATES
     """
 
     name: str
@@ -101,7 +101,7 @@ class Body(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Coincidence(Frozen):
-    """Constraint: two points coincide, r_a - r_b = 0 along each of the world `directions`."""
+    """Constraint: two points coincide along each of the world directions e in `directions`, e . (r_a - r_b) = 0."""
 
     name: str
     body_a: str
@@ -161,8 +161,9 @@ class UnitNorm(Frozen):
 class SpinRelation(Frozen):
     """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w . axis) over `terms` is zero.
 
-    w is the angular velocity of a term's body, in the frame of that body.
-    terms  (body, axis in the body's frame, factor)
+    w is the angular velocity of the body of a term, in the frame of this body.
+
+    terms  (body, axis in the body's frame, factor) of each term
     """
 
     name: str
@@ -207,8 +208,9 @@ class Actuator(Frozen):
     """An actuator: an effort (N or N m) along a declared joint, positive in the joint's positive direction.
 
     An actuator with a `servo` also accepts velocity and position commands, see `sim_core.servos.loops`; position
-    commands are limited by the joint's limits. An actuator without a joint is a switch: guards read its command, 1 for
-    on and 0 for off. `start` is the effort or command at the start.
+    commands are limited by the joint's limits. An actuator without a joint exerts no effort. Its command is an input of
+    guards, which read it as a switch (1 for on, 0 for off), or of a PrescribedMotion. `start` is the initial effort or
+    command.
     """
 
     name: str
@@ -249,8 +251,9 @@ class Spring(Frozen):
 class ConstraintMode(Frozen):
     """A named set of constraints that hold at the same time; `constraints` None means all.
 
-    In absolute coordinates joints are constraints too, listed by name. A guard changes from one mode to another, or
-    switches single constraints; no ConstraintMode needs to exist for the set of constraints that results.
+    In absolute coordinates, joints are constraints too, and are listed by name. When a guard fires, it changes from one
+    mode to another, or switches single constraints on and off. The set of constraints that hold after a switch need not
+    be one of the named modes.
     """
 
     name: str = "default"
@@ -269,16 +272,18 @@ class Mechanism(Frozen):
     coordinates           "absolute": coordinates of every body; "joint": joint positions; "absolute_angle": for a tree
                           of revolute joints about one axis, the angle `BODY.angle` of each joint's child relative to
                           the ground (commands and joint states remain angles relative to the parent)
-    initial_q, initial_v  coordinates and velocities at the start, in this order: those of bodies ("absolute") or joints
-                          ("joint", "absolute_angle"), then first-order states, which may be left out, then those of
+    initial_q, initial_v  coordinates and velocities at the start, in this order: coordinates of bodies ("absolute") or
+                          joints ("joint", "absolute_angle"), first-order states (which may be left out), coordinates of
                           beams
-    open_start            whether the start violates the constraints on purpose; a simulation then warns instead of
-                          raising
-    reference_q           coordinates at which assembly chooses pivots, by default the start; a mechanism with its own
-                          `reference_q` keeps the same kernels when its start changes
-    parameters            numbers from which the robot's builder made the mechanism, for displays and recordings
-    pushable              bodies on which a force can act from outside during a run, see `Simulation.push`
-    ground, arrows        for drawings only: shapes of the ground, and force arrows other than those of contacts
+    open_start            whether the start state may violate the constraints; a simulation then warns of the violation
+                          instead of raising an error
+    reference_q           coordinates at which assembly chooses the pivots of the elimination, by default those at the
+                          start; with `reference_q`, the kernels do not depend on the start and need no recompilation
+                          when the start changes
+    parameters            parameters with which the robot's builder function made the mechanism, for displays and
+                          recordings
+    pushable              bodies on which an external force can act during a run, see `Simulation.push`
+    ground, arrows        for drawings only: shapes of the ground, and force arrows in addition to those of contacts
     """
 
     name: str
@@ -338,9 +343,10 @@ class Mechanism(Frozen):
 
     @property
     def moving_joints(self) -> tuple[Joint, ...]:
-        """All joints except fixed, spherical and free ones; each has a joint position (of a planar joint, its angle).
+        """All joints except fixed, spherical and free ones.
 
-        Joint states and joint commands list these joints, in this order.
+        Each of these joints has one joint position; for a planar joint, this is the angle. Joint states and joint
+        commands list these joints, in this order.
         """
         return tuple(joint for joint in self.joints if joint.kind not in ("fixed", *ORIENTED))
 
@@ -359,7 +365,7 @@ class Mechanism(Frozen):
 
     @property
     def first_order_states(self) -> tuple[FirstOrderState, ...]:
-        """First-order states of custom forces and joint friction; in q they follow those of bodies or joints."""
+        """First-order states of custom forces and joint friction, in q after the coordinates of bodies or joints."""
         own = [(f"{force.name}.{name}", start) for force in self.forces for name, start in force.states]
         bristles = [(joint.bristle, 0.0) for joint in self.moving_joints if joint.bristle]
         return tuple(FirstOrderState(name, float(start)) for name, start in (*bristles, *own))
@@ -380,12 +386,14 @@ class Mechanism(Frozen):
 
     @cached_property
     def captured(self) -> tuple[CapturedParameter, ...]:
-        """The numbers that guards capture (CapturedParameter), each once, sorted by name."""
+        """The CapturedParameters of the description, which guards set during a run; each once, sorted by name."""
         return tuple(item for item in self._inputs if isinstance(item, CapturedParameter))
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
-        """Names of the constraints that some constraint mode leaves out or that some guard switches."""
+        """Names of the constraints that can be switched: those that some constraint mode leaves out or some guard
+        switches.
+        """
         lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         joints = self.joints if self.coordinates == "absolute" else ()
@@ -394,7 +402,7 @@ class Mechanism(Frozen):
 
     @property
     def changes(self) -> bool:
-        """Whether constraints can change during a run: several constraint modes, or a constraint that guards switch."""
+        """Whether the set of constraints that hold can change during a run."""
         return len(self.constraint_modes) > 1 or bool(self.switched)
 
     @cached_property
@@ -403,7 +411,10 @@ class Mechanism(Frozen):
         return tuple(c.name for c in self.constraints if any(isinstance(x, CapturedParameter) for x in _walk(c)))
 
     def captured_by(self, constraint: str) -> CapturedParameter:
-        """Return the CapturedParameter of the constraint with this name; raise InvalidMechanism if it has none."""
+        """Return the CapturedParameter of the constraint with this name.
+
+        Raises InvalidMechanism if the constraint has no CapturedParameter.
+        """
         for item in self.constraints:
             numbers = _walk(item) if item.name == constraint else []
             if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
@@ -417,8 +428,9 @@ class Mechanism(Frozen):
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the entries of the parameter vector p, an input of every kernel.
 
-        p holds the tunables, the captured numbers, the quaternions of joints, the external forces of pushable bodies
-        with their points, then one flag (1 or 0) per switched constraint.
+        p holds the tunables, the captured parameters, the quaternions of spherical and free joints, the external force
+        on each pushable body with its point of action, then one flag per switched constraint (1 if the constraint
+        holds, otherwise 0).
         """
         orientations = [name for joint in self.oriented_joints for name in joint.orientation_names]
         own = [*[i.name for i in self.tunables], *[i.name for i in self.captured]]
@@ -426,7 +438,10 @@ class Mechanism(Frozen):
         return (*own, *orientations, *pushes, *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
-        """Values of `parameter_names` at the start, with the flags of the constraint mode with this index."""
+        """Initial values of the parameter vector p, in the order of `parameter_names`.
+
+        constraint_mode  index of the constraint mode that determines the flags of the switched constraints
+        """
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         own = [*[item.value for item in self.tunables], *[item.value for item in self.captured]]
@@ -461,7 +476,8 @@ class Mechanism(Frozen):
     def characteristic_length(self) -> float:
         """Length, m, that scales constraint violations: the largest lever arm of a joint or constraint.
 
-        The lever arm is the distance of an attachment point from the origin of its body. 1 m if all are zero.
+        The lever arm is the distance of an attachment point from the origin of its body, or the length of a Distance
+        constraint. If all lever arms are zero, the characteristic length is 1 m.
         """
         points = [p for joint in self.joints for p in (joint.parent_point, joint.child_point)]
         for constraint in self.constraints:
@@ -472,9 +488,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def canonical_hash(self) -> str:
-        """Hash of all that determines the equations of motion: names, numbers and order of the parts.
+        """Hash of all that determines the equations of motion: names and order of the parts, and their numbers.
 
-        Shapes for drawings, limits, the start and the values of tunables do not enter the hash.
+        The hash does not depend on shapes for drawings, limits, the start state and the values of tunables.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}

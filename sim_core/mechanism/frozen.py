@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Frozen:
-    """Base class: converts lists and numpy arrays in the fields to tuples, and numpy numbers to Python's."""
+    """Base class: converts lists and numpy arrays in the fields to tuples, and numpy numbers to Python numbers."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
@@ -18,7 +18,10 @@ class Frozen:
 
 
 def plain_value(value: Any) -> Any:
-    """`value` with lists and arrays as tuples and numpy numbers as Python's; `value` itself if nothing changes."""
+    """`value` with lists and arrays as tuples, and numpy numbers as Python numbers.
+
+    Returns `value` itself if nothing changes.
+    """
     kind = value.__class__
     if kind is float or kind is str or kind is int:
         return value

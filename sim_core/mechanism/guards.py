@@ -1,8 +1,8 @@
 """Guards of a mechanism: conditions under which constraints are switched on or off while a simulation runs.
 
-A guard names either the constraint modes before and after (`source`, `target`) or the constraints that it switches
-(`engages`, `releases`). With N bodies that land on N floors, single constraints need N guards, constraint modes 2^N
-sets.
+A guard names either the constraint modes before and after it fires (`source`, `target`) or the single constraints that
+it switches on and off (`engages`, `releases`). For N bodies that land on N floors, guards of single constraints are
+shorter: they need N guards, while constraint modes would need 2^N sets of constraints.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class Crossing(Frozen):
     direction  sense of the crossing: +1 rising, -1 falling, 0 both
     source    constraint mode in which the guard is active
     target    constraint mode after the guard has fired
-    engages   instead of a target: constraints that firing switches on
-    releases  instead of a target: constraints that firing switches off; a guard without a target is active while firing
-              would switch at least one constraint
+    engages   instead of `target`: constraints that the guard switches on when it fires
+    releases  instead of `target`: constraints that the guard switches off when it fires; a guard without a target is
+              active while at least one of its constraints is not yet switched accordingly
     requires  constraints that must hold for the guard to be active
     excludes  constraints that must not hold for the guard to be active
     impact    change of the velocities v when the guard fires: "inelastic" projects v, by impulses, on the constraints
               that hold afterwards; "none" leaves v unchanged
-    captures  constraints whose CapturedParameter is set such that the current position satisfies the constraint
+    captures  constraints whose CapturedParameter the guard sets to the value with which the current position satisfies
+              the constraint
     kind      kind of the published event; by default the name of the guard
     part      part of the robot that the event concerns
     """
@@ -56,7 +57,10 @@ class Crossing(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Commanded(Frozen):
-    """Condition: the effort of an actuator, or the command of a switch, is more than `above` and at most `upto`."""
+    """Condition: the value of an actuator is more than `above` and at most `upto`; None means no bound.
+
+    The value is the actuator's effort, or, for an actuator without a joint, its command (1 or 0 for a switch).
+    """
 
     actuator: str
     above: float | None = None
@@ -65,7 +69,7 @@ class Commanded(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Aim(Frozen):
-    """Values that a constraint's CapturedParameter may take: at + k spacing, k = 0 ... count - 1.
+    """Permitted values of a constraint's CapturedParameter: at + k * spacing for k = 0 ... count - 1.
 
     at       first permitted value, m; None permits every value
     spacing  distance between permitted values, m
@@ -80,11 +84,13 @@ class Aim(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Frozen):
-    """Condition: released constraints can be engaged: near a permitted value, slow, and no longer approaching it.
+    """Condition: points are near places where constraints can hold them, and move slowly and not towards these places.
 
-    Let g be the values that the constraints would capture now, and d the differences between g and the nearest values
-    permitted by `aims`. The condition is |d|_2 <= gap, |dg/dt|_2 <= speed and d . dg/dt >= 0. A point on a beam must
-    also lie between the beam's ends, at least `margin`, m, from each.
+    Each aim names a constraint that does not hold, and the values that its CapturedParameter may take. Let g be the
+    vector of the values that the CapturedParameters would have if they were set at the current position, and d the
+    difference between g and the nearest permitted values. The condition is |d|_2 <= gap, |dg/dt|_2 <= speed and
+    d . dg/dt >= 0. If a constraint holds a point on a beam, the point must also be between the beam's ends and at least
+    `margin`, m, from each end.
     """
 
     aims: tuple[Aim, ...]
@@ -95,9 +101,9 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """Condition: the value that a constraint would capture now is constant or decreasing.
+    """Condition: the value that a constraint's CapturedParameter would get at the current position does not increase.
 
-    Example: a point that reaches a horizontal line from above.
+    An example is the height of a point that comes down to a horizontal line.
     """
 
     constraint: str
@@ -115,7 +121,9 @@ class Beyond(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Pushed(Frozen):
-    """Condition: constraints at a point push its body along the world direction `axis` with more than `force`, N."""
+    """Condition: the constraints at a point of a body push the body along the world direction `axis` with more than
+    `force`, N.
+    """
 
     constraints: tuple[str, ...]
     axis: Vector3
@@ -129,7 +137,7 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 class Guard(Frozen):
     """A guard that fires at the end of a step in which it is active and all its conditions hold.
 
-    Fields other than `conditions` are those of Crossing.
+    The fields other than `conditions` have the same meaning as in Crossing.
     """
 
     name: str

@@ -15,9 +15,9 @@ class JointRelation(Frozen):
     """Constraint: a linear relation of joint positions, the sum of factor * position over `terms` equals `offset`.
 
     Examples: a gear pair, a joint that follows another (URDF's mimic), a tendon of fixed length over pulleys. The
-    constraint exerts the effort -factor * lam on each joint, with its Lagrange multiplier lam.
+    constraint exerts the effort -factor * lam on each joint, where lam is the constraint's Lagrange multiplier.
 
-    terms  (joint, factor)
+    terms  (name of a joint, factor) of each term
     """
 
     name: str
@@ -37,8 +37,8 @@ class PrescribedMotion(Frozen):
                        differentiable
     input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a
                        step
-    The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives its
-    effort or force.
+    The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives the
+    effort or force that it exerts.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Joints of a mechanism, and the parts of a joint that exert an effort: spring, dry friction, stops."""
+"""Joints of a mechanism, and the elements of a joint that exert an effort: spring, dry friction, stops."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ORIENTED = ("spherical", "free")  # kinds whose orientation is a quaternion
 
 @dataclass(frozen=True, kw_only=True)
 class JointSpring(Frozen):
-    """A spring between the parent and the child of a joint, torsional or linear.
+    """A torsional or linear spring between the parent and the child of a joint.
 
-    At joint position q its effort is F0 - k (q - q0) - k3 (q - q0)^3, N m or N; it stores k (q - q0)^2 / 2 +
-    k3 (q - q0)^4 / 4 - F0 (q - q0), J.
+    At joint position q, the spring exerts the effort F0 - k (q - q0) - k3 (q - q0)^3, N m or N, and stores the energy
+    k (q - q0)^2 / 2 + k3 (q - q0)^4 / 4 - F0 (q - q0), J.
 
     stiffness  k, N m/rad or N/m
-    cubic      k3, N m/rad^3 or N/m^3; above 0 the spring stiffens with its deflection
+    cubic      k3, N m/rad^3 or N/m^3; with k3 above 0 the spring stiffens with its deflection
     rest       q0, rad or m
     preload    F0, effort at the rest position, N m or N
     """
@@ -55,11 +55,11 @@ class JointFriction(Frozen):
     """Dry friction of a joint: Coulomb friction with the Stribeck effect; viscous friction is the joint's `damping`.
 
     In steady sliding at speed v the effort is g(v) = Fc + (Fs - Fc) exp(-(v / v_S)^2), against the motion.
-    Without `bristle_stiffness` the effort is regularized, -g(v) tanh(v / v_0): a joint under a load below Fs creeps, at
-    most at the speed v_0 artanh(load / Fs).
-    With `bristle_stiffness` the deflection z of a bristle is a first-order state `NAME.bristle`, rad or m, and the
+    Without `bristle_stiffness`, the effort is regularized: it is -g(v) tanh(v / v_0). A joint under a load below Fs
+    then creeps, at most at the speed v_0 artanh(load / Fs).
+    With `bristle_stiffness`, the deflection z of a bristle is a first-order state `NAME.bristle`, rad or m, and the
     effort is -(s0 z + s1 dz/dt), with |z| at most g(v) / s0. A joint under a load below Fs sticks: z follows the
-    joint's displacement elastically up to `elastic_share` of this bound. [DupontEtAl2002]
+    joint's displacement elastically while |z| is below `elastic_share` times g(v) / s0. [DupontEtAl2002]
 
     coulomb             Coulomb friction Fc, N m or N
     static              static friction Fs, N m or N, at least Fc; by default Fc
@@ -86,7 +86,8 @@ class JointFriction(Frozen):
 class JointStops(Frozen):
     """Compliant stops at a joint's `lower` and `upper` limits, unilateral: they push back and never pull.
 
-    At a depth x beyond a limit the effort is k x^n max(0, 1 + 3/2 c dx/dt), and the stop stores k x^(n+1) / (n+1).
+    At a depth x beyond a limit, the stop exerts the effort k x^n max(0, 1 + 3/2 c dx/dt) back towards the limit, and
+    stores the energy k x^(n+1) / (n+1).
     `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
 
     stiffness    k, N m/rad^n or N/m^n
@@ -103,20 +104,22 @@ class JointStops(Frozen):
 class Joint(Frozen):
     """A joint between the bodies `parent` and `child`.
 
-    kind                       "revolute" or "prismatic" about or along the axis; "planar": two translations
-                               perpendicular to the axis and a rotation about it; "fixed"; "spherical": every rotation
-                               about the joint's point; "free": also translations along the parent's axes
+    kind                       "revolute": rotation about the axis; "prismatic": translation along the axis; "planar":
+                               two translations perpendicular to the axis and a rotation about the axis; "fixed": no
+                               motion; "spherical": every rotation about the joint's point; "free": every rotation, and
+                               translations along the parent's axes
     parent_point, child_point  the joint's point in the parent's and in the child's frame, m
     axis                       unit vector in the parent's frame
     rotation                   R_PC, from the child's axes to the parent's, at joint position 0
-    quaternion                 w x y z at the start of the orientation of a spherical or free joint,
-                               R_PC = rotation R(quaternion); the joint's velocities are the child's angular velocity
-                               in the child's axes (NOTATION.md)
+    quaternion                 orientation w x y z of a spherical or free joint at the start, with
+                               R_PC = rotation R(quaternion); the velocities of its three rotational coordinates are the
+                               child's angular velocity relative to the parent, in the child's axes (NOTATION.md)
     lower, upper               limits for commands and displays, rad or m; with `stops` they also stop the joint
     damping                    viscous damping, N m s/rad or N s/m
     load                       constant effort along the joint, N m or N
-    armature                   inertia of a rotor behind a gear as seen at the joint, kg m2 or kg (gear ratio squared
-                               times the rotor's inertia): adds armature * (joint velocity)^2 / 2 to the kinetic energy
+    armature                   inertia of a rotor behind a gear as seen at the joint, kg m2 or kg, that is, the gear
+                               ratio squared times the rotor's inertia; it adds armature * (joint velocity)^2 / 2 to the
+                               kinetic energy
 
     In a planar joint, limits, damping, load and armature concern the rotation alone.
     """
@@ -143,8 +146,8 @@ class Joint(Frozen):
     def coordinates(self) -> tuple[str, ...]:
         """Names of the joint's coordinates.
 
-        A joint with one coordinate gives it its own name; a joint with several appends endings: .x .y .theta if planar,
-        .rx .ry .rz for the orientation of a spherical or free joint. A fixed joint has none.
+        The coordinate of a joint with one coordinate has the joint's name. The coordinates of a planar joint end in .x
+        .y .theta, the orientation of a spherical or free joint in .rx .ry .rz. A fixed joint has no coordinates.
         """
         if self.kind not in ENDINGS:
             return (self.name,)
@@ -172,12 +175,12 @@ LATER_FIELDS = {"armature": 0.0, "spring": None, "friction": None, "stops": None
 
 
 def stiffness_for(inertia: float, exponent: float = 1.5, rate: float = 400.0, speed: float = 1.0) -> float:
-    """Stiffness k, N/m^n or N m/rad^n, on which an impact of an inertia at a speed has a circular frequency.
+    """Stiffness k, N/m^n or N m/rad^n, for which an impact has a given circular frequency.
 
-    inertia   effective mass, kg, or inertia, kg m2
-    exponent  n of the force k x^n
-    rate      circular frequency, rad/s, linearized at the depth that the impact reaches; the default's square is a
-              fiftieth of 8e6 1/s2, up to which RK4 is stable at 1 ms
+    inertia   effective mass, kg, or inertia, kg m2, of the body that hits the stop or contact
+    exponent  n of the contact force k x^n
+    rate      circular frequency, rad/s, of the body on the force linearized at the depth that the impact reaches. With
+              the default, the square of the rate is 1/50 of 8e6 1/s2, the largest value at which RK4 is stable at 1 ms
     speed     speed of the impact, m/s or rad/s
     """
     # rate^2 = n k x^(n-1) / m at the depth x of m speed^2 / 2 = k x^(n+1) / (n+1), solved for k
@@ -188,14 +191,17 @@ def stiffness_for(inertia: float, exponent: float = 1.5, rate: float = 400.0, sp
 def dissipation_for(restitution: float, speed: float) -> float:
     """Dissipation c, s/m or s/rad, that gives a coefficient of restitution e at an impact speed, m/s or rad/s.
 
-    Valid for a contact force k x^n (1 + 3/2 c dx/dt) between free bodies. With d = 3/2 c speed, c solves
-    1 + d = (1 - e d) exp(d (1 + e)), from integrating v dv / (1 + 3/2 c v) over the impact. Raises ValueError unless
-    0 < e <= 1 and speed > 0.
+    Valid for a contact force k x^n (1 + 3/2 c dx/dt) between free bodies. With d = 3/2 c speed, c is the solution of
+    1 + d = (1 - e d) exp(d (1 + e)), which follows from integrating v dv / (1 + 3/2 c v) over the impact. Raises
+    ValueError unless 0 < e <= 1 and speed > 0.
     """
     import math
 
     if not (0.0 < restitution <= 1.0 and speed > 0.0):
-        raise ValueError(f"restitution is {restitution} and speed {speed}; both must be above 0, restitution at most 1")
+        raise ValueError(
+            f"restitution is {restitution} and speed is {speed}; restitution must be above 0 and at most 1, and speed "
+            "must be above 0"
+        )
     if restitution == 1.0:
         return 0.0
     # the root lies below 1 / e, where 1 - e d = 0, and above 0, which is the trivial root

@@ -54,10 +54,11 @@ class ForceOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ReactionOutput(Frozen):
-    """Output `name`: effort, N m, or force, N, of a PrescribedMotion or JointRelation: -lam, its Lagrange multiplier.
+    """Output `name`: effort (N m) or force (N) of a PrescribedMotion or JointRelation.
 
-    A PrescribedMotion exerts it along its joint or axis; a JointRelation exerts it, times a joint's factor, on each
-    joint. Forces due to the constraint stabilization are not included.
+    The output is -lam, the negative Lagrange multiplier of the constraint. A PrescribedMotion exerts the effort or
+    force -lam along its joint or axis. A JointRelation exerts -lam times the joint's factor on each of its joints.
+    Forces due to the constraint stabilization are not included.
     """
 
     name: str
@@ -86,7 +87,8 @@ class HoldingOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow(Frozen):
-    """A force arrow in a drawing: the force, N, on `body` at `point`, as a sum of outputs along unit vectors.
+    """A force arrow in a drawing: the force, N, on `body` at `point`, which is the sum of the outputs times their unit
+    vectors.
 
     outputs  names of outputs that are forces, N
     axes     world unit vector of each output

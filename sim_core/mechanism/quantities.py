@@ -1,4 +1,4 @@
-"""Numbers in a description: constants, which are compiled into kernels, Tunable numbers, and captured numbers."""
+"""Numbers in a description: constants, which are compiled into the kernels, Tunables and CapturedParameters."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Tunable(Frozen):
 
     @property
     def decades(self) -> tuple[float, float] | None:
-        """Powers of ten (lower, upper) that enclose the bounds, if both are positive; otherwise None.
+        """Powers of ten (lower, upper) that enclose the bounds; None unless `least` and `most` are both positive.
 
-        Without an upper bound, `upper` is the constant RANGE times `lower`.
+        Without an upper bound, `upper` is RANGE (a constant of this module) times `lower`.
         """
         if not 0.0 < self.least < math.inf:
             return None
@@ -40,7 +40,8 @@ class Tunable(Frozen):
 
 @dataclass(frozen=True)
 class CapturedParameter(Frozen):
-    """A number that a guard sets from the current position when it fires, such as the position where a hand grips.
+    """A number that a guard sets from the current position when the guard fires, such as the position where a hand
+    grips.
 
     The number is part of the simulation's state.
     value  value at the start
@@ -54,7 +55,8 @@ class CapturedParameter(Frozen):
 class FirstOrderState(Frozen):
     """A first-order state z with dz/dt = g(t, q, v, z, u), in addition to the coordinates q and velocities v.
 
-    name   name among the coordinates: the entry of v with this name is z, the entry of q its integral over time
+    name   name of a coordinate: z is the entry of v with this name; the entry of q with this name is the time integral
+           of z
     start  z at the start
     """
 

@@ -15,13 +15,13 @@ def with_reactions(mechanism: Mechanism, joints: Sequence[str] | None = None) ->
     """The mechanism with the force and torque at joints as further outputs.
 
     The outputs of a joint J are reaction_J_fx, _fy, _fz (N) and reaction_J_tx, _ty, _tz (N m): the force that the
-    parent exerts on the child, and its torque about the joint's point on the child, in the child's axes. They include
-    the efforts of the joint's actuator, spring, friction and stop; see `ForceTorqueOutput`.
+    parent exerts on the child, and its torque about the joint's point on the child, in the child's axes. The outputs
+    include the efforts of the joint's actuator, spring, friction and stop; see `ForceTorqueOutput`.
 
     joints  names of the joints; all joints of the description if None, fixed joints included
 
-    Raises UnknownName for a joint that the mechanism does not have, InvalidMechanism for one whose reaction cannot be
-    computed.
+    Raises UnknownName for a joint that the mechanism does not have, and InvalidMechanism for a joint whose reaction
+    cannot be computed.
     """
     names = [joint.name for joint in mechanism.joints]
     for name in joints or ():

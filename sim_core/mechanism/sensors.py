@@ -1,4 +1,4 @@
-"""Sensors on a robot as outputs, each in a frame of its own: accelerometer, gyroscope, force and torque at a joint."""
+"""Sensors of a robot as outputs: accelerometer, gyroscope, and force-torque sensor, each with axes of its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sim_core.mechanism.quantities import Vector3
 
 @dataclass(frozen=True, kw_only=True)
 class AccelerometerOutput(Frozen):
-    """Acceleration of a body-fixed point less gravity, m/s^2, in the sensor's axes, as outputs `name`_ax, _ay, _az.
+    """Acceleration of a body-fixed point minus gravity, m/s^2, in the sensor's axes: outputs `name`_ax, _ay, _az.
 
-    A sensor at rest reads 9.81 upwards. The accelerations are those of the present state and efforts; the stabilization
-    U does not contribute.
+    A sensor at rest reads 9.81 m/s^2 upwards. The acceleration is that in the current state under the current efforts;
+    the constraint stabilization U does not contribute.
 
     point       position of the sensor in the body's frame, m
     quaternion  orientation w x y z of the sensor in the body's frame
@@ -28,7 +28,7 @@ class AccelerometerOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class GyroscopeOutput(Frozen):
-    """Angular velocity of a body against the world, rad/s, in the sensor's axes, as outputs `name`_wx, _wy, _wz.
+    """Angular velocity of a body relative to the world, rad/s, in the sensor's axes: outputs `name`_wx, _wy, _wz.
 
     quaternion  orientation w x y z of the sensor in the body's frame
     """
@@ -40,15 +40,16 @@ class GyroscopeOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceTorqueOutput(Frozen):
-    """Force, N, and torque, N m, that the parent of a joint exerts on the child there, in the sensor's axes.
+    """Force, N, and torque, N m, that the parent of a joint exerts on the child through the joint.
 
-    Outputs `name`_fx, _fy, _fz, and `name`_tx, _ty, _tz about the sensor's point. The effort of the joint's actuator,
-    spring, friction and stop is part of the torque; a rotor (`armature`) is without weight and without gyroscopic
-    torque. The stabilization U does not contribute.
+    The outputs, in the sensor's axes, are `name`_fx, _fy, _fz, and `name`_tx, _ty, _tz about the sensor's point. The
+    effort of the joint's actuator, spring, friction and stop is part of the result. The weight and the gyroscopic
+    torque of the joint's rotor (`armature`) are neglected. The constraint stabilization U does not contribute.
 
-    joint       any joint, fixed ones included. If other joints connect the child's side of the tree to the rest, they
-                must be passive; over-constrained loops share their forces by least squares
-    point       position of the sensor in the child's frame, m; the joint's own point on the child if None
+    joint       name of a joint of any kind, also fixed. In a closed loop, other joints too may connect the bodies on
+                the child's side to the rest of the mechanism; these joints must be passive. In an over-constrained
+                loop, the reactions are those of least squares
+    point       position of the sensor in the child's frame, m; None: the joint's point on the child
     quaternion  orientation w x y z of the sensor in the child's frame
     """
 
@@ -67,5 +68,5 @@ ENDINGS: dict[type, tuple[tuple[str, str], ...]] = {  # (ending of the output's 
 
 
 def readings_of(sensor: Sensor) -> dict[str, str]:
-    """{output: its unit} of a sensor."""
+    """{name of an output of the sensor: its unit}."""
     return {f"{sensor.name}_{ending}": unit for ending, unit in ENDINGS[type(sensor)]}

@@ -1,4 +1,4 @@
-"""Validation of a description before the derivation; each error is one line."""
+"""Validation of a description before the derivation; error messages have one line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SHAPE_SIZES = {"line": 0, "mesh": 0, "box": 3, "sphere": 1, "cylinder": 2}  # le
 
 
 def validate(mechanism: Mechanism) -> None:
-    """Raise InvalidMechanism, in one line, for the first error in a description."""
+    """Raise InvalidMechanism with a one-line message for the first error in a description."""
     if not isinstance(mechanism, Mechanism):
         raise InvalidMechanism(f"a Mechanism is needed, but a {type(mechanism).__name__} was given")
     owner = f"mechanism {mechanism.name!r}"
@@ -79,7 +79,7 @@ def validate(mechanism: Mechanism) -> None:
                 "for points that coincide use Coincidence"
             )
         if isinstance(constraint, SpinRelation) and not constraint.terms:
-            raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; it needs at least one")
+            raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; give at least one")
     if mechanism.coordinates != "absolute":
         check_tree(mechanism, owner)
     if mechanism.coordinates == "absolute_angle":
@@ -99,9 +99,9 @@ def validate(mechanism: Mechanism) -> None:
 
 
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism unless there is a constraint mode, all free coordinates are valid, and something moves."""
+    """Raise InvalidMechanism if there is no constraint mode, a free coordinate is invalid, or nothing can move."""
     if not mechanism.constraint_modes:
-        raise InvalidMechanism(f"{owner}: constraint_modes is empty; it needs at least one, such as ConstraintMode()")
+        raise InvalidMechanism(f"{owner}: constraint_modes is empty; give at least one, such as ConstraintMode()")
     for body in mechanism.bodies:
         for name in body.free or ():
             if name not in (known := COORDINATES[body.orientation]):
@@ -112,9 +112,7 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
                 f"{', '.join(COORDINATES[body.orientation])}"
             )
     if mechanism.coordinate_count < 1:
-        raise InvalidMechanism(
-            f"{owner}: nothing in it moves; it needs a body with a free coordinate, or a moving joint"
-        )
+        raise InvalidMechanism(f"{owner}: nothing in it moves; add a body with a free coordinate, or a moving joint")
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
@@ -156,19 +154,23 @@ def _check_body(body: Body, where: str) -> None:
     for number, shape in enumerate(body.shapes):
         _check_shape(shape, f"{where}: shape {number}")
     if body.placement and len(body.placement) != len(known):
-        raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers; it takes {', '.join(known)}")
+        raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers; give {', '.join(known)}")
 
 
 def _check_joint(joint: Joint, where: str) -> None:
     if joint.child == joint.parent:
-        raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}; they must be two bodies")
+        raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}; they must be two different bodies")
     if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
-        raise InvalidMechanism(f"{where}: its lower limit {joint.lower} is above its upper limit {joint.upper}")
+        raise InvalidMechanism(
+            f"{where}: lower is {joint.lower} and upper is {joint.upper}; lower must not be above upper"
+        )
     check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
 
 
 def check_damping(damping: Any, unit: str, where: str) -> None:
-    """Raise InvalidMechanism if a damping coefficient is negative, which would accelerate the motion without bound."""
+    """Raise InvalidMechanism if a damping coefficient is negative, because it would accelerate the motion without
+    bound.
+    """
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
         raise InvalidMechanism(f"{where}: damping{called} is {value_of(damping)} {unit}; it must not be negative")
@@ -181,7 +183,7 @@ def _check_actuator(actuator: Actuator, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {limit}; it must be above 0, or None for no limit")
     if actuator.effort_limit is not None and abs(actuator.start) > actuator.effort_limit:
         raise InvalidMechanism(
-            f"{where}: start is {actuator.start}; it must be within its effort_limit of {actuator.effort_limit}"
+            f"{where}: start is {actuator.start}; it must be within the effort_limit, +-{actuator.effort_limit}"
         )
     if actuator.servo is None:
         return
@@ -197,7 +199,7 @@ def _check_spring(spring: Spring, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(spring, name))}; it must not be negative")
     check_damping(spring.damping, "N s/m", where)
     if spring.body_a == spring.body_b:
-        raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}; they must be on two bodies")
+        raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}; they must be on two different bodies")
 
 
 def _check_shape(shape: Shape, where: str) -> None:
@@ -206,7 +208,7 @@ def _check_shape(shape: Shape, where: str) -> None:
     if shape.kind == "line":
         if len(shape.points) < 6 or len(shape.points) % 3:
             raise InvalidMechanism(
-                f"{where}: points has {len(shape.points)} numbers; a line takes x, y, z of each point"
+                f"{where}: points has {len(shape.points)} numbers; a line needs x, y, z of each of two or more points"
             )
     elif shape.kind == "mesh":
         count = len(shape.points) // 3
@@ -221,12 +223,15 @@ def _check_shape(shape: Shape, where: str) -> None:
             )
     elif len(shape.size) != SHAPE_SIZES[shape.kind] or not all(size > 0.0 for size in shape.size):
         raise InvalidMechanism(
-            f"{where}: size is {shape.size}; a {shape.kind} takes {SHAPE_SIZES[shape.kind]} numbers above 0"
+            f"{where}: size is {shape.size}; a {shape.kind} needs {SHAPE_SIZES[shape.kind]} numbers above 0"
         )
 
 
 def _check_inert(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for a coordinate that moves no mass or inertia: its acceleration would be undetermined."""
+    """Raise InvalidMechanism for a coordinate that moves no mass or inertia.
+
+    The acceleration of such a coordinate would be undetermined.
+    """
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
             for name in body.free_coordinates:
@@ -247,12 +252,12 @@ def _check_inert(mechanism: Mechanism, owner: str) -> None:
 def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str) -> None:
     mass = sum(value_of(body.mass) for body in bodies)
     if translates and mass == 0.0:
-        raise InvalidMechanism(f"{where}: mass is 0, and {what} moves nothing else; it needs a mass")
+        raise InvalidMechanism(f"{where}: mass is 0, and {what} moves no other mass; give the body a mass")
     planar = len(bodies) == 1 and what.startswith("coordinate") and bodies[0].orientation == "planar"
     inertia = sum(value_of(moment) for body in bodies for moment in body.inertia[2 if planar else 0 : 3])
     lever = any(value_of(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
     if not translates and inertia == 0.0 and not lever:
-        raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns nothing else; it needs an inertia")
+        raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns no other inertia; give the body an inertia")
 
 
 def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
@@ -278,7 +283,7 @@ def _check_outputs(mechanism: Mechanism, owner: str) -> None:
             if isinstance(output, asks) and getattr(output, kind) not in known[kind]:
                 raise UnknownName(where, kind, getattr(output, kind), known[kind])
         if isinstance(output, ForceOutput) and not output.constraints:
-            raise InvalidMechanism(f"{where}: constraints is empty; it needs at least one")
+            raise InvalidMechanism(f"{where}: constraints is empty; name at least one")
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:
@@ -315,7 +320,10 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
 
 
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
-    """A copy of the mechanism with these tunables, by name, set to these values."""
+    """A copy of the mechanism with new values of tunables.
+
+    values  {name of a tunable: value}
+    """
     holders = ("bodies", "joints", "springs", "beams", "contacts", "forces", "constraints", "guards")
     groups = {name: _tuned(getattr(mechanism, name), values) for name in holders}
     return dataclasses.replace(mechanism, **groups)

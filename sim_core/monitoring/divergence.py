@@ -1,4 +1,7 @@
-"""Errors of diverged runs, with an explanation and a file of the last states; files of old runs are deleted."""
+"""Makes the errors of diverged runs: they explain the divergence and name a file with the last states.
+
+Files of earlier diverged runs are deleted, except the latest few.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def divergence(
     law: str,
     recent: str = "",
 ) -> SimulationDiverged:
-    """The SimulationDiverged error for a loop that ended with this status; writes the history to a file.
+    """The SimulationDiverged error for a stepping loop that ended with the code `status`; writes the history to a file.
 
     history  (n, 1 + 2 n_q): t, q, v of the last steps
     idle     names of the switched constraints that do not hold
@@ -71,7 +74,7 @@ def repetition(names: Sequence[str], time: float, history: np.ndarray, system: S
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
-    """Write the last states to a new file and return its path; old history files are deleted.
+    """Write the last states to a new file and return the path of this file; old history files are deleted.
 
     history      (n, 1 + 2 n_q): t, q, v, stored as the array `t_q_v`
     coordinates  names of the coordinates
@@ -84,7 +87,7 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """One-line message if a beam's fastest mode alone is unstable with the stepper and step; otherwise ""."""
+    """One-line message if the fastest mode of a beam, taken alone, is unstable with the stepper and step; else ""."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
@@ -97,7 +100,10 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
 
 
 def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
-    """Largest step, s, at which each beam's fastest mode alone is stable with the stepper; inf if every step is."""
+    """Largest step, s, at which the fastest mode of each beam, taken alone, is stable with the stepper.
+
+    inf if every step is stable.
+    """
     omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
     if stepper.adaptive or omega == 0.0:
         return float("inf")
@@ -105,7 +111,11 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """Growth per step, s, of an undamped mode of frequency `omega`, rad/s, divided by the permitted growth."""
+    """Growth of an undamped mode's amplitude per step of the stepper, divided by the largest growth permitted.
+
+    omega  circular frequency of the mode, rad/s
+    step   size of the step, s
+    """
     return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
 
@@ -127,7 +137,7 @@ def explained(system: System, idle: Collection[str], history: np.ndarray) -> str
 
 
 def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
-    """The beam contacts that hold; `idle` are the names of the constraints that do not."""
+    """The beam contacts that hold; `idle` are the names of the constraints that do not hold."""
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
     return [c for c in contacts if c.name not in idle]
 
@@ -135,7 +145,7 @@ def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
     """One-line text if a contact point slid off the end of its beam in the last states; otherwise "".
 
-    This is so if the point's last displacement, continued for two steps, passes an end of the beam.
+    The point is taken to have slid off if its last displacement, continued for two steps, passes an end of the beam.
     """
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []
@@ -156,7 +166,10 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
 
 
 def _at_singular_angles(system: System, states: np.ndarray) -> str:
-    """One-line text if a body's ZXZ angles came near their singularity, where their rates are unbounded; else ""."""
+    """One-line text if a body's ZXZ angles came near their singularity; otherwise "".
+
+    At the singularity, the rates of the angles are unbounded.
+    """
     nearest: dict[str, tuple[float, float]] = {}
     for row in states:
         q = row[1 : 1 + system.n_q]
@@ -177,7 +190,10 @@ def _place(system: System, body: str) -> int:
 
 
 def _prune(newest: Path) -> None:
-    """Delete this user's old history files except the latest few; another process may do so at the same time."""
+    """Delete this user's old history files except the latest few.
+
+    Another process may delete files at the same time.
+    """
     found = []
     for file in newest.parent.glob(f"{PREFIX}*{SUFFIX}"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""Energy ledger of a simulation: the energy that work, events and changed parameters do not explain."""
+"""Energy balance ("ledger") of a simulation, and its error: energy changes that no work, event or changed parameter
+explains.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class EnergyLedger:
         ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED
 
     def book(self, energy: float) -> None:
-        """Add the energy change, J, of an event or of a changed parameter to the ledger; negative for a loss."""
+        """Record the energy change, J, caused by an event or a changed parameter; `energy` is negative for a loss."""
         self._ledger[BOOKED] += energy
 
     @property
@@ -47,29 +49,31 @@ class EnergyLedger:
 
     @property
     def booked(self) -> float:
-        """Energy, J, that events and changed parameters added since the reset."""
+        """Sum of the energy changes, J, caused by events and changed parameters since the reset (see `book`)."""
         return float(self._ledger[BOOKED])
 
     @property
     def departure(self) -> float:
-        """Energy error, J: the current energy minus the energy at the reset, the work and the booked energy."""
+        """Energy error, J: current energy - energy at the reset - `work` - `booked`."""
         ledger = self._ledger
         self._compute_energy()
         return float(ledger[KINETIC] + ledger[POTENTIAL] - ledger[START] - ledger[WORK] - ledger[BOOKED])
 
     @property
     def largest(self) -> float:
-        """Largest energy error since the reset, relative to the run's energy scale at its time."""
+        """Largest energy error since the reset, as a fraction of the energy scale that the run had at the time of the
+        error.
+        """
         return float(self._ledger[LARGEST])
 
     @property
     def departed(self) -> str:
-        """One-line warning about the last recorded energy error; "" if there was none."""
+        """One-line warning about the latest recorded energy error; "" if no energy error was recorded."""
         marks = int(self._ledger[MARKS])
         return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
 
     def lines(self, first: int, last: int) -> Iterator[tuple[float, str]]:
-        """Yield (simulation time, s; line of text) of the recorded energy errors number `first` to `last` - 1."""
+        """Yield (simulation time, s; line of text) of recorded energy errors, from index `first` to `last` - 1."""
         for k in range(first, last):
             place = FIRST_MARK + 3 * k
             time, off, scale = self._ledger[place : place + 3].tolist()

@@ -1,4 +1,4 @@
-"""Checks, before a run, whether the step resolves impacts on the stops of joints and on sphere contacts."""
+"""Checks before a run whether the step is small enough to resolve impacts on joint stops and sphere contacts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ SPEED = 1.0  # rad/s or m/s: impact speed at which a stop or contact is judged
 
 
 def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float = SPEED) -> float:
-    """Circular frequency, rad/s, of an inertia on a force k x^n, linearized at the depth that an impact reaches.
+    """Circular frequency, rad/s, at which a mass or inertia vibrates on a contact force k x^n.
+
+    The force is linearized at the largest depth x that an impact with the given speed reaches.
 
     stiffness, exponent  k and n
-    speed                speed of the impact
+    inertia              mass, kg, or moment of inertia, kg m2
+    speed                speed of the impact, m/s or rad/s
     """
     depth = ((exponent + 1.0) * inertia * speed**2 / (2.0 * stiffness)) ** (1.0 / (exponent + 1.0))
     return math.sqrt(exponent * stiffness * depth ** (exponent - 1.0) / inertia)
 
 
 def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
-    """Yield one-line warnings about stops and contacts on which an impact is too fast for the step.
+    """Yield one-line warnings about stops and contacts for which the step is too large to resolve an impact.
 
     Each warning names a suitable step.
     q  coordinates at which the inertias are computed

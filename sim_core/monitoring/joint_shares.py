@@ -1,4 +1,4 @@
-"""Contributions of joint parts and contacts to a vibration mode, for the message about a step that is too large."""
+"""Contributions of joints and contacts to the stiffness of a vibration mode, for warnings of too large a step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ Value = Callable[[Number], float]
 
 
 def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[tuple[str, float]]:
-    """Yield (name of the part, its contribution to |lambda|^2 x' M x) for the parts of one joint.
+    """Yield (name, contribution) for the spring, friction and stop of one joint, to find the element that makes a mode
+    fast.
 
-    lambda is the eigenvalue and x the shape (n_q,) of the mode.
+    The contribution is the element's share in the sum |lambda|^2 x' M x of stiffness and damping terms for a mode
+    with the eigenvalue lambda and the shape x (n_q,).
+
     position  joint position
-    slope     joint velocity for coordinate velocities x
+    slope     joint velocity for the coordinate velocities x
     rate      |lambda|, 1/s
     value     function that returns the value of a number of the description
     """
@@ -42,13 +45,12 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
 def contact_shares(
     contact: SphereContact, apart: list[np.ndarray], curve: float, rate: float, value: Value
 ) -> Iterator[tuple[str, float]]:
-    """Yield (name of the contact or of its friction, its contribution to |lambda|^2 x' M x) for one contact.
+    """Yield (name, contribution) for the normal force and the friction of one contact, as in `joint_shares`.
 
-    lambda is the eigenvalue and x the shape (n_q,) of the mode.
-    apart  [vector from the other body's point to the sphere's centre, in the other body's frame] at q - curve x, q and
-           q + curve x
-    curve  increment along the mode's shape
-    rate   |lambda|, 1/s
+    apart  vectors from the other body's point to the sphere's centre, in the other body's frame, at the three
+           coordinates q - curve x, q and q + curve x, for a mode of shape x
+    curve  increment of the differences along x
+    rate   |lambda|, 1/s, of the mode's eigenvalue lambda
     value  function that returns the value of a number of the description
     """
     assert contact.stiffness is not None  # `assemble` has filled it in
@@ -62,6 +64,6 @@ def contact_shares(
 
 
 def limited(joint: Joint, position: float) -> float:
-    """The position within the joint's limits that is nearest to the given position."""
+    """The joint position, limited to the range between the joint's limits."""
     above = position if joint.lower is None else max(position, joint.lower)
     return above if joint.upper is None else min(above, joint.upper)

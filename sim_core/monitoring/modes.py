@@ -37,12 +37,12 @@ DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to 
 
 @dataclass(frozen=True)
 class StepTooLarge:
-    """Result of a check that found the step too large for the fastest mode.
+    """Result of a check of the step, if the step was found too large for the fastest mode.
 
     rate     absolute value of the mode's eigenvalue, 1/s
     element  part of the mechanism with the largest contribution to the mode, such as "spring 'cable'"
     step_s   largest permitted step, s, rounded down to two digits
-    line     message in one line
+    line     one-line message for the user
     """
 
     rate: float
@@ -52,14 +52,14 @@ class StepTooLarge:
 
 
 def next_check(tick: int) -> int:
-    """The first tick after `tick` at which the modes are checked again."""
+    """The first tick after `tick` at which the modes are checked again: a power of 4, or a multiple of DENSE_TICKS."""
     if tick >= DENSE_TICKS:
         return (tick // DENSE_TICKS + 1) * DENSE_TICKS
     return int(4 ** ((tick.bit_length() + 1) // 2))
 
 
 class FastestMode:
-    """Finds the fastest mode of a running simulation and checks the step against it; the workspace is not changed."""
+    """Checks the step of a running simulation against the mechanism's fastest mode, without changing the simulation."""
 
     def __init__(self, system: System, w: Workspace, stepper: Stepper, step_s: float) -> None:
         self._system, self._w, self._stepper, self._step_s = system, w, stepper, step_s
@@ -103,7 +103,11 @@ class FastestMode:
         return None
 
     def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
-        """Free directions (n_q, f) under the constraints, and matrix (2 f, 2 f) of the linearized motion along them."""
+        """(basis (n_q, f) of the directions that the constraints leave free, system matrix (2 f, 2 f)) of the
+        linearized motion.
+
+        The system matrix describes the motion along the free directions, linearized about the current state.
+        """
         w, n = self._w, self._system.n_q
         self._q[:], self._v[:] = w.q, w.v
         self._terms()
@@ -139,7 +143,7 @@ class FastestMode:
         return StepTooLarge(rate, element, most, line)
 
     def _element(self, pole: complex, shape: np.ndarray) -> str:
-        """Name of the part with the largest contribution to a mode, by stiffness or damping over inertia.
+        """Name of the part of the mechanism with the largest contribution to a mode, see `_shares`.
 
         pole, shape  eigenvalue, 1/s, and shape (n_q,) of the mode
         """
@@ -149,7 +153,7 @@ class FastestMode:
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
 
     def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """Yield (name of a part, its contribution to rate^2 x' M x) for a mode of shape x (n_q,).
+        """Yield (name, contribution to rate^2 x' M x) for each element of the mechanism and a mode of shape x (n_q,).
 
         rate  absolute value of the mode's eigenvalue, 1/s
         """
@@ -196,9 +200,10 @@ class FastestMode:
         yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
 
     def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to a mode of shape x) of joint loads and actuator efforts.
+        """Yield (name, contribution to a mode of shape x) for joint loads and actuator efforts.
 
-        A load or effort acts as a stiffness if the velocity of its joint, for coordinate velocities x, depends on q.
+        A constant load or effort acts like a stiffness if the Jacobian from coordinate velocities to the joint velocity
+        depends on q.
         """
         mechanism, w, moved = self._system.mechanism, self._w, {}
         for sign in (-1.0, 1.0):
@@ -215,7 +220,7 @@ class FastestMode:
                 yield f"actuator {actuator.name!r}", abs(float(u)) * float(slopes[names.index(actuator.joint)])
 
     def _ends(self, q: np.ndarray) -> tuple[float, list[float]]:
-        """Potential energy, J, and lengths of the springs, m, at q."""
+        """Potential energy of the mechanism, J, and lengths of the springs, m, at q."""
         self._q[:], self._v[:] = q, 0.0
         self._compute_energy()
         self._place()
@@ -253,7 +258,10 @@ class FastestMode:
         return float(x @ self._M @ x)
 
     def _speed(self, x: np.ndarray) -> float:
-        """Largest |v_i x_i| of all coordinates i, 1/s: the rate of the fastest angle that a mode of shape x moves."""
+        """Largest |v_i x_i| over the coordinates i, 1/s, for the current velocities v and a mode of shape x.
+
+        The result estimates the rate of the fastest angle that the mode changes.
+        """
         return float(np.abs(self._w.v * x).max(initial=0.0))
 
     def _mover(self, x: np.ndarray) -> str:
@@ -270,9 +278,10 @@ class FastestMode:
 
 
 def departure(stepper: Stepper, pole: complex, step: float) -> float:
-    """Error of a mode exp(pole t) per step, s, relative to the permitted error: above 1 the step is too large.
+    """Error of the stepper per step, divided by the permitted error, for a mode that behaves like exp(pole t).
 
-    inf if the stepper makes the mode grow. A physically unstable mode is treated as a vibration of equal frequency.
+    A value above 1 means that the step, s, is too large; inf means that the numerical solution grows. A mode
+    that grows physically is treated as an undamped vibration of the same frequency.
     """
     size, damping = abs(pole), max(-pole.real, 0.0)
     if stepper.adaptive or size * step < SLOW:

@@ -8,7 +8,7 @@ RECENT_S = 2.0  # of simulation time
 
 
 class ParameterHistory:
-    """The last change of each tunable: simulation time, s, old and new value."""
+    """Stores the last change of each tunable: simulation time (s), old value and new value."""
 
     def __init__(self) -> None:
         self._set: dict[str, tuple[float, float, float]] = {}

@@ -14,10 +14,11 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def unwrap(given, buffer):  # type: ignore[no-untyped-def]
-    """Add the counted revolutions to wrapped angles.
+    """Add the counted whole revolutions to wrapped angles, in place.
 
-    given   pointers to [number n of angles], index of each angle in the buffer, index of its count in `turns`, turns
-    buffer  pointer to the angles, which are changed in place
+    given   pointers to four arrays: [number n of angles]; index of each angle in the array `buffer` (n,); index of each
+            angle's count in `turns` (n,); `turns`, the counts of revolutions
+    buffer  pointer to the array that contains the angles
     """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] += TURN * given[3][int(given[2][k])]
@@ -25,11 +26,12 @@ def unwrap(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def summed_up(given, buffer):  # type: ignore[no-untyped-def]
-    """Sum the efforts of each joint's actuators, the violations, and the kinetic and potential energy.
+    """Compute the total actuator effort of each joint, the 1-norms of the violations, and the total energy.
 
-    given   pointers to [number of joints, rows of phi, rows of phidot]; index of each joint's first entry in a list of
-            actuators, then the length of the list; the list; u, phi, phidot; [kinetic, potential energy]
-    buffer  pointers to the effort of each joint, and to [|Phi|_1, |Phidot|_1, energy]
+    given   pointers to seven arrays: [number of joints, size of phi, size of phidot]; `first`; `actuator`; efforts u;
+            phi; phidot; [kinetic energy, potential energy]. The actuators of joint k have the indices
+            actuator[first[k]:first[k + 1]]
+    buffer  pointers to two arrays that are written: effort of each joint; [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]
     for joint in range(int(given[0][0])):

@@ -11,14 +11,15 @@ from sim_core.system import System
 
 
 class Readings:
-    """Reads the state of a simulation with kernels that write to one array, so that a single call reads everything.
+    """Reads joint states, outputs, energy and violations of a simulation with kernels that write to one array.
 
     Joint angles are relative to the parent and unwrapped.
 
-    buffer       positions, velocities and efforts of the joints in declared order, then `sums`, the outputs, and the
-                 poses (7 each) and twists (6 each) of the spherical and free joints
-    n_holonomic, n_rows  numbers of holonomic and of all constraint rows, summed in |Phi|_1 and in |Phidot|_1
-    joint_motion  views of the positions and velocities in the buffer, (n_joints,) each
+    buffer       positions, velocities and efforts of the joints in declared order, then `sums`, the outputs, all poses
+                 (7 each) and all twists (6 each) of the spherical and free joints
+    n_holonomic, n_rows  number of holonomic constraint rows, which contribute to |Phi|_1; number of all constraint
+                         rows, which contribute to |Phidot|_1
+    joint_motion  views (n_joints,) of the joint positions and of the joint velocities in the buffer
     sums         view of |Phi|_1, |Phidot|_1 and the energy in the buffer
     read         kernel that fills the whole buffer; `read_joints` fills `joint_motion` only
     """
@@ -61,7 +62,9 @@ class Readings:
         return float(self.joint_motion[0].item(joint))
 
     def frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Poses (n, 7) and twists (n, 6) of the spherical and free joints, in their order; see `Simulation.frames`."""
+        """Poses (n, 7) and twists (n, 6) of the n spherical and free joints, in the order of the description; see
+        `Simulation.frames`.
+        """
         if len(self._frames):
             self._read_frames()
         return self._frames.copy(), self._twists.copy()
@@ -77,7 +80,7 @@ class Readings:
         return float(self.sums[2])
 
     def outputs(self) -> dict[str, float]:
-        """{output: value} of the mechanism's named outputs; angles are unwrapped."""
+        """{name: value} of the mechanism's outputs; angles are unwrapped."""
         self._read_outputs()
         return self._named(self._outputs.tolist())
 
@@ -91,9 +94,9 @@ class Readings:
 
 
 def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKernel:
-    """Bound kernel that adds the counted revolutions to wrapped angles.
+    """Kernel without arguments that adds the counted revolutions to wrapped angles.
 
-    wraps  pairs (index of an angle in `angles`, index of its count in `turns`)
+    wraps  pairs (index of an angle in `angles`, index of its number of revolutions in `turns`)
     """
     pairs = np.array(wraps, dtype=float).reshape(-1, 2)
     given = [np.array([len(pairs)], dtype=float), pairs[:, 0].copy(), pairs[:, 1].copy(), turns]
@@ -101,7 +104,7 @@ def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKe
 
 
 def _drivers(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """(begins (n_joints + 1,), actuators): indices of the actuators grouped by joint.
+    """(begins (n_joints + 1,), actuators): `actuators` contains the indices of the actuators, grouped by joint.
 
     The actuators of joint k are actuators[begins[k]:begins[k + 1]].
     """

@@ -1,6 +1,6 @@
-"""Compiled functions of the actuator servos: commands, efforts of one step, load statistics, ranges.
+"""Compiled functions of the actuator servos: commands, efforts of one step, load statistics, recorded ranges.
 
-They are compiled because Python code takes twice as long in a server that wakes every millisecond, with cold caches.
+In a server that wakes every millisecond, with cold caches, the same code in Python takes twice as long.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
     """Compute the efforts for the next step, as defined in `Servos`, and advance the targets by one step.
 
-    given   pointers to arrays that are read: [number n of actuators, step h, s], joint index of each actuator, joint
-            positions, joint velocities, then per actuator stiffness, damping, effort limit, velocity limit, lower and
-            upper position limit, largest distance of the target (effort limit / stiffness)
-    buffer  pointers to arrays that are written, (n,) each: mode, value and target, kept between steps; effort
+    given   pointers to 11 arrays that are read: [number n of actuators, step size h in s]; index of each actuator's
+            joint; joint positions; joint velocities; then (n,) each: stiffness; damping; effort limit; velocity limit;
+            lower position limit; upper position limit; largest distance of the target from the joint position, which is
+            effort limit / stiffness
+    buffer  pointers to four arrays (n,) that are written: command mode, commanded value and target, all kept between
+            steps; effort
     """
     n, h = int(given[0][0]), given[0][1]
     for k in range(n):
@@ -43,7 +45,7 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """Add a number of steps with the current efforts to the load statistics, then set the next efforts.
+    """Add steps with the current efforts to the load statistics, then make the next efforts the current ones.
 
     given  pointers to two arrays: [number n of actuators, number of steps to add], next efforts (n,)
     sums   pointers to three arrays (n,): largest square, sum of squares, current effort of each actuator
@@ -59,9 +61,10 @@ def add_loads(given, sums):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def take_commands(given, buffer):  # type: ignore[no-untyped-def]
-    """Write commanded values, clipped to their limits, to the array of all actuators' values.
+    """Write n commanded values, clipped to their limits, to the array of all actuators' values.
 
-    given   pointers to [number n of commands], and (n,) each: index of the actuator, lower and upper limit, value
+    given   pointers to [number n of commands] and to four arrays (n,): indices of the actuators, lower limits, upper
+            limits, commanded values
     buffer  pointer to the values of all actuators
     """
     for k in range(int(given[0][0])):
@@ -70,7 +73,7 @@ def take_commands(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def widen(given, buffer):  # type: ignore[no-untyped-def]
-    """Widen n ranges so that each includes a given number.
+    """Widen each of n ranges, if necessary, so that range k includes number k.
 
     given   pointers to [n] and to the numbers (n,)
     buffer  pointers to the lower and the upper ends (n,) of the ranges

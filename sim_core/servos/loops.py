@@ -28,7 +28,7 @@ ROUNDING = 1e-6  # rad or m
 
 
 class Known(NamedTuple):
-    """Lookup result for a list of actuators: their indices, command limits, and functions that set their commands."""
+    """Data of a list of actuators: their indices and command limits, and functions that set their commands."""
 
     places: np.ndarray
     lower: np.ndarray
@@ -41,15 +41,15 @@ class Servos:
     """Latest command of every actuator, and the servo loops that compute efforts from the commands.
 
     In the modes "velocity" and "position" an actuator has a target x*. The target moves at the commanded velocity, or
-    towards the commanded position with at most velocity_limit. At joint position x and velocity v the effort is
+    towards the commanded position at most at velocity_limit. At joint position x and velocity v the effort is
 
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
     with stiffness k and damping d of the actuator's Servo, limited to +-effort_limit. After a change from effort mode,
     the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. The target
-    remains within the joint's limits, and within effort_limit / k of x, so that the error does not wind up while the
-    actuator saturates. With u constant over a step h, the loop is stable if h d and h^2 k are well below the inertia
-    that the actuator moves.
+    remains within the joint's limits, and within effort_limit / k of x, so that x* - x does not wind up while the
+    actuator saturates. Because u is constant over a step of size h, the loop is stable only if h d and h^2 k are well
+    below the inertia that the actuator moves.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
@@ -84,14 +84,14 @@ class Servos:
         self.busy = False
 
     def objection(self, mode: str, names: Any) -> str:
-        """One line that says why the actuators `names` do not accept commands of a mode; "" if they do."""
+        """One-line reason why the actuators `names` refuse commands in the mode `mode`; "" if they accept the mode."""
         if mode not in MODES:
             return f"mode {mode!r}: modes are {', '.join(MODES)}"
         for name in names:
             if name not in self.names:
                 return str(UnknownName(repr(self._robot), "actuator", name, self.names or ["none"]))
             if mode != "effort" and not self._has_servo[self.names.index(name)]:
-                return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; it takes 'effort' only"
+                return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; use mode 'effort'"
         return ""
 
     def command(
@@ -102,8 +102,8 @@ class Servos:
         mode      "effort" (N m or N), "velocity" (rad/s or m/s) or "position" (rad or m)
         position  (n_joints,) joint positions
         velocity  (n_joints,) joint velocities; None: zero
-        Raises InvalidRequest, without changes, for an unknown mode or name or a value that is not finite. The result
-        can be passed to `again`.
+        Raises InvalidRequest, without changing any command, for an unknown mode or name, or a value that is not finite.
+        The result can be passed to `again`.
         """
         known = self._known.get((mode, *names)) or self._recognized(mode, names)
         index = known.places
@@ -120,9 +120,9 @@ class Servos:
         return known
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
-        """Set new values for actuators whose last command had the same mode, faster than `command` does.
+        """Set new values for actuators whose last command had the mode `mode`; faster than `command`.
 
-        known  result of `command` for these actuators
+        known  result of `command` for the same actuators and mode
         """
         if len(values) != len(known.places) or not isfinite(sum(values)):
             self._check(mode, len(known.places), values)
@@ -132,7 +132,7 @@ class Servos:
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
         """One-line warning about the first commanded position outside its joint's limits; "" if there is none.
 
-        known   result of `command` for these names
+        known   result of `command` for the actuators `names`
         values  commanded positions, rad or m
         """
         lower, upper = known.lower, known.upper
@@ -154,7 +154,9 @@ class Servos:
         require_finite(self._robot, mode, values)
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
-        """Indices and limits of the named actuators, cached because controllers repeat the same names."""
+        """Indices and limits of the named actuators. They are cached, because controllers command the same names
+        repeatedly.
+        """
         if reason := self.objection(mode, names):
             raise InvalidRequest(reason)
         index = np.array([self.names.index(name) for name in names], dtype=int)
@@ -169,11 +171,11 @@ class Servos:
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:
-        """Bring the actuators `names` to a safe state: zero effort, or holding their joints in place.
+        """Bring the actuators `names` to a safe state: with zero effort, or holding their joints in place.
 
-        position  (n_joints,) joint positions to be held by the servos; an actuator without a servo then keeps its
-                  effort. None: zero effort
-        A switch keeps its command in both cases.
+        position  (n_joints,) joint positions that the servos hold from now on; an actuator without a servo then keeps
+                  its effort. None: all efforts become zero
+        An actuator without a joint keeps its command in both cases.
         """
         for name in names:
             index = self.names.index(name)
@@ -197,7 +199,7 @@ class Servos:
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """Efforts (n_u,) for the step that begins at the given joint positions (unwrapped) and velocities.
 
-        Each call also advances the targets by one step, so that it must be called once per step.
+        Each call also advances the targets by one step. Call the method exactly once per step.
         """
         if not self.busy:
             return self.commanded()
@@ -208,14 +210,14 @@ class Servos:
     def bind(self, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray) -> BoundKernel:
         """The kernel of `efforts`, bound to the caller's arrays.
 
-        position, velocity  (n_joints,) read by the kernel
-        effort  (n_u,) written by the kernel
+        position, velocity  (n_joints,) arrays that the kernel reads
+        effort  (n_u,) array that the kernel writes
         """
         given, buffer = [*self._given[:2], position, velocity, *self._given[4:]], [*self._buffer[:3], effort]
         return BoundKernel(servo_efforts.address, given, buffer)
 
     def commanded(self) -> np.ndarray:
-        """Commanded efforts (n_u,), which are the applied ones while no servo is active."""
+        """Commanded values (n_u,); while no servo is active, these are the applied efforts."""
         return self._value.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
@@ -229,19 +231,24 @@ class Servos:
         return {"mode": self._mode.astype(int).tolist(), "value": self._value.tolist(), "target": self._target.tolist()}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Restore commands that `to_plain` returned; raises InvalidRequest, without changes, for invalid data."""
+        """Restore commands that `to_plain` returned.
+
+        Raises InvalidRequest, without changing any command, for invalid data.
+        """
         n = len(self.names)
         try:
             values = {key: np.array(plain[key], dtype=float) for key in KEYS}
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest(f"servos of a snapshot need the lists {', '.join(KEYS)}; found {error!r}") from None
+            raise InvalidRequest(
+                f"the servos of a snapshot need the lists {', '.join(KEYS)}; reading these lists failed with {error!r}"
+            ) from None
         for key, array in values.items():
             if array.shape != (n,):
-                raise InvalidRequest(f"servos have {array.size} entries in {key}; {self._robot!r} has {n} actuators")
+                raise InvalidRequest(f"servos: {key} has {array.size} entries; {self._robot!r} has {n} actuators")
             require_finite("servos", key, array.tolist())
         for name, mode in zip(self.names, values["mode"].tolist(), strict=True):
             if mode not in range(len(MODES)):
-                raise InvalidRequest(f"servos have mode {mode:g}; modes are 0 .. {len(MODES) - 1}")
+                raise InvalidRequest(f"servos: mode is {mode:g}; it must be in 0 .. {len(MODES) - 1}")
             if reason := self.objection(MODES[int(mode)], [name]):
                 raise InvalidRequest(f"servos: {reason}")
         self._mode[:], self._value[:], self._target[:] = (values[key] for key in KEYS)

@@ -1,8 +1,9 @@
 """Compiled fuzzy inference: the control surface that rules.py defines with scikit-fuzzy, evaluated in nanoseconds.
 
-With triangles or trapezoids, the memberships in two neighbouring sets add up to 1 and all others are 0, so that four
-rules fire. Gaussian memberships are nonzero everywhere; a common factor of them cancels in the weighted mean, which
-leaves one exponential per input.
+With triangles or trapezoids, the memberships of an input in two neighbouring sets add up to 1, and its memberships in
+the other sets are 0, so that only four of the 25 rules have a nonzero weight. With Gaussians, all memberships are
+nonzero. A common factor of the memberships cancels in the weighted mean of the rule outputs, so that one exponential
+per input is enough.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def _rule(i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _between(x, kind, width):  # type: ignore[no-untyped-def]
-    """(index of the fuzzy set below x, membership a of x in the next set); the membership in the set below is 1 - a."""
+    """(index of the fuzzy set whose centre is below x, membership a of x in the next set).
+
+    The membership of x in the set below is 1 - a.
+    """
     i = min(1, math.floor(2.0 * x))
     above = 2.0 * x - i
     if kind == 1.0:
@@ -46,10 +50,11 @@ def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untype
 
 @inner
 def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
-    """Memberships of x in the outer four Gaussians, divided by that of the middle one, exp(-x^2 / (2 sigma^2)).
+    """Memberships of x in the four outer Gaussians, divided by the membership of x in the middle Gaussian.
 
-    The quotient for set i = -2, -1, 1, 2 is neighbour^(i^2) exp(x / (2 sigma^2))^i, with sigma = `width` and the
-    membership `neighbour` at the centre of the next set.
+    The membership in the middle Gaussian is exp(-x^2 / (2 sigma^2)) with sigma = `width`. For set i = -2, -1, 1, 2, the
+    quotient is neighbour^(i^2) exp(x / (2 sigma^2))^i.
+    neighbour  value of a Gaussian at the centre of a neighbouring set
     """
     up = math.exp(x / (2.0 * width * width))
     down = 1.0 / up
@@ -61,8 +66,9 @@ def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
 def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
     """Output at the inputs (x, y) for Gaussians with the product as AND.
 
-    The mean of the rule outputs clip(i + j, -2, 2) / 2, weighted by the products a_i b_j of the memberships of x and y.
-    neighbour  membership of a Gaussian at the centre of the next set
+    The output is the mean of the rule outputs clip(i + j, -2, 2) / 2, weighted by the products a_i b_j of the
+    memberships of x and y.
+    neighbour  value of a Gaussian at the centre of a neighbouring set
     """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
@@ -77,7 +83,7 @@ def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
     """Output at the inputs (x, y) for Gaussians with the minimum as AND, from all 25 rules.
 
-    Rules of equal output are grouped, and all memberships are divided by that of x in the middle set.
+    Rules of equal output are grouped. All memberships are divided by the membership of x in the middle set.
     """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
@@ -99,7 +105,7 @@ def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-
     kind         0 triangle, 1 trapezoid, 2 Gaussian
     conjunction  0 product, 1 minimum
     width        plateau of a trapezoid, sigma of a Gaussian
-    neighbour    membership of a Gaussian at its neighbour's centre
+    neighbour    value of a Gaussian at the centre of a neighbouring set
     """
     x, y = _clamped(x), _clamped(y)
     if kind != 2.0:
@@ -122,7 +128,9 @@ def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-
 
 @inner
 def triangle_output(x, y):  # type: ignore[no-untyped-def]
-    """`fuzzy_output` for triangles with the product as AND, in closed form: bilinear between the sets' centres."""
+    """`fuzzy_output` for triangles with the product as AND: a function that is bilinear between the centres of the
+    sets.
+    """
     x, y = _clamped(x), _clamped(y)
     if abs(x) + abs(y) <= 0.5:
         return x + y  # here the surrounding rules lie on the plane z = x + y

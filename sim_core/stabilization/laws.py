@@ -3,8 +3,9 @@
 phi (n_holonomic,)  violations Phi of the holonomic rows, which come first
 phidot (n_rows,)    rates Phidot of all rows; the only input of nonholonomic rows
 gains               gains of the law
-memory              numbers that a law keeps between steps; a law with memory advances it by h
-h                   step size at the start of a step, 0 at its stages
+memory              numbers that a law keeps between steps; each call of a law with memory advances these numbers by the
+                    time h
+h                   step size, s, in the call at the start of a step; 0 in the calls at the stages of the step
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def baumgarte(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: i
 
 @native_function(SIGNATURE)
 def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = Kp Phi + Ki (sum of h Phi over the steps begun) + Kd Phidot; gains Kp, Ki, Kd. [LinChen2011]"""
+    """U = Kp Phi + Ki I + Kd Phidot, where I is the sum of h Phi at the starts of all steps so far. [LinChen2011]
+
+    Gains: Kp, Ki, Kd.
+    """
     for row in range(n_rows):
         U[row] = gains[2] * phidot[row]
         if row < n_holonomic:
@@ -42,8 +46,8 @@ def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[
 def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
     """U = Ku FLC(Kp Phi, Kd Phidot) with the fuzzy logic controller FLC of 25 rules (`fuzzy_output`).
 
-    Nonholonomic rows use the five rules of the single input Kd Phidot. Gains: Kp, Kd, Ku, then kind, conjunction,
-    width and neighbour as in `fuzzy_output`. [NadaBayoumi2024, figs. 6, 28]
+    Nonholonomic rows use the five rules of the single input Kd Phidot. The array `gains` contains Kp, Kd, Ku, then
+    kind, conjunction, width and neighbour as in `fuzzy_output`. [NadaBayoumi2024, figs. 6, 28]
     """
     kind, conjunction, width, neighbour = gains[3], gains[4], gains[5], gains[6]
     for row in range(n_holonomic):
@@ -55,7 +59,7 @@ def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignor
 
 @inner
 def _scalings(gains, h):  # type: ignore[no-untyped-def]
-    """Scalings (Kp, Kd, Ku) of the sampled fuzzy law for a step size h; `gains` are those of `sampled_fuzzy`."""
+    """Scalings (Kp, Kd, Ku) of the sampled fuzzy law for a step size h; `gains` are the gains of `sampled_fuzzy`."""
     eps, rho = gains[0], gains[1]
     k1 = (1.0 - rho) * (1.0 - rho)
     k2 = 2.0 * (1.0 - rho) - gains[2] * k1
@@ -66,10 +70,10 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
     """Fuzzy stabilization U = Ku FLC(Kp Phi, Kd Phidot), computed once per step and constant over the step.
 
-    For violations below eps, both poles of the violation's sampled dynamics, a double integrator with feedback, are at
-    rho: k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps, Ku = k1 eps / (g h^2).
-    Gains: saturation eps, rho, hold coefficient c, largest slope g, then kind, conjunction, width and neighbour as in
-    `fuzzy_output`.
+    The sampled dynamics of a violation are a double integrator with feedback. For violations below eps, both poles of
+    these dynamics are at rho: k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps,
+    Ku = k1 eps / (g h^2). Gains: saturation eps, pole rho, hold coefficient c, largest slope g of the control surface,
+    then kind, conjunction, width and neighbour as in `fuzzy_output`.
     """
     kp, kd, ku = _scalings(gains, h)
     closed_form = gains[4] == 0.0 and gains[5] == 0.0

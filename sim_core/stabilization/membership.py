@@ -18,13 +18,13 @@ SMALLEST_SIGMA = 0.05
 
 @dataclass(frozen=True)
 class FuzzySets:
-    """Five fuzzy sets on [-1, 1], and the conjunction that combines two memberships.
+    """Five fuzzy sets on [-1, 1], and the operator AND (conjunction) that combines two memberships.
 
     kind         "triangle", "trapezoid" or "gaussian": sets I, II and III of [NadaBayoumi2024]
     conjunction  "product" or "minimum"
-    width        plateau of a trapezoid (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; below this, hardly any rule
-                 fires between two centres). The paper states neither; with sigma 0.2123, neighbouring Gaussians
-                 intersect at 1/2
+    width        width of a trapezoid's plateau (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; with a smaller sigma,
+                 hardly any rule fires between two centres). The paper states neither width; with sigma 0.2123,
+                 neighbouring Gaussians intersect at 1/2
     """
 
     kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"
@@ -37,7 +37,7 @@ class FuzzySets:
             ("conjunction", self.conjunction, CONJUNCTIONS),
         ):
             if value not in choices:
-                raise InvalidRequest(f"fuzzy sets: {name} is {value!r}; it is one of {', '.join(choices)}")
+                raise InvalidRequest(f"fuzzy sets: {name} is {value!r}; it must be one of {', '.join(choices)}")
         least = SMALLEST_SIGMA if self.kind == "gaussian" else 0.0
         if not (0.0 < self.width < 0.5 and self.width >= least):
             raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between {least} and 0.5")

@@ -1,4 +1,4 @@
-"""Stabilizers by name: those of this package, one per stabilization law, and those that installed packages register.
+"""Stabilizers by name: the stabilizers of this package, and stabilizers that installed packages register.
 
 A package registers a class, or a function that returns a Stabilizer, as an entry point of the group
 "armswing.stabilizers". The fuzzy controllers of the papers are registered by this package itself.
@@ -29,7 +29,7 @@ STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
 
 
 def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
-    """{name: class or function} of all stabilizers: those of this package, then registered ones, alphabetically."""
+    """{name: class or function} of all stabilizers: those of this package, then the registered ones alphabetically."""
     return STABILIZERS | _registered()
 
 

@@ -16,7 +16,10 @@ RULES = np.array([[max(-2, min(2, i + j)) / 2 for j in range(-2, 3)] for i in ra
 
 
 def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Control surface U (n, m) at every pair of inputs x (n,) and y (m,), clipped to [-1, 1]; by scikit-fuzzy."""
+    """Control surface U (n, m) at every pair of inputs x (n,) and y (m,), which are clipped to [-1, 1].
+
+    The memberships are computed with scikit-fuzzy.
+    """
     A, B = sets.degrees(np.clip(x, -1, 1)), sets.degrees(np.clip(y, -1, 1))
     if sets.conjunction == "product":
         w = A[:, None, :, None] * B[None, :, None, :]
@@ -26,14 +29,19 @@ def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
-    """Output U (n,) of the five rules of a single input y (n,), clipped to [-1, 1]. [NadaBayoumi2024, sec. 5]"""
+    """Output U (n,) of the five rules for a single input, at the values y (n,), which are clipped to [-1, 1].
+    [NadaBayoumi2024, sec. 5]
+    """
     B = sets.degrees(np.clip(y, -1, 1))
     return np.asarray(B @ RULES[2] / B.sum(axis=1))
 
 
 @cache
 def largest_slope(sets: FuzzySets) -> float:
-    """Steepest slope of the control surface along x or y, for the sampled law; 1 for triangles with product."""
+    """Steepest slope of the control surface along x or y, a gain of the sampled law.
+
+    The slope is 1 for triangles with the product as AND.
+    """
     if sets.kind == "triangle" and sets.conjunction == "product":
         return 1.0
     grid = np.linspace(-1, 1, 401)
@@ -43,10 +51,10 @@ def largest_slope(sets: FuzzySets) -> float:
 
 @cache
 def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
-    """Largest U(x) / x along one input x with the other at 0: the gain that determines whether a loop diverges.
+    """Largest U(x) / x along one input x, with the other input at 0: the gain that determines whether a loop diverges.
 
-    A growing violation sweeps the whole control surface, so that stability depends on its steepest chord from the
-    origin and not on the slope at one point. 1 for triangles.
+    A growing violation sweeps the whole control surface, so that stability depends on the steepest chord from the
+    origin to a point of the surface, and not on the slope at one point. The result is 1 for triangles.
     inputs  number of inputs: 2, or 1 for the five rules of a single input
     """
     x = np.linspace(0.005, 1, 200)

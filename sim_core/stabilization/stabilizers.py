@@ -31,9 +31,9 @@ from sim_core.stabilization.membership import FuzzySets
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
-    """Largest step, s, at which the growth per step is at most 1; inf if it is for every step.
+    """Largest step size, s, at which the growth per step is at most 1; inf if it is at most 1 for every step size.
 
-    growth  function of the step, s, that returns the growth of a perturbation per step
+    growth  function of the step, s, that returns the factor by which a perturbation grows per step
     """
 
     def stable(step: float) -> bool:
@@ -83,7 +83,9 @@ class Stabilizer:
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """(mode, whether the law has memory, corrected levels, solver) as codes of integrators/workspace.py."""
+        """(mode, 1 if the law has memory, corrected levels, solver), in the integer codes that integrators/workspace.py
+        defines.
+        """
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
         return SAMPLED if self.sampled else EVERY_STAGE, int(self.memory > 0), 0, 0
@@ -93,14 +95,19 @@ class Stabilizer:
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """Upper bounds (kp, kd) of a law's gains in U = kp Phi + kd Phidot; None for laws not evaluated at every stage.
+        """Upper bounds (kp, kd) of this law's gains, in the form U = kp Phi + kd Phidot.
+
+        None for a law that is not evaluated at every stage of a step.
 
         h  step size, s
         """
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest step, s, at which constraint violations do not grow, with the gains for the step h; inf: no limit."""
+        """Largest step, s, at which constraint violations do not grow; inf if there is no limit.
+
+        h  step size, s, for which the gains are computed
+        """
         gains = self.linear_gains(h)
         return math.inf if gains is None else largest_stable_step(stepper, *gains)
 
@@ -109,7 +116,7 @@ class Stabilizer:
 class Baumgarte(Stabilizer):
     """U = 2 alpha Phidot + beta^2 Phi at every stage; by default alpha = 1/h, beta = sqrt2/h. [Baumgarte1972]
 
-    If one gain is given, the other takes the same value, which is critical damping.
+    If only one gain is given, the other gain takes the same value, which gives critical damping.
     """
 
     name: ClassVar[str] = "baumgarte"
@@ -144,8 +151,8 @@ class PID(Stabilizer):
     """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral advances once per step. [LinChen2011]
 
     By default the gains place the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h). If Kp is
-    given, Ki is 0 and Kd critical damping, 2 sqrt(Kp), by default. The integral is the law's memory and part of a
-    snapshot. Only Kd acts on nonholonomic rows.
+    given, the default of Ki is 0, and the default of Kd is 2 sqrt(Kp), which gives critical damping. The integral is
+    the law's memory and is part of a snapshot. Only Kd acts on nonholonomic rows.
     """
 
     name: ClassVar[str] = "pid"
@@ -157,7 +164,7 @@ class PID(Stabilizer):
     def __post_init__(self) -> None:
         _require("pid", 0.0, Kp=self.Kp, Ki=self.Ki, Kd=self.Kd)
         if self.Kp is None and (self.Ki, self.Kd) != (None, None):
-            raise InvalidRequest(f"pid: Ki is {self.Ki} and Kd {self.Kd}, but Kp is not given; give Kp too, or none")
+            raise InvalidRequest(f"pid: Ki is {self.Ki} and Kd {self.Kd}, but Kp is not given; give Kp too, or no gain")
 
     def _all(self, h: float) -> tuple[float, float, float]:
         if self.Kp is None:
@@ -193,7 +200,10 @@ class PID(Stabilizer):
 
 
 def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
-    """Matrix of one step of y' = Z y / h; for steppers without a tableau, that of semi-implicit Euler."""
+    """Matrix that maps y to its value after one step of size h of y' = (Z / h) y.
+
+    For a stepper without a Butcher tableau, this is the matrix of the semi-implicit Euler method.
+    """
     identity = np.eye(len(Z))
     if stepper.tableau is None:
         return (identity + np.diag([1, 0, 0]) @ Z) @ (identity + np.diag([0, 1, 0]) @ Z)
@@ -205,12 +215,12 @@ def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FuzzyPaper(Stabilizer):
-    """The papers' fuzzy logic controller (FLC) of 25 rules at every stage: U = Ku FLC(Kp Phi, Kd Phidot).
+    """Fuzzy logic controller (FLC) of [NadaBayoumi2024] and [Man2025], with 25 rules: U = Ku FLC(Kp Phi, Kd Phidot).
 
-    Inputs are clamped to [-1, 1]. Nonholonomic rows use the five rules of the single input Kd Phidot (FLC-SISO), with
-    the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), the product as AND, and the
-    scaling of that paper. The controllers of both papers are registered by name, see
-    nodes/studies/framework/scalings.py.
+    U is evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Nonholonomic rows use the
+    five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5] The
+    default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku are those of
+    [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -246,13 +256,13 @@ class FuzzyPaper(Stabilizer):
 
 @dataclass(frozen=True)
 class SampledFuzzy(Stabilizer):
-    """The default stabilizer: fuzzy control computed once per step, with gains that follow the step size h.
+    """The default stabilizer: fuzzy control computed once per step, with gains that depend on the step size h.
 
     The gains place both poles of the violation's sampled dynamics at `pole`, so that every step size is stable.
     saturation  violation at which the control saturates, in the unit of the row; None: 1 % of the characteristic
-                length, but at least 2 g h^2 / k1 with gravity g, so that accelerations of the size of gravity do not
-                saturate the control
-    pole        position of both poles, in [0, 1); None: `Stepper.pole`
+                length, but at least 2 g h^2 / (1 - pole)^2 with the gravitational acceleration g, so that
+                accelerations of the size of g do not saturate the control
+    pole        position of both poles in the z plane, in [0, 1); None: `Stepper.pole`
     """
 
     name: ClassVar[str] = "sampled_fuzzy"
@@ -285,9 +295,10 @@ class SampledFuzzy(Stabilizer):
 
 @dataclass(frozen=True)
 class Projection(Stabilizer):
-    """Projection of q, then v, onto the constraints after each step, by the least corrections in the metric of M.
+    """Projection of q, then of v, onto the constraints after each step.
 
-    M x + J' y = 0 with J x = -Phi for x = dq, then with J x = -Phidot for x = dv, solved with the factor of the step.
+    The corrections dq and dv are those of least norm in the metric of M. They solve M dq + J' y = 0, J dq = -Phi, and
+    then M dv + J' y = 0, J dv = -Phidot, with the matrix factor that the step has computed.
     """
 
     name: ClassVar[str] = "projection"
@@ -298,16 +309,17 @@ class Projection(Stabilizer):
 
 @dataclass(frozen=True)
 class DirectCorrection(Stabilizer):
-    """Corrections dq = -J^+ Phi, then dv = -J^+ Phidot after each step, with J at the state corrected. [YoonEtAl1994]
+    """Corrections dq = -J^+ Phi, then dv = -J^+ Phidot after each step, with J at the corrected state. [YoonEtAl1994]
 
-    weight      "pseudo_inverse": J^+ of Moore and Penrose [NadaBayoumi2024, eqs. 8, 12]; "mass": the least correction
-                in the metric of M, from the constrained solve
-    level       corrected level: "both", "position" (velocities drift: no step is stable) or "velocity"
-    inside_rhs  whether to correct inside the right-hand side only: every stage's derivative is evaluated at corrected
-                q and v, but the integrated q and v are never corrected. Violations grow, as in the papers; no step is
-                stable
-    Nonholonomic rows are included at both levels: dq satisfies J dq = 0 there, dv makes Phidot zero. The paper's dq
-    omits these rows.
+    weight      "pseudo_inverse": J^+ is the Moore-Penrose pseudo-inverse [NadaBayoumi2024, eqs. 8, 12]; "mass": J^+
+                gives the correction of least norm in the metric of M
+    level       what is corrected: "both" (q and v), "position" (q only, so that the velocities drift and no step size
+                is stable) or "velocity" (v only)
+    inside_rhs  whether to correct only inside the right-hand side: the derivative at every stage is evaluated at
+                corrected q and v, but the integrated q and v are never corrected. Violations then grow, as in the
+                papers, and no step size is stable
+    Nonholonomic rows are included in both corrections: in these rows, dq satisfies J dq = 0, and dv makes Phidot zero.
+    The dq of [NadaBayoumi2024] omits these rows.
     """
 
     name: ClassVar[str] = "direct_correction"
@@ -318,13 +330,13 @@ class DirectCorrection(Stabilizer):
     def __post_init__(self) -> None:
         for name, value, choices in (("weight", self.weight, WEIGHTS), ("level", self.level, LEVELS)):
             if value not in choices:
-                raise InvalidRequest(f"direct_correction: {name} is {value!r}; it is one of {', '.join(choices)}")
+                raise InvalidRequest(f"direct_correction: {name} is {value!r}; it must be one of {', '.join(choices)}")
 
     def correction_mode(self) -> tuple[int, int, int, int]:
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest stable step: 0 if the integrated velocities are never corrected, otherwise inf."""
+        """Largest stable step, s: 0 if the integrated velocities are never corrected, otherwise inf."""
         return 0.0 if self.inside_rhs or self.level == "position" else math.inf
 
 
@@ -344,7 +356,10 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
 
 
 def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:
-    """Raise InvalidRequest for gains that are not finite or lie below `lowest`; None, meaning the default, passes."""
+    """Raise InvalidRequest for a gain that is not finite, below `lowest`, or, if `strict`, equal to `lowest`.
+
+    A gain that is None has its default and passes.
+    """
     for name, value in gains.items():
         if value is not None and not (lowest <= value < math.inf and not (strict and value == lowest)):
             words = "positive" if strict else "zero or positive"

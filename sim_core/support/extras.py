@@ -1,6 +1,6 @@
-"""Optional libraries, which the extras of armswing install and `pip install .` alone does not.
+"""Optional libraries: `pip install .` does not install them, but the extras of armswing do.
 
-If armswing imports a missing one, directly or indirectly, the ModuleNotFoundError contains the install command.
+If armswing imports an optional library that is missing, the ModuleNotFoundError contains the install command.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
 
 
 def install_hint(error: BaseException) -> str:
-    """Text such as "; pip install 'armswing[sim]' installs it" if an extra installs the missing library; else ""."""
+    """Text with the install command for the library that is missing according to the error.
+
+    Returns "" if no extra of armswing installs this library.
+
+    Example: "; pip install 'armswing[sim]' installs it".
+    """
     if INSTALLS in str(error):
         return ""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -50,9 +55,9 @@ class MissingLibraryFinder:
 
 
 def _is_imported_by_armswing(frame: FrameType | None) -> bool:
-    """Whether code of armswing made the import: it is in the innermost frame outside the import system.
+    """Whether armswing made the import: the innermost stack frame outside the import system runs code of armswing.
 
-    False for `importlib.util.find_spec`, which only asks whether a library exists.
+    False for a call of `importlib.util.find_spec`, which only asks whether a library exists.
     """
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))

@@ -1,4 +1,4 @@
-"""HTML of objects that a notebook displays (`_repr_html_`): a title, a line of facts, and a table."""
+"""HTML of objects that a notebook displays (`_repr_html_`): a title, one line of short facts, and a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def page(title: str, facts: Sequence[str], headings: Sequence[str], rows: Iterab
     title     kind and name of the object, in bold
     facts     short texts in one line below the title; empty texts are left out
     headings  column headings of the table
-    rows      cells of the table: numbers are aligned to the right, None is an empty cell; no table without rows
+    rows      cells of the table: numbers are aligned to the right, None is an empty cell; without rows there is no
+              table
     """
     found = list(rows)
     line = " · ".join(escape(fact) for fact in facts if fact)
@@ -41,7 +42,10 @@ def page(title: str, facts: Sequence[str], headings: Sequence[str], rows: Iterab
 
 
 def mechanism_html(mechanism: Mechanism) -> str:
-    """HTML of a mechanism: counts of parts, total mass, and a table of its joints, or if it has none its bodies."""
+    """HTML of a mechanism: counts of its parts, its total mass, and a table of its joints.
+
+    If the mechanism has no joints, the table lists its bodies.
+    """
     kinds = (("body", "bodies"), ("joint", "moving_joints"), ("constraint", ""), ("spring", ""), ("beam", ""))
     counts = [
         counted(len(getattr(mechanism, kind or f"{noun}s")), noun, "bodies" if noun == "body" else "")
@@ -84,7 +88,7 @@ def _float(values: np.ndarray, place: int) -> float | None:
 
 
 def _value(number: object) -> float:
-    """Value of a number of a description, as a float; of a Tunable its value at the start."""
+    """Value of a number of a description as a float; for a Tunable, the value at the start."""
     return float(getattr(number, "value", number))  # type: ignore[arg-type]
 
 

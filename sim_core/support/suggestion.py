@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 
 def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
-    """The known name most similar to `word`; "" if none has a similarity (0 .. 1) of `cutoff`."""
+    """The known name most similar to `word`; "" if no known name has at least the similarity `cutoff` (0 .. 1)."""
     near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1, cutoff=cutoff)
     return near[0] if near else ""
 
@@ -16,8 +16,8 @@ def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
 def did_you_mean(word: object, known: Iterable[object], show: Callable[[str], str] = str) -> str:
     """Text such as "; did you mean 'mass_scale'?" for a misspelt `word`, to be appended to an error message.
 
-    Suggests up to three known names of which `word` is a part between "_" or ".", otherwise the most similar name; ""
-    if there is neither.
+    A known name is suggested if one of its parts, which "_" and "." separate, equals `word`; at most three are
+    suggested. If there is none, the most similar known name is suggested. Returns "" if no name is similar.
     show  function that returns the text for a suggested name
     """
     names = [str(name) for name in known]

@@ -194,7 +194,7 @@ def test_arrays_of_another_size_are_refused_by_name(system: System) -> None:
         inverse_dynamics(system, q, q, np.zeros(system.n_q + 1))
     with pytest.raises(TypeError, match="assemble"):
         inverse_dynamics(system.mechanism, q, q, q)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="q must be an array of float64"):
+    with pytest.raises(ValueError, match="q must be a numpy array of float64"):
         system.bind_inverse_dynamics(q.tolist(), q, q, q)
     with pytest.raises(ValueError, match=r"out has shape"):
         system.bind_inverse_dynamics(q, q, q, np.zeros(system.n_q + 1))

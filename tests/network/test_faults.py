@@ -148,6 +148,6 @@ def test_floods_of_strangers_cost_the_server_next_to_nothing(hosts: Any, wait_fo
         before = hosts.desk.sim()["rejected_connections"]
         assert cost(attack(kind)) - usual < MOST_OF_THE_SERVER
         assert hosts.desk.sim()["rejected_connections"] > before
-    hosts.here.says(f"a flood from {hosts.robot.address}: new connections are blocked")
+    hosts.here.says(f"flood of connections from {hosts.robot.address}; new connections are blocked")
     takes_more(hosts, wait_for)  # the controller's own connections, from the same address, are there all the time
     assert end(hosts)["rejected_connections"] > 50

@@ -73,7 +73,7 @@ def test_a_key_that_is_revoked_is_hung_up_on_and_one_allowed_again_comes_back(
     live: Any, wait_for: Callable[..., Any]
 ) -> None:
     key = live.desk.json("keys", "revoke", "robot")["key"]
-    live.here.says("a key was revoked: disconnected")
+    live.here.says("a key was revoked; closed the connections")
     live.there.says("no message from host 'desk'")
     wait_for(lambda: "swing_up" not in names(live))
     # what it says is heard no more either: the server let go of it too

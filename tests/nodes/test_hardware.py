@@ -281,21 +281,21 @@ def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
     node.on_parameters(Hardware.Params(encoder_zero={"axle": 0.5}))
     (sample,) = [m for _, m in node.on_message("state", RobotState(timestamp=0.0))]
     assert sample.position == [0.5]
-    with pytest.raises(ValueError, match="mass is a property of the machine, fixed during a run"):
+    with pytest.raises(ValueError, match="mass is a property of the machine and is fixed during a run"):
         node.on_parameters(Hardware.Params(mass={"disc": 0.1}))
-    with pytest.raises(ValueError, match="there is no joint 'hub'; there are axle"):
+    with pytest.raises(ValueError, match="there is no joint 'hub'; choose from axle"):
         node.on_parameters(Hardware.Params(encoder_zero={"hub": 0.1}))
 
 
 @pytest.mark.parametrize(
     ("override", "says"),
     [
-        ("mass.link_99=0.05", "mass: there is no body 'link_99'; there are link_7,"),
-        ("gain.joint_9=0.05", "gain: there is no actuator 'joint_9'; there are joint_1,"),
+        ("mass.link_99=0.05", "mass: there is no body 'link_99'; choose from link_7,"),
+        ("gain.joint_9=0.05", "gain: there is no actuator 'joint_9'; choose from joint_1,"),
         ("encoder_step.joint_9=1", "encoder_step: there is no joint 'joint_9'"),
         ("friction.joint_1=-1", "friction of 'joint_1' is -1.0; it must be a number of at least 0"),
         ("mass.link_7=-1", "mass of 'link_7' is -1.0; it must be a number above -1"),
-        ("loss=1.0", "loss is 1.0; it must be a share, 0 or more and below 1"),
+        ("loss=1.0", "loss is 1.0; it must be a fraction of at least 0 and below 1"),
         ("take_up_rate=0", "take_up_rate is 0.0; it must be a number above 0"),
         ("clock_drift=3", "unknown key 'clock_drift'; did you mean 'clock_drift_ppm'"),
         ("parameters.file=none.toml", "none.toml"),
@@ -313,7 +313,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(override: str, says: s
 
 def test_dry_friction_needs_joint_coordinates_and_says_how_to_get_them() -> None:
     of = plan(robot="rotary_pendulum", dry_friction={"arm": 1e-3})
-    with pytest.raises(ValueError, match=re.escape('parameters = { coordinates = "joint" } may give it')):
+    with pytest.raises(ValueError, match=re.escape('try the robot parameters { coordinates = "joint" }')):
         Hardware.check(Hardware.Params(dry_friction={"arm": 1e-3}), of)
 
 

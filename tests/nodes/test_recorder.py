@@ -166,7 +166,7 @@ def test_a_run_without_a_state_leaves_the_recording_that_was_there(tmp_path: Pat
     assert not recorder.on_request("recording", {})["kept"]
     recorder.on_stop()
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-    assert given.log == [("info", f"no state was received, so nothing is recorded: {path} is as it was")]
+    assert given.log == [("info", f"no robot state was received, so nothing is recorded; {path} is unchanged")]
 
 
 def test_a_recorder_killed_at_any_moment_leaves_one_readable_recording_with_its_own_sidecar(tmp_path: Path) -> None:

@@ -304,7 +304,9 @@ def test_a_file_that_is_no_serial_port_is_called_that() -> None:
 def test_what_the_board_does_not_take_is_said(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:
     _, near = line()
     near.on_message("command", JointCommand(mode="effort", name=["lift"], value=[100.0]))
-    assert near._context.log == [("warning", "the board takes positions of lift, not effort; the command is not sent")]
+    assert near._context.log == [
+        ("warning", "the board accepts positions of lift, not effort; the driver does not send this command")
+    ]
 
 
 def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
         list(near.on_tick(2.0 + 0.6 * k))
     (level, line_said), *_ = near._context.log
     assert level == "warning"
-    assert "cannot be opened: No such file or directory; it is tried repeatedly" in line_said
+    assert "cannot be opened: No such file or directory; the driver tries again repeatedly" in line_said
     master, slave = terminal()
     list(near.on_tick(10.0))
     assert near.counters["ports_opened"] == 2
@@ -349,11 +351,11 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "says"),
     [
-        ("sim.mode=lockstep", "a serial line keeps the time of the clock; mode 'lockstep' does not"),
-        ("sim.speed=2.0", "mode 'realtime' at speed 2 does not"),
+        ("sim.mode=lockstep", "the simulation runs in mode 'lockstep'; set mode"),
+        ("sim.speed=2.0", "the simulation runs in mode 'realtime' at speed 2; set mode"),
         ("board.poll_hz=0", "poll_hz is 0.0; it must be a number above 0"),
         ("board.baud=1", "baud is 1; it must be at least 300 bits/s"),
-        ("emulated.torn=2", "torn is 2.0; it must be a share, 0 .. 1"),
+        ("emulated.torn=2", "torn is 2.0; it must be a fraction from 0 to 1"),
         ("emulated.mass.wing=0.1", "mass: there is no body 'wing'"),
         ("board.file=none.toml", "none.toml"),
     ],
@@ -367,5 +369,5 @@ def test_what_cannot_be_is_refused_before_anything_starts(override: str, says: s
 def test_a_robot_without_the_boards_joints_is_refused_with_what_would_do() -> None:
     node = NodePlan(name="emulated", run="nodes/emulated_board.py:EmulatedBoard")
     plan = Plan(name="closed", sim=SimPlan(robot="charmie", parameters={"loops": "closed"}), nodes=[node])
-    with pytest.raises(ValueError, match=r"the board drives actuator 'lift', which .* lacks"):
+    with pytest.raises(ValueError, match=r"lacks the actuator 'lift', which the board drives"):
         EmulatedBoard.check(EmulatedBoard.Params(), plan)

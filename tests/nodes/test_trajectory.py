@@ -119,12 +119,12 @@ def test_a_file_of_via_points_is_found_in_the_project_and_followed(tmp_path: Pat
 def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
     moves = {"kind": "trapezoidal", "waypoints": [[0.0, 0.0], [1.0, 90.0]]}
     for limits, words in (
-        ({}, "acceleration_limit is []; it takes one number above 0"),
+        ({}, "acceleration_limit is []; it must have one number above 0"),
         (
             {"acceleration_limit": [300.0]},
-            "joint 'arm': the move to waypoint 2 has 1 s; within the limits it takes 1.095",
+            "joint 'arm': the move to waypoint 2 has 1 s; the limits require at least 1.095",
         ),
-        ({"acceleration_limit": [400.0], "velocity_limit": [100.0]}, "it takes 1.15 s"),
+        ({"acceleration_limit": [400.0], "velocity_limit": [100.0]}, "the limits require at least 1.15 s"),
     ):
         params = msgspec.convert({"joints": ["arm"]} | moves | limits, TrajectoryParams)
         with pytest.raises(ValueError, match=re.escape(words)):
@@ -135,10 +135,10 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
     ("params", "says"),
     [
         ({"joints": ["elbow"]}, "joints: 'it' has no joint 'elbow'; known are arm, lift"),
-        ({"joints": ["lift"]}, "joints: joint 'lift' is in deg; it takes m or mm"),
+        ({"joints": ["lift"]}, "joints: joint 'lift' has the unit deg; the unit must be m or mm"),
         (
             {"joints": ["arm"], "units": ["mm"], "kind": "steps", "waypoints": [[0.0, 1.0]]},
-            "joint 'arm' is in mm; it takes deg or rad",
+            "joint 'arm' has the unit mm; the unit must be deg or rad",
         ),
     ],
 )
@@ -153,24 +153,24 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
     ("params", "words"),
     [
         ({"joints": []}, "joints is []"),
-        ({"joints": ["arm", "arm"]}, "each once"),
+        ({"joints": ["arm", "arm"]}, "each joint once"),
         ({"rate_hz": 0.0}, "rate_hz is 0.0; it must be a number above 0"),
         ({"period_s": -1.0}, "period_s is -1.0"),
         ({"amplitude_deg": math.nan}, "amplitude_deg is nan"),
         ({"kind": "circle"}, "circle"),
-        ({"kind": "steps"}, "needs waypoints"),
-        ({"kind": "sine", "waypoints": [[0.0, 1.0]]}, "takes no waypoints"),
+        ({"kind": "steps"}, "in the key waypoints"),
+        ({"kind": "sine", "waypoints": [[0.0, 1.0]]}, "does not use waypoints"),
         ({"kind": "sine", "units": ["mm"]}, "an angle"),
-        ({"kind": "steps", "velocities": [[1.0]]}, 'they belong to "quintic"'),
+        ({"kind": "steps", "velocities": [[1.0]]}, 'which belong to "quintic"'),
         ({"kind": "acceleration_segments"}, "needs segments"),
         ({"kind": "acceleration_segments", "segments": [[0.0, 1.0]]}, "segment 1 lasts 0.0 s"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 1"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
-        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], and file = 'points.csv' gives them, too"),
+        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], but file = 'points.csv' gives this, too"),
         (
             {"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]},
-            "waypoint 1 is [0.0, 1.0, 2.0]; every one has 2 numbers: t and one value",
+            "waypoint 1 is [0.0, 1.0, 2.0]; every row must have 2 numbers: t and one value",
         ),
         ({"kind": "steps", "waypoints": [[0.0, math.inf]]}, "must be finite"),
         (
@@ -195,8 +195,8 @@ CLOSED = Plan(name="moves", sim=SimPlan(robot="charmie", parameters={"loops": "c
     ("given", "says"),
     [
         ({"joints": ["left_amr_2"]}, "joints: 'charmie' has no joint 'left_amr_2'; did you mean 'left_arm_2'?"),
-        ({"joints": ["lift"], "units": ["deg"]}, "joints: joint 'lift' is in deg; it takes m or mm"),
-        ({"joints": ["tilt"], "units": ["m"]}, "joints: joint 'tilt' is in m; it takes deg or rad"),
+        ({"joints": ["lift"], "units": ["deg"]}, "joints: joint 'lift' has the unit deg; the unit must be m or mm"),
+        ({"joints": ["tilt"], "units": ["m"]}, "joints: joint 'tilt' has the unit m; the unit must be deg or rad"),
         ({"file": "points.csv"}, "line 2: 'charmie' has no joint 'lfit'; did you mean 'lift'?"),
     ],
 )

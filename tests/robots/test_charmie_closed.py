@@ -94,7 +94,7 @@ def test_it_weighs_what_the_open_tree_weighs(looped: System) -> None:
 
 def test_parts_heavier_than_their_link_are_refused() -> None:
     p = msgspec.structs.replace(P, upper_body=msgspec.structs.replace(P.upper_body, mass=0.3))
-    with pytest.raises(InvalidRequest, match=r"upper_body.mass is 0.3 kg; .* 0.3 kg, and must be more than these"):
+    with pytest.raises(InvalidRequest, match=r"upper_body.mass is 0.3 kg; it must be above 0.3 kg, because"):
         with_loops(TREE, p)
 
 
@@ -111,7 +111,7 @@ def test_the_lengths_of_the_rods_grow_with_their_joints_over_all_of_their_range(
 def test_a_range_with_a_dead_centre_or_out_of_the_bars_reach_is_refused() -> None:
     wide = msgspec.structs.replace(P, tilt=msgspec.structs.replace(P.tilt, lower=-3.0))
     with pytest.raises(
-        InvalidRequest, match=r"tilt goes from -3 to 0; its actuator is at a dead centre at about -1.88"
+        InvalidRequest, match=r"joint tilt goes from -3 to 0, but its actuator is at a dead centre at about -1.88"
     ):
         with_loops(TREE, wide)
     short = msgspec.structs.replace(P, balance=msgspec.structs.replace(P.balance, bar_length=0.065))

@@ -135,4 +135,4 @@ def test_the_command_prints_and_refuses_in_one_line() -> None:
     assert len(wrong.stderr.splitlines()) == 1
     beams = command("lipinski_pendulum")
     assert beams.returncode == 2
-    assert "has beams; equations are written of mechanisms of rigid bodies" in beams.stderr
+    assert "has beams; equations can be printed only for mechanisms of rigid bodies" in beams.stderr

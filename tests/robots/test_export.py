@@ -211,7 +211,7 @@ ROD = Distance(
 def test_points_that_meet_become_a_connection_in_mjcf() -> None:
     mujoco = pytest.importorskip("mujoco")
     written = export(arm(constraints=(MEETING,)), "mjcf")
-    assert written.notes == ("MuJoCo closes loops softly, they may open a little: 'closed'",)
+    assert written.notes == ("MuJoCo closes loops by soft constraints; small gaps may open at 'closed'",)
     model = mujoco.MjModel.from_xml_string(written.text)
     data = mujoco.MjData(model)
     data.qpos[:] = 0.4, 0.7
@@ -273,7 +273,7 @@ SLIDE = Coincidence(
 def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constraint: Any) -> None:
     looped = arm(constraints=(constraint,))
     with pytest.raises(
-        InvalidRequest, match=rf"cannot express the constraints '{constraint.name}' .*; --open-tree exports"
+        InvalidRequest, match=rf"cannot express the constraints '{constraint.name}' .*; pass --open-tree"
     ):
         export(looped, form)
     opened = export(looped, form, open_tree=True)
@@ -315,14 +315,18 @@ def test_a_thin_plate_is_a_body_whatever_its_rounding() -> None:
     moments = (0.5, 0.5, 1.0000000000000002)
     plate = with_bodies(arm().bodies[0], Body(name="fore", mass=1.0, inertia=(*moments, 0.0, 0.0, 0.0)))
     written = export(plate, "mjcf")
-    assert written.notes == ("body 'fore': its largest moment of inertia is lowered by 2.2e-16 of it, a rounding",)
+    assert written.notes == (
+        "body 'fore': the largest moment of inertia is lowered by the fraction 2.2e-16, a rounding error",
+    )
     model = mujoco.MjModel.from_xml_string(written.text)
     np.testing.assert_allclose(model.body("fore").inertia, moments, rtol=1e-15)
 
 
 @pytest.mark.parametrize(("mass", "inertia"), [(0.0, SOLID), (1.0, (0.1, 0.1, 0.0, 0.0, 0.0, 0.0)), (1.0, (0.0,) * 6)])
 def test_a_body_that_mujoco_would_refuse_is_refused_in_one_line(mass: float, inertia: Any) -> None:
-    with pytest.raises(InvalidRequest, match="MuJoCo takes no moving body with less than 1e-15"):
+    with pytest.raises(
+        InvalidRequest, match="each must be at least 1e-15, because MuJoCo refuses lighter moving bodies"
+    ):
         export(with_bodies(arm().bodies[0], Body(name="fore", mass=mass, inertia=inertia)), "mjcf")
 
 
@@ -370,8 +374,8 @@ def test_massless_bodies_are_merged_with_the_body_behind_them(
         np.testing.assert_allclose(theirs.mass_matrix(q), system.terms(0.0, q, 0 * q)[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(theirs.poses(q)[0], system.poses(0.0, q, 0 * q)[0][shared], atol=1e-13)
     assert export(mechanism, "mjcf").notes == (
-        "MuJoCo takes no moving body without mass: 'ghost' is merged with 'body_0', its shapes left out",
-        "MuJoCo takes no moving body without mass: 'spirit' is merged with 'body_0'",
+        "MuJoCo refuses moving bodies without mass; 'ghost' is merged with 'body_0', and its shapes are left out",
+        "MuJoCo refuses moving bodies without mass; 'spirit' is merged with 'body_0'",
     )
 
 

@@ -28,11 +28,11 @@ def test_every_robot_is_exported_or_refused_in_one_line(name: str, form: str) ->
     mechanism = build(name, **wanted)
     refused = "is in absolute coordinates" if mechanism.coordinates == "absolute" else ""
     if name in FLAT and form == "mjcf":
-        refused = "none may exceed the sum of the other two, and MuJoCo takes no such body"
+        refused = "none may exceed the sum of the other two; correct the inertia, because MuJoCo refuses this body"
     if name in POINTS and form == "mjcf":
-        refused = "MuJoCo takes no moving body with less than 1e-15"
+        refused = "each must be at least 1e-15, because MuJoCo refuses lighter moving bodies"
     if mechanism.beams:
-        refused = r"cannot express the constraints .* and beams .* \(Beam\); --open-tree exports"
+        refused = r"cannot express the constraints .* and beams .* \(Beam\); pass --open-tree"
     if refused:
         with pytest.raises(InvalidRequest, match=f"^robot {name!r}.*{refused}"):
             export(mechanism, form)

@@ -190,7 +190,7 @@ def test_it_starts_in_the_equilibrium_that_the_torque_held(supports: str, formul
 
 
 def test_a_torque_without_equilibrium_is_refused_with_the_largest_that_has_one() -> None:
-    says = r"preload_torque is 100.0 N m; at gravity 9.81 m/s2 the arms are in equilibrium up to 98.1 N m"
+    says = r"preload_torque is 100.0 N m; at gravity 9.81 m/s2 it must be at most 98.1 N m"
     with pytest.raises(InvalidRequest, match=says):
         build("lipinski_pendulum", gravity=9.81)
     build("lipinski_pendulum", gravity=9.81, preload_torque=98.1)

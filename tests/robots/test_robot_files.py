@@ -90,10 +90,13 @@ def test_an_edited_file_is_read_anew_and_its_kernels_too(folder: Path) -> None:
         ("no.py:rod", "robot 'no.py:rod': no such file; tried {folder}/no.py"),
         (
             "rods.py:rodd",
-            "robot 'rods.py:rodd': {folder}/rods.py has no 'rodd'; its functions are rod, table, halved; "
+            "robot 'rods.py:rodd': {folder}/rods.py has no function 'rodd'; its functions are rod, table, halved; "
             "did you mean 'rod'?",
         ),
-        ("rods.py:ROD", "robot 'rods.py:ROD': {folder}/rods.py has no 'ROD'; its functions are rod, table, halved"),
+        (
+            "rods.py:ROD",
+            "robot 'rods.py:ROD': {folder}/rods.py has no function 'ROD'; its functions are rod, table, halved",
+        ),
         ("rods.py:table", "robot 'rods.py:table': its builder returned a dict, not a Mechanism"),
         (
             "rods.py:halved",

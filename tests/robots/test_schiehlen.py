@@ -71,5 +71,7 @@ def test_absolute_angles_are_refused_in_one_line_where_the_axes_differ() -> None
 def test_exports_of_absolute_angles_are_refused_in_one_line() -> None:
     from robots.export import export
 
-    with pytest.raises(InvalidRequest, match="'double_pendulum' is in absolute angles; a tree can be exported from"):
+    with pytest.raises(
+        InvalidRequest, match="'double_pendulum' is in absolute angles; a tree can be exported only from"
+    ):
         export(build("double_pendulum"), "urdf")

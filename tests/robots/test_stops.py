@@ -80,7 +80,7 @@ def test_the_rate_of_an_impact_is_that_of_a_spring_for_an_exponent_of_one() -> N
 
 def test_a_start_beyond_a_stop_is_named() -> None:
     mechanism = dataclasses.replace(build("arm_2dof", limits="compliant"), initial_q=(2.2, 0.0))
-    with pytest.warns(DescriptionWarning, match=r"starts at 2\.2 rad, beyond its limits .*whose stop pushes it back"):
+    with pytest.warns(DescriptionWarning, match=r"starts at 2\.2 rad, beyond its limits .*and a stop pushes the joint"):
         assemble(mechanism)
 
 
@@ -95,5 +95,5 @@ def test_another_limit_is_another_mechanism_only_with_stops() -> None:
 
 
 def test_an_unknown_kind_of_limits_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="limits is 'hard'; it is one of none, compliant"):
+    with pytest.raises(InvalidRequest, match="limits is 'hard'; it must be one of none, compliant"):
         build("arm_2dof", limits="hard")

@@ -95,7 +95,7 @@ def test_plain_values_become_what_a_stabilizer_wants() -> None:
         (("pid", {"Kd": 1.0}), "Kp is not given"),
         (("fuzzy_paper", {"Ku": 0.0}), "fuzzy_paper: Ku is 0.0; it must be finite and positive"),
         (("fuzzy_paper", {"sets": "III"}), "sets is 'III'; it must be a table of kind, conjunction, width"),
-        (("fuzzy_paper", {"sets": {"kind": "square"}}), "sets: kind is 'square'; it is one of gaussian, trapezoid"),
+        (("fuzzy_paper", {"sets": {"kind": "square"}}), "sets: kind is 'square'; choose one of gaussian, trapezoid"),
         (("sampled_fuzzy", {"pole": 1.5}), r"sampled_fuzzy: pole is 1.5; it must lie in \[0, 1\)"),
         (("sampled_fuzzy", {"saturation": -1.0}), "sampled_fuzzy: saturation is -1.0; it must be finite and positive"),
         (("direct_correction", {"inside_rhs": 1}), "inside_rhs is 1; it must be true or false"),

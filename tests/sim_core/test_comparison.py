@@ -77,7 +77,7 @@ def test_choices_are_tables_too_and_what_is_none_is_refused(pendulum: System) ->
     assert "alpha=3.0" in table[0].stabilizer
     with pytest.raises(InvalidRequest, match="has no name"):
         compare(pendulum, 0.1, 1e-3, [{"alpha": 3.0}])
-    with pytest.raises(InvalidRequest, match="it must be a sequence of choices"):
+    with pytest.raises(InvalidRequest, match="it must be a sequence of stabilizers"):
         compare(pendulum, 0.1, 1e-3, "none")
 
 

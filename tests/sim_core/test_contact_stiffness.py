@@ -124,7 +124,7 @@ def test_a_contact_on_the_axis_of_a_hinge_has_the_mass_of_all_bodies_and_one_wit
     assert effective_masses(wheel)["hub"] == float("inf")
     assert with_contact_stiffness(wheel).contacts[0].stiffness == float(f"{stiffness_for(MASS):.3g}")
     light = Body(name="wheel", mass=0.0, inertia=(0.0,) * 6)
-    with pytest.raises(InvalidMechanism, match=r"contact 'hub': its effective mass is 0, .*; give stiffness"):
+    with pytest.raises(InvalidMechanism, match=r"contact 'hub': its effective mass is 0, .*; set `stiffness`"):
         assemble(made(on_axis, bodies=(light,), joints=(hinge,)))
 
 

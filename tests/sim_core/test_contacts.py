@@ -373,9 +373,9 @@ def test_a_capsule_rests_on_both_of_its_ends() -> None:
 
 
 SHAPES_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "both": ({"other_half_sizes": (1, 1, 1), "other_radius": 0.1}, "a box takes no other_radius"),
+    "both": ({"other_half_sizes": (1, 1, 1), "other_radius": 0.1}, "leave out other_radius for a box"),
     "flat": ({"other_half_sizes": (1, 0, 1)}, "each must be above 0"),
-    "axis": ({"other_half_axis": (0, 0, 1)}, "a capsule needs both"),
+    "axis": ({"other_half_axis": (0, 0, 1)}, "give both for a capsule"),
     "turned": ({"other_half_sizes": (1, 1, 1), "other_quaternion": (1, 1, 0, 0)}, "its norm must be 1"),
 }
 

@@ -130,8 +130,8 @@ def test_inside_the_right_hand_side_the_first_stage_is_that_of_the_corrected_sta
 
 
 def test_what_a_correction_cannot_be_is_said() -> None:
-    with pytest.raises(InvalidRequest, match="weight is 'unit'; it is one of pseudo_inverse, mass"):
+    with pytest.raises(InvalidRequest, match="weight is 'unit'; it must be one of pseudo_inverse, mass"):
         DirectCorrection("unit")  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="level is 'jerk'; it is one of both, position, velocity"):
+    with pytest.raises(InvalidRequest, match="level is 'jerk'; it must be one of both, position, velocity"):
         DirectCorrection(level="jerk")  # type: ignore[arg-type]
     assert DirectCorrection().stability_limit(Simulation(assemble(build("triple_pendulum"))).stepper, 1e-3) == math.inf

@@ -148,8 +148,8 @@ def test_the_hash_of_a_law_is_that_of_its_expressions_in_every_process() -> None
 
 REFUSED: dict[str, tuple[CustomForce, str]] = {
     "joint": (CustomForce(name="f", law=lambda f: {"rail": f.velocity["rial"]}), "has no joint 'rial'"),
-    "result": (CustomForce(name="f", law=lambda f: {"rial": 1.0}), "has no joint, point or state 'rial'"),
-    "size": (CustomForce(name="f", law=lambda f: {"rail": ca.vertcat(1, 2)}), "rail has 2 entries; it takes 1"),
+    "result": (CustomForce(name="f", law=lambda f: {"rial": 1.0}), "has no joint, point or state entry 'rial'"),
+    "size": (CustomForce(name="f", law=lambda f: {"rail": ca.vertcat(1, 2)}), "its law returned 2 entries for rail"),
     "dict": (CustomForce(name="f", law=lambda f: 1.0), "returned a float; it must return a dict"),
     "rate": (CustomForce(name="f", law=lambda f: {}, states={"z": 0.0}), "returned no rate for the state 'z'"),
     "symbol": (
@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[CustomForce, str]] = {
     ),
     "double": (
         CustomForce(name="f", law=lambda f: {}, states={"rail": 0.0}),
-        "a parameter, point or state of it is named 'rail', as a joint is; rename it",
+        "a parameter, point or state is named 'rail', like a joint; rename the parameter",
     ),
 }
 

@@ -182,15 +182,15 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     sim = Simulation(pair)
     plain = sim.snapshot().to_plain()
     for changes, says in (
-        ({"constraint_mode": 1}, "constraint mode 1; the mechanism has 1"),
-        ({"constraint_mode": -2}, "constraint mode -2; the mechanism has 1"),
+        ({"constraint_mode": 1}, "constraint mode number 1, but the mechanism has 1"),
+        ({"constraint_mode": -2}, "constraint mode number -2, but the mechanism has 1"),
         (
             {"p": [0.0, 1.0]},
-            "constraint mode 'falling', and the parameter that switches constraint 'floor_1' is 1; it must be 0",
+            "constraint mode 'falling', but the parameter that switches constraint 'floor_1' is 1; set this parameter",
         ),
         (
             {"constraint_mode": -1, "p": [0.5, 1.0]},
-            "no constraint mode, and the parameter that switches constraint 'floor_0' is 0.5",
+            "no constraint mode, but the parameter that switches constraint 'floor_0' is 0.5",
         ),
         ({"guards": [1.0]}, "1 entries in guards"),
     ):

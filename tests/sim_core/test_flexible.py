@@ -123,7 +123,7 @@ def changed(**beam_changes: object) -> Mechanism:
     [
         ({"length": 0.0}, "length is 0.0; it must be positive"),
         ({"tension": -1.0}, "tension is -1.0; it must not be negative"),
-        ({"elements": 5, "modes": 9}, "modes is 9; a beam of 5 elements has 8 modes"),
+        ({"elements": 5, "modes": 9}, "modes is 9; a beam of 5 elements can have at most 8 modes"),
         ({"elements": 2.5}, "elements is 2.5; it must be a whole number"),
         ({"axis": (1.0, 1.0, 0.0)}, "axis is .*; it must have length 1"),
         ({"direction": (1.0, 0.0, 0.0)}, "axis .* and direction .* are not at right angles"),
@@ -143,7 +143,7 @@ def test_names_that_no_beam_or_contact_has_are_refused_with_those_there_are() ->
     lost = dataclasses.replace(contact, beam="beam", dependent="fall")
     with pytest.raises(UnknownName, match="no dependent joint 'fall'; its dependent joints are slide, drop, upper"):
         validate(dataclasses.replace(plain, constraints=(lost,)))
-    with pytest.raises(InvalidMechanism, match=r"x is 7.0 m; the beam is 5.0 m long"):
+    with pytest.raises(InvalidMechanism, match=r"x is 7.0 m; it must lie on the beam, in 0 .. 5.0 m"):
         validate(dataclasses.replace(plain, outputs=(DeflectionOutput(name="far", beam="beam", x=7.0),)))
 
 
@@ -157,8 +157,8 @@ def test_a_coordinate_along_the_beam_cannot_be_eliminated() -> None:
 def test_a_partition_takes_one_contact_that_holds_in_the_one_configuration() -> None:
     plain = build("lipinski_pendulum", elements=5, modes=2)
     says = (
-        "there are joint coordinates, constraint modes on, off, 1 beam contacts and 0 other constraints: "
-        "choose 'schur' or"
+        "this mechanism has joint coordinates, the constraint modes on, off, 1 beam contacts and 0 other constraints; "
+        "choose formulation 'schur' or"
     )
     both = (ConstraintMode(name="on"), ConstraintMode(name="off", constraints=()))
     with pytest.raises(InvalidMechanism, match=says):

@@ -318,7 +318,7 @@ def test_a_stepper_that_spans_steps_is_refused_in_one_line(stepper: str) -> None
 
 def test_a_batch_does_not_integrate_a_free_joint() -> None:
     with pytest.raises(
-        InvalidRequest, match="joint 'base' is free; a batch does not integrate spherical and free joints"
+        InvalidRequest, match="joint 'base' is free, and a batch does not integrate spherical and free joints"
     ):
         assemble(top()).batch(2).rollout(np.zeros(6), np.zeros(6), step_s=1e-3, steps=1)
 
@@ -327,8 +327,8 @@ def test_a_batch_does_not_integrate_a_free_joint() -> None:
     ("change", "line"),
     [
         ({"quaternion": (1.0, 0.1, 0.0, 0.0)}, "joint 'base': quaternion .* has the norm 1.00499; it must be 1"),
-        ({"damping": 0.1}, "joint 'base' is free; it takes no damping"),
-        ({"kind": "revolute"}, "joint 'base' is revolute, so that it takes no quaternion"),
+        ({"damping": 0.1}, "joint 'base' is free, so that it can have no damping"),
+        ({"kind": "revolute"}, "joint 'base' is revolute, so that it cannot have a quaternion"),
     ],
 )
 def test_a_joint_that_cannot_be_meant_is_refused(change: dict[str, object], line: str) -> None:

@@ -235,7 +235,7 @@ NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
     "armature": ({"armature": -1.0}, "armature is -1 kg m2; it must not be negative"),
     "spring": ({"spring": JointSpring(stiffness=-2.0)}, "spring: stiffness is -2; it must not be negative"),
     "friction": ({"friction": JointFriction(coulomb=-0.1)}, "friction: coulomb is -0.1"),
-    "static": ({"friction": JointFriction(coulomb=0.2, static=0.1)}, "static is 0.1; it must be at least coulomb, 0.2"),
+    "static": ({"friction": JointFriction(coulomb=0.2, static=0.1)}, "static is 0.1; it must be at least 0.2"),
     "smoothing": (
         {"friction": JointFriction(coulomb=0.2, smoothing_velocity=0.0)},
         "smoothing_velocity is 0; it must be above 0",

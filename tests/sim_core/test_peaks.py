@@ -122,7 +122,7 @@ def test_bad_requests_are_refused_in_one_line(pendulum: System) -> None:
         batch.peaks(q, v, step_s=0.1, steps=1, threads=0)
     with pytest.raises(InvalidRequest, match=r"v0 has shape \(2, 2\)"):
         batch.peaks(q, v[:2], step_s=0.1, steps=1)
-    with pytest.raises(InvalidRequest, match=r"step_s -0\.1"):
+    with pytest.raises(InvalidRequest, match=r"step_s is -0\.1"):
         batch.peaks(q, v, step_s=-0.1, steps=1)
 
 
@@ -255,19 +255,21 @@ def test_servos_work_in_the_lanes_as_in_a_simulation(mode: str, servoed: System)
 def test_a_servo_that_a_batch_lacks_is_refused_in_one_line(servoed: System, pendulum: System) -> None:
     name, run = servoed.mechanism.actuators[0].name, {"step_s": 1e-3, "steps": 1}
     q, v = starts(servoed, 1)
-    with pytest.raises(InvalidRequest, match=f"actuator '{name}': mode 'torque'; modes are effort, velocity, position"):
+    with pytest.raises(
+        InvalidRequest, match=f"actuator '{name}': mode is 'torque'; it must be one of effort, velocity, position"
+    ):
         servoed.batch(8).peaks(q, v, modes={name: "torque"}, **run)
     with pytest.raises(InvalidRequest, match="has no actuator 'elbow'"):
         servoed.batch(8).peaks(q, v, modes={"elbow": "position"}, **run)
     plain = assemble(build("rotary_pendulum", coordinates="joint"))
-    with pytest.raises(InvalidRequest, match="has no servo gains; it takes 'effort' only"):
+    with pytest.raises(InvalidRequest, match="has no servo gains; use mode 'effort'"):
         plain.batch(8).rollout(q, v, modes={name: "position"}, **run)
     far = assemble(dataclasses.replace(build("rotary_pendulum"), actuators=servoed.mechanism.actuators))
-    with pytest.raises(InvalidRequest, match="a batch has servos only where coordinates are joint positions"):
+    with pytest.raises(InvalidRequest, match="a batch has servos only for joint positions that are coordinates"):
         far.batch(8).rollout(*starts(far, 1), modes={name: "position"}, **run)
 
 
 def test_an_unknown_stabilizer_is_refused_in_one_line(pendulum: System) -> None:
     q, v = starts(pendulum, 1)
-    with pytest.raises(InvalidRequest, match="a batch has no stabilizer 'baumgarte'; it has none and sampled_fuzzy"):
+    with pytest.raises(InvalidRequest, match="a batch has no stabilizer 'baumgarte'; choose none or sampled_fuzzy"):
         pendulum.batch(8).peaks(q, v, step_s=0.1, steps=1, stabilizer="baumgarte")

@@ -112,7 +112,7 @@ def test_what_cannot_be_pushed_is_refused(pendulum: System) -> None:
     simulation = Simulation(pendulum, step_s=1e-3)
     with pytest.raises(UnknownName, match="has no pushable body 'arm'; its pushable bodies are pendulum"):
         simulation.push("arm", F)
-    with pytest.raises(InvalidRequest, match="force of a push has 2 entries; it takes 3"):
+    with pytest.raises(InvalidRequest, match="force of a push has 2 entries; it must have 3"):
         simulation.push("pendulum", [1.0, 2.0])
     with pytest.raises(InvalidRequest, match=r"pendulum\[0\] is nan; it must be a finite number"):
         simulation.push("pendulum", [np.nan, 0.0, 0.0])

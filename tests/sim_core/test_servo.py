@@ -151,7 +151,7 @@ def test_what_was_told_survives_as_plain_data(system: System) -> None:
 @pytest.mark.parametrize(
     ("mode", "values", "line"),
     [
-        ("velocity", {"spin": 1.0}, "actuator 'spin' of 'hoist' has no servo gains; it takes 'effort' only"),
+        ("velocity", {"spin": 1.0}, "actuator 'spin' of 'hoist' has no servo gains; use mode 'effort'"),
         ("torque", {"lift": 1.0}, "mode 'torque': modes are effort, velocity, position"),
         ("effort", {"left": 1.0}, "no actuator 'left'; its actuators are spin, lift"),
         ("position", {"lift": math.nan}, "nan; it must be a finite number"),

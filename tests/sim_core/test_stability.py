@@ -96,21 +96,21 @@ def test_rows_are_chosen_by_name_and_the_others_follow_from_the_constraints() ->
     found = measure(system, [[2 * math.sin(0.3)]], seconds=5.0, about=about, rows=["mass.x"], time_unit_s=1.0,
                     length_unit_m=0.5, step_s=1e-3)  # fmt: skip
     assert found.is1[0] == pytest.approx(1.0, abs=1e-6)
-    with pytest.raises(InvalidRequest, match="cannot start from these values: its constraints do not permit"):
+    with pytest.raises(InvalidRequest, match="cannot start from these values, because its constraints do not permit"):
         norm.states([[3.0]])
 
 
 def test_bad_requests_are_refused_in_one_line(single: System, double: System) -> None:
     with pytest.raises(UnknownName, match=r"has no state row 'pivt'; .*pivot"):
         measure(single, [[0.1]], seconds=1.0, rows=["pivt"])
-    with pytest.raises(InvalidRequest, match="each start takes 2 finite numbers"):
+    with pytest.raises(InvalidRequest, match="each start must have 2 finite numbers"):
         measure(single, [[0.1]], seconds=1.0)
     with pytest.raises(InvalidRequest, match="time_unit_s is 0; it must be a positive number"):
         measure(single, [[0.1, 0.0]], seconds=1.0, time_unit_s=0)
-    with pytest.raises(InvalidRequest, match="the corners of a cube in 4 dimensions need 16"):
+    with pytest.raises(InvalidRequest, match="it must be at least 16, one for each corner of a cube in 4 dimensions"):
         worst(double, 0.1, seconds=1.0, runs=10)
     with pytest.raises(
-        InvalidRequest, match=r"near is .* takes 2 finite numbers, in the order upper.angle, lower.angle"
+        InvalidRequest, match=r"argument 'near' is .* give 2 finite numbers, in the order upper.angle, lower.angle"
     ):
         equilibrium(double, [1.0])
 

@@ -80,7 +80,7 @@ def test_unknown_stabilizers_and_parameters_are_named() -> None:
         stabilizer_named("fuzy")
     with pytest.raises(UnknownName, match="no parameter 'gamma'; its parameters are alpha, beta"):
         stabilizer_named("baumgarte", gamma=1.0)
-    with pytest.raises(InvalidRequest, match="kind is 'square'; it is one of triangle"):
+    with pytest.raises(InvalidRequest, match="kind is 'square'; it must be one of triangle"):
         FuzzySets("square")  # type: ignore[arg-type]
     for bad in ({"pole": 1.0}, {"pole": float("nan")}, {"saturation": 0.0}):
         with pytest.raises(InvalidRequest, match=next(iter(bad))):

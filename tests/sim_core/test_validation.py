@@ -61,8 +61,11 @@ def with_spring(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kept", "says"),
     [
-        (("x", "y"), "body 'bob': mass is 0, and coordinate 'x' moves nothing else; it needs a mass"),
-        (("theta",), "body 'bob': inertia is 0, and coordinate 'theta' turns nothing else; it needs an inertia"),
+        (("x", "y"), "body 'bob': mass is 0, and coordinate 'x' moves no other mass; give the body a mass"),
+        (
+            ("theta",),
+            "body 'bob': inertia is 0, and coordinate 'theta' turns no other inertia; give the body an inertia",
+        ),
     ],
 )
 def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[str, ...], says: str) -> None:
@@ -81,17 +84,17 @@ def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[st
         ({"coordinates": "polar"}, "coordinates is 'polar'; it must be one of absolute, joint"),
         (with_body(mass=-0.1), "body 'pole': mass is -0.1 kg; it must not be negative"),
         (with_body(mass=float("nan")), "body 'pole': mass holds nan"),
-        (with_body(inertia=(0.1, 0.1, 0.1)), "body 'pole': inertia has 3 numbers; it takes Ixx"),
+        (with_body(inertia=(0.1, 0.1, 0.1)), "body 'pole': inertia has 3 numbers; it must have Ixx"),
         (with_body(inertia=(-0.1, *INERTIA[1:])), "body 'pole': a moment of inertia is negative"),
         (with_body(orientation="xyz"), "body 'pole': orientation is 'xyz'; it must be one of planar, zxz"),
         (with_body(name="cart"), "two body entries are named 'cart'"),
         (with_body(name="ground"), "no body can be named 'ground'"),
         (with_body(free=("phi",)), "body 'pole' has no coordinate 'phi'; its coordinates are x, y, theta"),
-        (with_body(placement=(1.0,)), "placement has 1 numbers; it takes x, y, theta"),
+        (with_body(placement=(1.0,)), "placement has 1 numbers; give x, y, theta"),
         (with_joint(kind="revolut"), "joint 'hinge': kind is 'revolut'; it must be one of revolute, prismatic"),
         (with_joint(parent="cort"), "joint 'hinge' has no body 'cort'; its bodies are cart, pole"),
         (with_joint(parent="pole"), "parent and child are both 'pole'"),
-        (with_joint(lower=2.5, upper=2.05), "its lower limit 2.5 is above its upper limit 2.05"),
+        (with_joint(lower=2.5, upper=2.05), "lower is 2.5 and upper is 2.05; lower must not be above upper"),
         (with_joint(axis=(0.0, 0.0, 2.0)), r"axis is \(0.0, 0.0, 2.0\); it must have length 1"),
         (with_body(mass="0.1"), "body 'pole': mass is '0.1'; it must be a number"),
         (with_body(inertia=(0.1, 0.1, "0.1", 0.0, 0.0, 0.0)), "body 'pole': inertia is '0.1'; it must be a number"),

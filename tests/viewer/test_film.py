@@ -61,10 +61,10 @@ def test_frames_are_equally_far_apart_and_reach_the_end() -> None:
     assert (found.start, found.step, found.count) == (1.0, 0.025, 81)
     assert schedule(Film("a.mp4"), (0.0, 0.0)).count == 1
     for film, reason in (
-        (Film("a.mp4", start=0.5), "--from 0.5: the recording runs from 1 s to 3 s"),
-        (Film("a.mp4", end=4.0), "--to 4: the recording runs"),
+        (Film("a.mp4", start=0.5), "--from 0.5 is not in the recording; choose a time from 1 to 3 s"),
+        (Film("a.mp4", end=4.0), "--to 4 is not in the recording"),
         (Film("a.mp4", start=2.0, end=2.0), "--to 2 must be after --from 2"),
-        (Film("a.mp4", speed=0.001, fps=120.0), "240001 frames, at most 200000"),
+        (Film("a.mp4", speed=0.001, fps=120.0), "240001 frames, more than 200000"),
     ):
         with pytest.raises(FilmError, match=reason):
             schedule(film, (1.0, 3.0))
@@ -74,15 +74,15 @@ def test_frames_are_equally_far_apart_and_reach_the_end() -> None:
     ("options", "reason"),
     [
         (["--speed", "2"], "--speed is an option of a film; name the film's file with --mp4 or --gif"),
-        (["--mp4", "a.gif"], "name a file that ends in .mp4, 'a.mp4'"),
-        (["--mp4", "a.mp4", "--gif", "a.gif"], "name one of them"),
+        (["--mp4", "a.gif"], "the file name must end in .mp4; write 'a.mp4'"),
+        (["--mp4", "a.mp4", "--gif", "a.gif"], "pass only one of them"),
         (["--mp4", "nowhere/a.mp4"], "there is no folder"),
-        (["--gif", "a.gif", "--fps", "60"], "--fps 60: it must lie between 1 and 50 for .gif"),
-        (["--mp4", "a.mp4", "--size", "big"], "--size 'big': it must be width and height such as 1280x720"),
-        (["--mp4", "a.mp4", "--size", "641x480"], "MP4 needs an even width and height"),
-        (["--mp4", "a.mp4", "--size", "10x10"], "it must lie between 320x240 and 7680x4320"),
-        (["--mp4", "a.mp4", "--speed", "0"], "--speed 0: it must lie between"),
-        (["--mp4", "a.mp4", "--from", "nan"], "--from nan: it must be a time in s"),
+        (["--gif", "a.gif", "--fps", "60"], "--fps 60: the rate must lie between 1 and 50 for .gif"),
+        (["--mp4", "a.mp4", "--size", "big"], "--size 'big': write width and height in pixels, such as 1280x720"),
+        (["--mp4", "a.mp4", "--size", "641x480"], "an MP4 film requires even numbers for width and height"),
+        (["--mp4", "a.mp4", "--size", "10x10"], "the size must lie between 320x240 and 7680x4320"),
+        (["--mp4", "a.mp4", "--speed", "0"], "--speed 0: the speed must lie between"),
+        (["--mp4", "a.mp4", "--from", "nan"], "--from nan: the time must be a finite number of seconds"),
     ],
 )
 def test_a_film_that_cannot_be_is_refused_in_one_line(

@@ -48,7 +48,10 @@ def test_a_picture_without_qt_shows_curves_bodies_and_text(
     target = tmp_path / "out.png"
     assert app.main([str(request.getfixturevalue(kind)), "--png", str(target)]) == 0
     error = capsys.readouterr().err
-    assert "is drawn by matplotlib: the viewer lacks libno-such-thing.so.7: apt-get install -y libgl1" in error
+    assert (
+        "is drawn by matplotlib, without Qt: the viewer lacks libno-such-thing.so.7; install with: apt-get install -y "
+        "libgl1" in error
+    )
     assert error.count("\n") == 1
     picture = pixels(target)
     assert picture.shape == (1000, 1600, 3)
@@ -83,7 +86,7 @@ def test_what_qt_refuses_is_refused_without_it(spatial: Path, no_libraries: None
     assert command_line([*line, "--plane", "zz"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
-    assert "no field 'torque' to plot; fields are position, " in said[0]
+    assert "no field 'torque' to plot; use one of position, " in said[0]
     assert "plane 'zz' is unknown; choose one of auto, xy" in said[1]
     assert not (tmp_path / "out.png").exists()
 

@@ -224,7 +224,7 @@ def test_the_command_line_chooses_fields_and_plane(spatial: Path, tmp_path: Path
     assert command_line([*line, "--plane", "zz"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
-    assert "no field 'torque' to plot; fields are position, " in said[0]
+    assert "no field 'torque' to plot; use one of position, " in said[0]
     assert "plane 'zz' is unknown; choose one of auto, xy" in said[1]
     assert not target.exists()
     assert command_line([*line, "--plot", "outputs", "--plot", "phi", "--plane", "xz"]) == 0

@@ -279,9 +279,9 @@ def test_recordings_that_cannot_be_overlaid_are_refused_in_one_line(
         writer.write("cart/state", RobotState(name=["x"], position=[1.0], velocity=[0.0]), 0.0)
     assert command_line(["view", str(spatial), str(other)]) in (2, 3)  # 3 without a display
     if "DISPLAY" in os.environ or os.environ.get("QT_QPA_PLATFORM"):
-        assert "recordings of one robot are overlaid" in capsys.readouterr().err
+        assert "overlay only recordings of the same robot" in capsys.readouterr().err
     assert command_line(["view", str(spatial), str(other), "--png", str(tmp_path / "o.png")]) == 2
-    assert "--png draws one recording, and 2 are named" in capsys.readouterr().err
+    assert "--png draws one recording, but 2 are named" in capsys.readouterr().err
 
 
 def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(

@@ -18,8 +18,10 @@ UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe ane
 
 
 class LiveFeed:
-    """Receives the messages of all topics of a domain: waits for a launch and, when the launch has ended, for the next
-    one."""
+    """Receives the messages of all topics of a domain.
+
+    The feed waits for a launch and, when that launch has ended, for the next one.
+    """
 
     def __init__(self, domain: int | None) -> None:
         self.domain = default_domain() if domain is None else domain
@@ -43,7 +45,7 @@ class LiveFeed:
 
     @property
     def waiting(self) -> str:
-        """Reason why there is nothing to show yet, as one line."""
+        """Reason for which there is no state to show yet, as one line."""
         if self.live:
             return f"a launch is live on domain {self.domain}, but no state of a robot has come yet ..."
         return (
@@ -63,10 +65,11 @@ class LiveFeed:
                 self._stop.wait(RETRY_S)
 
     def _follow(self, client: Client, patience_s: float) -> float:
-        """Queue messages until none arrives for QUIET_S, which may mean that the launch has ended.
+        """Queue the messages of one subscription until no message arrives for QUIET_S, or `close` is called.
 
-        Returns the time to wait for a description at the next subscription. Where a flood of messages at the start
-        displaced the description, subscribing anew makes its publisher send it again.
+        Also ends the subscription if states arrive for longer than `patience_s` (s) without a description of the robot,
+        because the description can be lost when many messages are sent at the start. At the next subscription, the
+        publisher sends the description again. Returns `patience_s` for the next subscription.
         """
         undescribed_since: float | None = None
         described = False

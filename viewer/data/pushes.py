@@ -13,11 +13,11 @@ PUSHED = "push"  # kind of the event that logs a push
 
 
 class Push(NamedTuple):
-    """A force on a body, and the time for which it acts.
+    """An external force on a body, and the time for which it acts.
 
-    start, end  s
-    newton      (3,), N, world axes
-    point       (3,) at which the force acts, m, in the body's frame
+    start, end  first and last time at which the force acts, s
+    newton      components of the force (3,), N, in world axes
+    point       point of application (3,), m, in the body's frame
     """
 
     start: float
@@ -34,7 +34,12 @@ class _Logged(msgspec.Struct):
 
 
 def logged_push(time: float, body: str, new: str) -> Push | None:
-    """The push that an event of kind "push" logs, by its time (s), `part` and `new`; None for one without numbers."""
+    """The push that an event of kind "push" logs; None if `new` does not have the numbers of a push.
+
+    time  time of the event, s
+    body  field `part` of the event
+    new   field `new` of the event: force, point and duration as JSON
+    """
     try:
         found = msgspec.json.decode(new, type=_Logged)
     except (msgspec.MsgspecError, UnicodeDecodeError):

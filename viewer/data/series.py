@@ -1,4 +1,4 @@
-"""Time series of one field: a ring buffer for live data, whole arrays for a recording."""
+"""Time series of one field: ring buffers for live data, and whole arrays for a recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ Floats = NDArray[np.float64]
 
 
 class Ring:
-    """The latest `capacity` rows of a signal. Each row is stored twice, so that reading returns a view, not a copy."""
+    """Ring buffer with the latest `capacity` rows of a live signal.
+
+    The buffer stores each row twice, so that the latest rows are always one contiguous array that can be read without
+    a copy.
+    """
 
     def __init__(self, labels: Sequence[str], capacity: int) -> None:
         self.labels = tuple(labels)
@@ -42,7 +46,7 @@ class Ring:
 
     @property
     def times(self) -> Floats:
-        """Times of the rows, s, increasing; shape (n,)."""
+        """Times of the rows, s, in increasing order; shape (n,)."""
         return self._times[self._span()]
 
     @property
@@ -64,14 +68,17 @@ Series = Ring | Whole
 
 
 class Drawn(NamedTuple):
-    """The polylines of one message: their names, and the points (k, 3) of each, m."""
+    """The polylines that one message describes: the name and the points (k, 3), m, of each polyline."""
 
     names: tuple[str, ...]
     lines: tuple[Floats, ...]
 
 
 class Track:
-    """The latest messages with polylines, at least `capacity` of them, by time."""
+    """Polylines that the messages of a run describe, such as deformed beams and planned paths.
+
+    The messages are in the order of their times. At least the latest `capacity` messages are kept.
+    """
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
@@ -79,8 +86,13 @@ class Track:
         self._drawn: list[Drawn] = []
 
     def append(self, time: float, names: Sequence[str], counts: Sequence[int], points: Sequence[float]) -> None:
-        """Add the polylines of a message at a time, s: their names, their numbers of points, and all coordinates in one
-        list, m."""
+        """Add the polylines of one message.
+
+        time    time of the message, s
+        names   name of each polyline
+        counts  number of points of each polyline
+        points  coordinates of all points in one list, m
+        """
         if len(self._times) >= 2 * self._capacity:
             del self._times[: self._capacity], self._drawn[: self._capacity]
         flat = np.asarray(points, dtype=np.float64).reshape(-1, 3)
@@ -88,9 +100,9 @@ class Track:
         self._drawn.append(Drawn(tuple(names), tuple(np.split(flat, np.cumsum(counts)[:-1]) if counts else ())))
 
     def at(self, time: float, first: bool = False) -> Drawn | None:
-        """Polylines of the last message at or before `time`, s.
+        """Polylines of the last message at or before `time`, s; None if there is no such message.
 
-        For a time before the first message, None, or with `first` the polylines of the first message.
+        first  whether to return the polylines of the first message, instead of None, for a time before this message
         """
         place = bisect_right(self._times, time) - 1
         if not self._times or (place < 0 and not first):
@@ -99,7 +111,7 @@ class Track:
 
     @property
     def last(self) -> Drawn | None:
-        """Polylines of the latest message, None without any."""
+        """Polylines of the latest message; None if there are no messages."""
         return self._drawn[-1] if self._drawn else None
 
     def clear(self) -> None:
@@ -108,7 +120,10 @@ class Track:
         self._drawn.clear()
 
     def cloud(self, until: float, most: int) -> Floats:
-        """Points (k, 3), m, of at most `most` messages spread evenly up to the time `until`, s."""
+        """Points (k, 3), m, of the polylines of at most `most` messages up to the time `until`, s.
+
+        The messages are chosen at regular intervals from all messages up to this time.
+        """
         end = bisect_right(self._times, until)
         picked = np.unique(np.linspace(0, end - 1, most).astype(int)).tolist() if end else list[int]()
         found = [points for place in picked for points in self._drawn[place].lines]
@@ -116,24 +131,27 @@ class Track:
 
 
 def interrupted(times: Floats, values: Floats, holes: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """The times and values with a row of NaN in the middle of each hole (start, end), s, so that no line crosses it."""
+    """Copies of `times` and `values` with a row of NaN in the middle of each gap, so that no line is drawn across it.
+
+    holes  (start, end) of each gap without messages, s
+    """
     middles = [(start + end) / 2.0 for start, end in holes]
     places = np.searchsorted(times, middles)
     return np.insert(times, places, middles), np.insert(values, places, np.nan, axis=0)
 
 
 def row_at(times: Floats, time: float) -> int | None:
-    """Index of the last row at or before `time`, 0 for a time before the first row; None for an empty array."""
+    """Index of the last row at or before `time`; 0 for a time before the first row, None if there are no rows."""
     if len(times) == 0:
         return None
     return max(0, int(np.searchsorted(times, time, side="right")) - 1)
 
 
 def decimated(times: Floats, values: Floats, most: int) -> tuple[Floats, Floats]:
-    """At most about `most` points that draw the same line: the smallest and the largest value of each section, in
-    order.
+    """(times, values) of about `most` points, which are drawn as the same line as the whole series.
 
-    A section that contains NaN keeps it, as a gap.
+    The series is divided into sections of consecutive points, and the points with the smallest and the largest value of
+    each section are kept. If a section contains NaN, a NaN is kept, so that the line has a gap there.
     """
     stretch = -(-2 * len(times) // most)
     if stretch <= 2:

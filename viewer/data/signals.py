@@ -40,19 +40,21 @@ LATEST = 4096  # rows of a live series that are kept; the plots of the window ha
 class Signals:
     """All signals of one robot: the first robot whose messages arrive.
 
-    series         time series by field ("position", "phi", "outputs", "reference" ...); labels are joint or output
-                   names
-    poses          rows of positions (3n,) m, then quaternions (4n,), per instant; None before the first
-    measured       rows like those of `poses`, of the measured robot; None before the first
-    lines          polylines that belong to the robot, such as its beams
-    overlay        polylines that other nodes draw over the picture
-    changes        (time in s, kind) of each change of constraint mode, such as grip and release
-    pushes         external forces on bodies, in the order of their start
-    description    None until received
-    violated       whether any state so far had a constraint violation other than exactly zero
-    holes          (start, end) in s of the gaps in a recording
-    diverged_at    time in s of the event that reported divergence; None without one
-    sane_until     time in s of the last state that still shows motion before a divergence; infinite without divergence
+    series       {field: its time series}, for fields such as "position", "phi", "outputs" and "reference"; the labels
+                 of a series are names of joints or outputs
+    poses        one row per instant: positions (3n,), m, and then quaternions (4n,) of the n bodies; None before the
+                 first poses
+    measured     poses of the real robot from measurements, with rows as in `poses`; None before the first such poses
+    lines        polylines that are parts of the robot, such as elastic beams
+    overlay      polylines that nodes publish to be drawn over the picture, such as planned paths
+    changes      (time in s, kind) of each change of the set of active constraints, such as grip and release
+    pushes       external forces on bodies, in the order of their starts
+    description  description of the robot; None until it is received
+    violated     whether any state so far had a constraint violation other than exactly zero
+    holes        (start, end) of each gap in a recording, s
+    diverged_at  time of the event that reported a divergence of the simulation, s; None without such an event
+    sane_until   time of the last state before a divergence whose velocities are not extremely large, s, see `diverge`;
+                 infinite without a divergence
     """
 
     def __init__(self) -> None:
@@ -72,7 +74,11 @@ class Signals:
         self.sane_until = math.inf
 
     def diverge(self, time: float) -> None:
-        """Record a divergence at `time`, s, and find the last state whose velocities were still of usual size."""
+        """Record a divergence of the simulation at `time`, s, and set `sane_until`.
+
+        `sane_until` is the time of the last state whose largest velocity is at most OUT_OF_ALL times the 90 % quantile
+        of the largest velocities of all states.
+        """
         self.diverged_at = self.sane_until = time
         series = self.series.get("velocity") or self.series.get("energy")
         if series is None or len(series.times) == 0:
@@ -113,13 +119,16 @@ class Signals:
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
     def outputs_at(self, time: float) -> dict[str, float]:
-        """Outputs by name of the last state at or before `time`, s."""
+        """{output: its value} in the last state at or before `time`, s."""
         series = self.series.get("outputs")
         place = None if series is None else row_at(series.times, time)
         return {} if series is None or place is None else dict(zip(series.labels, series.values[place], strict=True))
 
     def derived(self, field: str) -> Series | None:
-        """Series of a field of DERIVED; None where the description or the outputs lack the data for it."""
+        """Series of a field that is computed from outputs; None if the description or the outputs lack the data.
+
+        field  "force" for the magnitude of each force, or "hold" for the state of each gripper
+        """
         outputs, description = self.series.get("outputs"), self.description
         if outputs is None or description is None:
             return None
@@ -160,7 +169,10 @@ class Signals:
 
 
 def _appended(series: Series | None, poses: BodyPoses) -> Series:
-    """The series with the poses of one more message; a new one where their number is another."""
+    """Append the poses of a message to a series, and return the series.
+
+    Returns a new series if `series` is None, or if its number of bodies differs from the number in the message.
+    """
     row = [*poses.p, *poses.quaternion]
     if not isinstance(series, Ring) or len(series.labels) != len(row):
         series = Ring([""] * len(row), capacity=LATEST)
@@ -169,9 +181,10 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
 
 
 def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
-    """{name: values} of a derived field of DERIVED, by the name of its force or gripper.
+    """{name of a force or gripper: its values over time}, computed from outputs.
 
-    columns  {output: values} of the outputs
+    field    "force" for the magnitudes of forces, or "hold" for the states of grippers
+    columns  {output: its values over time}
     """
     found: dict[str, Floats] = {}
     for part in description.forces if field == "force" else description.holds:
@@ -185,7 +198,10 @@ def derived_columns(description: Description, field: str, columns: Mapping[str, 
 
 
 def from_recording(recording: Recording) -> Signals:
-    """Signals of the first robot whose states were recorded; for a recording without states only the description."""
+    """Signals of the first robot whose states were recorded.
+
+    For a recording without states, the signals contain only the description.
+    """
     signals = Signals()
     signals.description = recording.description
     state = next((topic for topic in recording.topics if topic.endswith("/state")), None)
@@ -228,7 +244,12 @@ def from_recording(recording: Recording) -> Signals:
 
 
 def holes_of(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
-    """(start, end) of the recording's gaps in this topic, in s, that lie between states of the run shown."""
+    """(start, end), s, of each gap in the recorded messages of a topic.
+
+    A recording may contain several runs. Gaps in other runs than the run that is shown are left out.
+
+    times  times of the topic's messages in the run that is shown, s
+    """
     found = []
     for hole in recording.holes:
         if hole.start_s is None or hole.end_s is None or not hole.covers(topic):
@@ -249,7 +270,7 @@ def _add_reference(signals: Signals, recording: Recording) -> None:
 
 
 def _recorded_poses(recording: Recording, topic: str) -> Series | None:
-    """Series of the body poses in a topic; None without any."""
+    """Series of the body poses in a topic; None if the recording has no poses there."""
     columns = recording.get(topic)
     if columns is None or columns["p"].ndim != 2 or columns["quaternion"].ndim != 2:
         return None
@@ -278,5 +299,5 @@ def _leaf(topic: str) -> str:
 
 
 def diverged_text(signals: Signals) -> str:
-    """Text that reports when the simulation diverged; empty where it did not."""
+    """Text that reports when the simulation diverged; "" if it did not diverge."""
     return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"

@@ -1,4 +1,8 @@
-"""Numeric fields of every topic as time series: of a live domain in tables that grow, of a recording as recorded."""
+"""Numeric fields of every topic as time series.
+
+The fields of a live domain are stored in tables, to which rows are added. The fields of a recording are read from the
+recording.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class EventMark(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Interface of the topics with numeric fields, live or recorded."""
+    """Interface of an object that has the numeric fields of all topics of a live or recorded run."""
 
     events: list[EventMark]
 
@@ -47,11 +51,11 @@ class Store(Protocol):
         """(times in s, values) of a field; None for an unknown field."""
 
     def total(self, topic: str, field: str) -> int:
-        """Number of rows that a field has had so far, including rows that were dropped."""
+        """Number of rows that a field has received so far, including old rows that are no longer stored."""
 
 
 class Table:
-    """Rows of one live topic by field, the latest CAPACITY of them at least."""
+    """Rows of the numeric fields of one live topic; at least the latest CAPACITY rows are kept."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.labels = tuple(labels)
@@ -101,10 +105,10 @@ class Table:
 
 
 class LiveStore:
-    """Fields of the messages of a live domain.
+    """Numeric fields of the messages of a live domain.
 
-    heard     time of the last message of each topic, s of the monotonic clock
-    received  number of messages of each topic
+    heard     {topic: time of the monotonic clock at which the topic's last message was received, s}
+    received  {topic: number of messages received on the topic}
     """
 
     def __init__(self) -> None:
@@ -135,20 +139,23 @@ class LiveStore:
         return None if table is None else (table.times, table.column(field))
 
     def total(self, topic: str, field: str) -> int:
-        """Number of rows that a field has had so far, including rows that were dropped."""
+        """Number of rows that a field has received so far, including old rows that are no longer stored."""
         table = self._table(topic, field)
         return 0 if table is None else table.total
 
     @property
     def lost(self) -> int:
-        """Number of messages that did not arrive, by gaps in `seq`."""
+        """Number of lost messages, computed from gaps in the sequence numbers of the received messages."""
         return sum(self._sequences.lost.values())
 
     def _table(self, topic: str, field: str) -> Table | None:
         return next((table for table in self._tables.get(topic, ()) if field in table.places), None)
 
     def take(self, heard: Sequence[tuple[str, Message]]) -> None:
-        """Add the messages of one frame."""
+        """Add messages, in the order of their arrival.
+
+        heard  (topic, message) of each message
+        """
         instant = time.monotonic()
         batches: dict[tuple[str, tuple[str, ...]], tuple[list[float], list[list[float]]]] = {}
         for topic, message in heard:
@@ -173,9 +180,10 @@ class LiveStore:
                 self._derive(name.removesuffix("/state"), labels, times, rows)
 
     def _extend(self, topic: str, labels: tuple[str, ...], times: list[float], rows: Any) -> None:
-        """Add rows to the topic's table with these fields.
+        """Add rows to the table of a topic that has the fields `labels`.
 
-        A new table is made where the fields differ, or where time goes back.
+        A new table is made if the topic has no table with these fields, or if the new times are earlier than the last
+        time in the table, as after a reset. The new table replaces older tables that have any of these fields.
         """
         tables = self._tables.setdefault(topic, [])
         table = next((each for each in tables if each.labels == labels), None)
@@ -185,7 +193,10 @@ class LiveStore:
         table.extend(times, rows)
 
     def _derive(self, robot: str, labels: Sequence[str], times: list[float], rows: list[list[float]]) -> None:
-        """Add the forces and gripper states that follow from the outputs in a batch of states."""
+        """Compute the magnitudes of forces and the states of grippers from the outputs in `rows`, and add them.
+
+        The results become fields of the robot's topic DERIVED_TOPIC.
+        """
         description = self._descriptions.get(robot)
         if description is None or not (description.forces or description.holds):
             return
@@ -197,7 +208,7 @@ class LiveStore:
 
 
 class RecordedStore:
-    """Fields of a recording."""
+    """Numeric fields of the topics of a recording."""
 
     def __init__(self, recording: Recording, signals: Signals) -> None:
         self._recording, self._signals = recording, signals
@@ -221,7 +232,7 @@ class RecordedStore:
         return tuple(self._fields.get(topic, ()))
 
     def column(self, topic: str, field: str) -> tuple[Floats, Floats] | None:
-        """(times in s, values) of a field, with NaN in each hole; None for an unknown field."""
+        """(times in s, values) of a field, with a NaN in each gap of the recording; None for an unknown field."""
         key = (topic, field)
         if key not in self._columns:
             place = self._fields.get(topic, {}).get(field)
@@ -244,7 +255,8 @@ class RecordedStore:
         return 0 if found is None else len(found[0])
 
     def _add_derived(self) -> None:
-        """Add the forces and gripper states of the first robot as a topic."""
+        """Add the magnitudes of forces and the states of grippers of the first robot, as fields of the separate topic
+        DERIVED_TOPIC."""
         signals = self._signals
         topic = f"{signals.robot}/{DERIVED_TOPIC}"
         for field in DERIVED:
@@ -260,8 +272,11 @@ _FIELDS: dict[type[Message], tuple[str, ...]] = {}
 
 
 def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
-    """(labels, values) of each row of a message: one row per value of PlotValues, as these may change; else one row for
-    all."""
+    """(names of the fields, values) of each table row to which a message is converted.
+
+    A message is converted to one row. Only a PlotValues message is converted to one row for each value, because
+    consecutive PlotValues messages may contain different values.
+    """
     parts: list[Message] = [message]
     if isinstance(message, PlotValues):
         parts = [PlotValues(values={name: value}) for name, value in message.values.items()]
@@ -320,7 +335,12 @@ def _labels(message: Message) -> Iterator[str]:
 
 
 def _is_plotted(value: list[Any], names: object) -> bool:
-    """Whether each number of a list is a field: in a list whose entries have names, and in a short list."""
+    """Whether each number of a list is shown as a separate field of the topic.
+
+    This is so for lists of at most MOST_NUMBERS numbers, and for lists whose entries have names.
+
+    names  names of the entries; anything else for no names
+    """
     if not value or not isinstance(value[0], int | float):
         return False
     return len(value) <= MOST_NUMBERS or (isinstance(names, list) and len(names) == len(value))
@@ -334,7 +354,12 @@ def _numeric_fields(kind: type[Message]) -> tuple[str, ...]:
 
 
 def _derived(description: Description, outputs: dict[str, Floats]) -> dict[str, Floats]:
-    """{field: values} of all derived fields, such as `force.hand_a`, from the outputs by name."""
+    """{name of a field: its values over time} for the magnitudes of forces and the states of grippers.
+
+    The fields, such as `force.hand_a`, are computed from outputs.
+
+    outputs  {output: its values over time}
+    """
     return {
         f"{field}.{name}": values
         for field in DERIVED
@@ -343,7 +368,8 @@ def _derived(description: Description, outputs: dict[str, Floats]) -> dict[str, 
 
 
 def _recorded_fields(columns: Any) -> dict[str, tuple[str, int | None]]:
-    """{name of each numeric field of a recorded topic: (its column, its index in the column or None)}."""
+    """{numeric field of a recorded topic: (its column, its index in that column)}. The index is None for a scalar
+    column."""
     found: dict[str, tuple[str, int | None]] = {}
     names = [str(name) for name in columns["name"][0]] if "name" in columns and columns["name"].ndim == 2 else []
     for name, values in columns.items():
@@ -378,9 +404,10 @@ def _event_text(row: dict[str, Any]) -> str:
 
 
 def unit_of(signals: Signals, topic: str, field: str) -> str:
-    """Unit of a field, from the robot's description; "" where the unit is not known.
+    """Unit of a field, from the robot's description; "" if the unit is not known.
 
-    topic  full name of the topic; the robot in it is not compared
+    topic  full name of the topic
+    field  name of the field, such as "position.elbow"
     """
     kind, _, name = field.partition(".")
     description = signals.description

@@ -1,4 +1,4 @@
-"""Plot axes with plain numbers: no SI prefixes, round tick distances, powers of ten on logarithmic axes."""
+"""Plot axes with plain numbers: without SI prefixes, with round tick spacings, and with powers of ten on log axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewer.scene.scene import nice_step
 
 
 class PlainAxis(pg.AxisItem):
-    """An axis in muted colours whose numbers are always in the unit of its label, without an SI prefix."""
+    """An axis whose numbers are always in the unit of its label, without an SI prefix. Its colours are muted."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
@@ -30,30 +30,34 @@ class PlainAxis(pg.AxisItem):
         self.setLabel(text, color=theme.MUTED)
 
     def updateAutoSIPrefix(self) -> None:
-        """pyqtgraph override, called at each new range: keeps the scale at 1, so that metres never become millimetres.
+        """Override of pyqtgraph, called when the range of the axis changes.
 
-        The axis has to be redrawn here, because the base class does so in the method overridden.
+        Keeps the scale at 1, so that no SI prefix is used, and redraws the axis, as the base class does.
         """
         self.autoSIPrefixScale = 1.0
         self.picture = None
         self.update()
 
     def space(self, span: float, least: int) -> None:
-        """Place numbers at round distances: at least `least` of them over a range `span`, with four finer lines between
-        two."""
+        """Place numbers at round intervals on the axis.
+
+        span   length of the axis range
+        least  smallest number of intervals in this range; each interval is divided by four ticks without numbers
+        """
         step = nice_step(span / least)
         self.setTickSpacing(step, step / 5.0)
 
 
 class PowerAxis(PlainAxis):
-    """An axis of decimal exponents that labels each decade as a power of ten."""
+    """An axis for decimal exponents, labelled with powers of ten."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
         self.setLogMode(True)
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, list[float]]]:
-        """pyqtgraph override: ticks at whole decades and, where there are few decades, at 2 .. 9 times each of them."""
+        """Override of pyqtgraph: ticks at powers of ten and, if every power of ten has a tick, at 2 to 9 times each
+        power of ten."""
         first, last = math.ceil(minVal), math.floor(maxVal)
         every = max(1, math.ceil((last - first) / 6))
         decades = [float(exponent) for exponent in range(first, last + 1, every)]
@@ -63,7 +67,7 @@ class PowerAxis(PlainAxis):
         return [(1.0, decades), (None, [part for part in parts if minVal <= part <= maxVal])]
 
     def logTickStrings(self, values: Sequence[float], scale: float, spacing: float | None) -> list[str]:
-        """pyqtgraph override: the text at each decade; none for the ticks between (spacing None)."""
+        """Override of pyqtgraph: labels of ticks at powers of ten; "" for other ticks, for which `spacing` is None."""
         return [_power(value) if spacing is not None else "" for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Background of the bodies: a floor grid with world axes in an oblique view, numbered axes in a planar view."""
+"""Background of the bodies: a floor grid with world axes in an oblique view, or numbered axes in a planar view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viewer.scene.scene import floor, limits, plane_letters, seen_text
 
 
 class GroundPlane:
-    """Draws the background into one plot and sets the plot's limits."""
+    """Draws the background of the bodies into one plot, and sets the plot's limits."""
 
     def __init__(self, plot: Any) -> None:
         self.plot = plot
@@ -24,9 +24,10 @@ class GroundPlane:
         self._fits = True
 
     def draw(self, view: View, gravity: Floats, cloud: Floats, fit: bool = True) -> str:
-        """Draw the background of a view around the points `cloud` (k, 3), m. Returns a sentence that names the view.
+        """Draw the background of a view, and return a sentence that names the view.
 
-        fit  whether to set the plot's limits to the points, too
+        cloud  points (k, 3), m, that the picture must contain
+        fit    whether to set the plot's limits so that they contain the points
         """
         self._fits = fit
         for item in self._items:

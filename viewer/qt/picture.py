@@ -1,4 +1,4 @@
-"""Qt picture of the bodies: the current pose, faint earlier ones, tip paths, forces and lines."""
+"""Qt picture of the bodies: the current pose, faint earlier poses, paths of the tips, forces and lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its la
 
 
 class BodiesItem(pg.GraphicsObject):
-    """Graphics item that draws outlines, in layers with one opacity each, and coloured paths, from back to front."""
+    """Graphics item that draws outlines and coloured paths from back to front.
+
+    The outlines are grouped in layers. All outlines of a layer have the same opacity.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +43,13 @@ class BodiesItem(pg.GraphicsObject):
     def show_layers(
         self, layers: list[Layer], paths: list[tuple[Floats, Any]], behind: list[Layer], over: list[Layer]
     ) -> None:
-        """Replace all layers and paths."""
+        """Replace all layers and paths.
+
+        layers  outlines of the bodies; the last layer has the bodies at the present pose
+        paths   (points, pen) of each path
+        behind  layers that are drawn behind the paths and the bodies
+        over    layers that are drawn over the bodies
+        """
         self.prepareGeometryChange()
         self._layers, self._paths, self._around = layers, paths, (behind, over)
         self._present = None
@@ -53,7 +62,7 @@ class BodiesItem(pg.GraphicsObject):
 
     @property
     def present(self) -> Any:
-        """Bounds of the last layer, the bodies at the present pose."""
+        """Bounding rectangle of the last layer, which contains the bodies at the present pose."""
         if self._present is None:
             drawn = self._layers[-1][0] if self._layers else []
             corners = [outline.corners + side * outline.radius for outline in drawn for side in (-1.0, 1.0)]
@@ -65,7 +74,7 @@ class BodiesItem(pg.GraphicsObject):
         return self._bounds
 
     def paint(self, painter: Any, *_: Any) -> None:
-        """Qt override: draws the layers behind, the paths, the bodies and the layers over them."""
+        """Qt override: draw first the layers behind the bodies, then the paths, the bodies and the layers over them."""
         painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
         behind, over = self._around
         self._paint_layers(painter, behind)
@@ -113,8 +122,10 @@ class BodiesItem(pg.GraphicsObject):
 
 @lru_cache(maxsize=4096)
 def _style(body: int, wanted: str, darkness: int, opacity: float, width: float) -> tuple[Any, Any, Any]:
-    """(colour, pen of the edge, brush) of a surface, cached, as making them for each outline would cost most of a
-    frame."""
+    """(colour, pen of the edge, brush) of a surface.
+
+    The result is cached, because making these objects for each outline would take most of the time of a frame.
+    """
     color = theme.body_color(body, wanted).darker(darkness)
     edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=width)
     return color, edge, pg.mkBrush(theme.faded(color, opacity))
@@ -132,7 +143,7 @@ def _polygon(corners: Floats) -> Any:
 
 
 def _around(points: Floats, pad: float) -> Any:
-    """Rectangle around the points (k, 2), without NaN, extended by `pad` on all sides."""
+    """Rectangle that contains the points (k, 2), extended by `pad` on all sides; NaN is ignored."""
     if len(points) == 0:
         return QtCore.QRectF()
     x, y = points.T.copy()
@@ -159,7 +170,11 @@ class BodyPicture:
     """
 
     def __init__(self, plane: str = "auto", box: Any = None) -> None:
-        """Make an empty picture. `box`: pyqtgraph ViewBox to draw in, where it is not the default one."""
+        """Make an empty picture.
+
+        plane  viewing plane: auto, xy, xz, yz or space
+        box    pyqtgraph ViewBox to draw in; None for the default ViewBox
+        """
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setContentsMargins(4, 0, 4, 0)
         axes = {"left": PlainAxis("left"), "bottom": PlainAxis("bottom")}
@@ -185,15 +200,15 @@ class BodyPicture:
 
     @property
     def share(self) -> float:
-        """Suitable share of the window's width (of its height if wide) for the picture."""
+        """Fraction of the window that suits the picture: of the window's height if `wide`, otherwise of its width."""
         return self._scene.share
 
     def show_measured(self, shown: bool) -> None:
-        """Draw the measured robot over the model, or not, from the next `show` on."""
+        """Set whether the measured robot is drawn over the model, from the next `show` on."""
         self._scene.shows_measured = shown
 
     def restyle(self) -> None:
-        """Use the colours of the present theme; the next `survey` and `show` draw with them."""
+        """Use the colours of the present theme from the next `survey` and `show` on."""
         self.widget.setBackground(theme.PAPER)
         _style.cache_clear()
         for number in self._numbers:
@@ -204,14 +219,16 @@ class BodyPicture:
         self._scene.skeleton = None  # its overlay has colours, too
 
     def survey(self, signals: Signals) -> None:
-        """Choose the view and limits for all poses so far, up to the start of a divergence."""
+        """Choose the view and the limits of the picture for all poses so far, up to the start of a divergence."""
         cloud = self._scene.survey(signals)
         if cloud is not None and self._scene.view is not None and self._scene.skeleton is not None:
             self.caption = self._surroundings.draw(self._scene.view, self._scene.skeleton.gravity, cloud)
 
     def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
-        """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two; times in
-        s."""
+        """Draw the pose at `time`, s, and the paths of the tips since the time `since`, s.
+
+        ghosts  whether to add faint poses of the bodies between the times `since` and `time`
+        """
         frame = self._scene.frame(signals, time, since, ghosts)
         if frame is None:
             return
@@ -235,7 +252,10 @@ class BodyPicture:
         self.place_labels()
 
     def place_labels(self) -> None:
-        """Move the labels of forces beyond the tips of their arrows, inside the frame at its current size."""
+        """Place the label of each force beyond the tip of the force's arrow.
+
+        A label for which there is no room beyond the tip is placed beside it, inside the picture.
+        """
         box = self.plot.getViewBox()
         frame, (pixel_x, pixel_y) = box.viewRect(), box.viewPixelSize()
         for number, start, tip in self._labelled:

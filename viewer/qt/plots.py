@@ -1,4 +1,4 @@
-"""Plots over time: one per panel, a curve per label, references dashed over measurements."""
+"""Plots over time: one plot per panel and one curve per label, with references dashed over the measurements."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FieldPlot:
         plot.addItem(self.divergence, ignoreBounds=True)
 
     def set_still(self) -> None:
-        """Draw for a still picture: antialiased, wider lines, tight axis ranges."""
+        """Draw from now on as in a still picture: antialiased, with wider lines and tight axis ranges."""
         self._still = True
         self._y_range = (0.0, 0.0)
         for curve in self._curves.values():
@@ -72,8 +72,10 @@ class FieldPlot:
         self._curves.clear()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
-        """Draw the signals between two times, s. Values after the start of a divergence do not affect the range of the
-        axis."""
+        """Draw the signals between two times, s.
+
+        Values after the start of a divergence do not affect the range of the axis.
+        """
         self._sane_until = signals.sane_until
         self.divergence.setVisible(signals.diverged_at is not None)
         if signals.diverged_at is not None:
@@ -103,8 +105,10 @@ class FieldPlot:
         self.show_title(signals)
 
     def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
-        """Draw thin vertical lines at changes of constraint mode, coloured by kind; no lines for more than MOST_CHANGES
-        changes."""
+        """Draw a thin vertical line at each change of the set of active constraints, coloured by the kind of change.
+
+        No lines are drawn if there are more than MOST_CHANGES changes between `start` and `end`.
+        """
         colors = theme.change_colors(changes)
         near = [(time, kind) for time, kind in changes if start <= time <= end]
         near = near if len(near) <= MOST_CHANGES else []
@@ -120,7 +124,7 @@ class FieldPlot:
                 line.setPen(pg.mkPen(theme.faded(colors[change[1]], CHANGE_OPACITY), width=1))
 
     def _show_holes(self, holes: Sequence[tuple[float, float]]) -> None:
-        """Draw shaded bands where a recording lacks messages."""
+        """Draw a shaded band over each gap (start, end), s, in which the recording lacks messages."""
         for span in holes[len(self._bands) : MOST_CHANGES]:
             band = pg.LinearRegionItem(
                 span, movable=False, brush=theme.faded(theme.ALARM, HOLE_OPACITY), pen=pg.mkPen(None)
@@ -130,7 +134,7 @@ class FieldPlot:
             self._bands.append(band)
 
     def show_title(self, signals: Signals) -> None:
-        """Write title, unit and legend above the plot, for its current width."""
+        """Write title, unit and legend above the plot, laid out for its current width."""
         known = self._places(signals)
         curves = [
             (label, theme.curve_color(i), self._dash(i)[0]) for label, i in known.items() if self.panel.takes(label)
@@ -148,7 +152,7 @@ class FieldPlot:
         self.unnamed = [] if all_named else curves
 
     def _places(self, signals: Signals) -> dict[str, int]:
-        """{label: index that sets its colour}; a joint has the same colour in all panels."""
+        """{label of a curve: index that sets the curve's colour}. A joint has the same colour in all panels."""
         if self.field.curve:  # a single curve is solid, in the first colour
             return {self.field.curve: 0}
         main = series_of(self.field, signals)
@@ -179,7 +183,10 @@ class FieldPlot:
         return bounds
 
     def _bounds(self, x: Floats, y: Floats) -> list[tuple[float, float]]:
-        """[(lowest, highest)] values of a curve that the axis must show; [] for a curve without finite values."""
+        """Range of values of a curve that the value axis must show.
+
+        Returns a list with one pair (lowest value, highest value), or an empty list if the curve has no finite value.
+        """
         counted = y[np.isfinite(y) & (x <= self._sane_until)]
         if len(counted) == 0:
             return []
@@ -206,7 +213,10 @@ class FieldPlot:
         return pen
 
     def _dash(self, place: int) -> tuple[str, list[float]]:
-        """(legend mark, dash pattern) of a curve. All live curves are solid, because dashes are slow to draw."""
+        """(legend mark, dash pattern) of a curve with the colour index `place`.
+
+        In a live window all curves are solid, because dashes are slow to draw.
+        """
         return theme.curve_dash(place if self._still else 0)
 
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
@@ -229,9 +239,9 @@ class FieldPlot:
 
 
 class PlotGrid:
-    """The plots on a common time axis, in two columns, or four in a wide window.
+    """The plots on a common time axis, in two columns, or in four columns of a wide window.
 
-    widget      Qt widget
+    widget      Qt widget of all plots
     caption     sentence that lists the fields without a plot
     keep_empty  whether a field that has no curve for this robot keeps its plot
     """
@@ -249,7 +259,7 @@ class PlotGrid:
         self._still = False
 
     def _arrange(self, signals: Signals) -> None:
-        """Arrange the panels again where the signals need other panels than those shown."""
+        """Choose the panels for the signals. If these are not the panels that are shown, replace all plots."""
         panels, self.caption = arrange(self._fields, signals, self._keep_empty)
         columns = max(1, min(WIDE_COLUMNS if self.wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
         if (panels, columns) == self._laid_out:
@@ -273,7 +283,7 @@ class PlotGrid:
                 self.plots[-1].set_still()
 
     def set_still(self) -> None:
-        """Draw all plots for a still picture."""
+        """Draw all plots from now on as in a still picture."""
         self._still = True
         for plot in self.plots:
             plot.set_still()
@@ -296,7 +306,7 @@ class PlotGrid:
         return table(list(curves), self.widget.width() - AXIS_WIDTH)
 
     def mark(self, time: float | None) -> None:
-        """Show a vertical cursor at the instant of the picture, s; None hides it."""
+        """Show a vertical cursor at `time`, s, the time whose pose the picture shows; None hides the cursor."""
         for plot in self.plots:
             if plot.cursor.isVisible() != (time is not None):
                 plot.cursor.setVisible(time is not None)
@@ -307,7 +317,8 @@ class PlotGrid:
 def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
     """Number of columns that each panel spans.
 
-    Of two columns, a wide panel spans both; of four, the last panel spans the remainder.
+    In a grid of two columns, a wide panel spans both. In a grid of four columns, the last panel spans the rest of its
+    row.
     """
     if columns <= 2:
         return [columns if panel.wide else 1 for panel in panels]
@@ -315,9 +326,9 @@ def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
 
 
 def _link(first: Any, other: Any, alike: bool) -> None:
-    """Give two plots one time axis.
+    """Link the time axes of two plots.
 
-    pyqtgraph's link works in pixels and is used only where both plots are equally wide.
+    alike  whether the plots have equal widths; pyqtgraph's own link aligns pixels and suits only such plots
     """
     if alike:
         other.setXLink(first)

@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
 
 
 def use(name: str) -> None:
-    """Use the colours of one of palette.THEMES from now on. Items drawn before are not redrawn."""
+    """Use the colours of one of palette.THEMES from now on. Items that are already drawn keep their colours."""
     palette.use(name)
     configure()
     application = QtWidgets.QApplication.instance()
@@ -65,13 +65,16 @@ def _qt_palette(application: Any) -> Any:
 
 
 def configure() -> None:
-    """Set pyqtgraph's defaults. Antialiasing is left to still pictures: live it halves the frame rate."""
+    """Set pyqtgraph's defaults, without antialiasing, which would halve the frame rate of a live window."""
     pg.setConfigOptions(background=palette.PAPER, foreground=palette.INK, antialias=False)
 
 
 def silence_runtime_folder() -> None:
-    """Suppress Qt's warnings about XDG_RUNTIME_DIR, which a picture does not need, and about size hints, which the
-    offscreen plugin lacks; other Qt messages go to stderr."""
+    """Suppress two of Qt's warnings; other Qt messages go to stderr.
+
+    One is about XDG_RUNTIME_DIR, which a picture does not need, and one about size hints, which the offscreen plugin
+    lacks.
+    """
 
     def show(_kind: Any, _context: Any, text: str) -> None:
         if "XDG_RUNTIME_DIR" not in text and "propagateSizeHints" not in text:
@@ -81,7 +84,11 @@ def silence_runtime_folder() -> None:
 
 
 def body_color(index: int, wanted: str = "") -> Any:
-    """QColor of a body: `wanted` where it is a valid colour, else the palette colour of the body's `index`."""
+    """QColor of a body.
+
+    index   index of the body, for the colour from the palette
+    wanted  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
+    """
     color = QtGui.QColor(wanted) if wanted else QtGui.QColor()
     return QtGui.QColor(
         palette.visible(color.name() if color.isValid() else palette.BODIES[index % len(palette.BODIES)])

@@ -1,4 +1,4 @@
-"""Titles of plots with unit and legend, and the table of curve names below all plots for legends that do not fit."""
+"""Titles of plots with unit and legend, and a table of curve names below the plots, for legends that do not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ GAP = "&nbsp;&nbsp;"
 
 
 class Title(pg.GraphicsWidget):
-    """Rich text without a minimum width, because a long legend must not widen its plot. `indent` in pixels."""
+    """Rich text above a plot. It has no minimum width, because a long legend must not widen the plot.
+
+    indent  distance from the left edge, pixels
+    """
 
     def __init__(self, indent: float) -> None:
         super().__init__()
@@ -40,9 +43,9 @@ def compose(
 ) -> tuple[str, int, bool]:
     """(rich text of a title for `width` pixels, number of lines, whether the text names all curves).
 
-    curves  curves named in order; where they do not fit, only their number is given and the table below names them
+    curves  curves to name, in this order; if the names do not fit, the title has only the number of curves
     dashed  whether references are drawn
-    remark  text shown where there is no curve to name
+    remark  text that is shown if there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
     head += f"{GAP}<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>"
@@ -66,7 +69,7 @@ def compose(
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
-    """Rich-text table of curve names in columns for `width` pixels, in order from top to bottom; "" without curves."""
+    """Rich-text table of curve names for `width` pixels, ordered down each column; "" without curves."""
     if not curves:
         return ""
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
@@ -78,7 +81,7 @@ def table(curves: Sequence[Curve], width: float) -> str:
 
 
 def _rows(entries: Sequence[Entry], letters: int) -> list[list[Entry]]:
-    """The legend entries, distributed in order over lines of at most `letters` letters."""
+    """The legend entries, distributed in order over lines of at most `letters` letters each."""
     rows: list[list[Entry]] = [[]]
     for entry in entries:
         if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:

@@ -1,4 +1,4 @@
-"""Still picture of a run: header, bodies with earlier poses, and plots, laid out by Qt and written as PNG."""
+"""Still picture of a run: header, bodies with earlier poses, and plots. Qt lays it out, and it is written as PNG."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WANTED_SIZE = (1600, 1000)
 
 
 class StillWindow(QtWidgets.QMainWindow):
-    """Window that is never shown, which lays out the picture of one robot.
+    """Window that lays out the picture of one robot, and that is never shown on a screen.
 
-    subtitle    line below the title
-    waiting     text shown in place of the picture where there is no state
-    fields      fields to plot; empty: the default ones
+    subtitle  line below the title
+    waiting   text that is shown instead of the picture if there is no state
+    fields    names of the fields to plot; empty for the default fields
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class StillWindow(QtWidgets.QMainWindow):
         return column
 
     def _lay_out(self) -> None:
-        """Place a wide picture above the plots, any other beside them."""
+        """Place a wide picture above the plots, and any other picture beside them."""
         directions = QtWidgets.QBoxLayout.Direction
         direction = directions.TopToBottom if self.picture.wide else directions.LeftToRight
         if direction != self._across.direction():
@@ -123,7 +123,7 @@ class StillWindow(QtWidgets.QMainWindow):
         self.caption.setText(f"{self.picture.caption}; faint poses are earlier ones")
 
     def refresh(self) -> None:
-        """Draw the whole run: its curves, its last pose and earlier ones."""
+        """Draw the whole run: its curves, its last pose and its earlier poses."""
         signals = self.signals
         self.title.setText(signals.robot.replace("_", " ") or "armswing")
         if signals.states == 0:
@@ -147,7 +147,7 @@ class StillWindow(QtWidgets.QMainWindow):
         )
 
     def save_picture(self, path: str | Path, width: int = WANTED_SIZE[0], height: int = WANTED_SIZE[1]) -> None:
-        """Write the picture as PNG. Raises OSError."""
+        """Write the picture as PNG. Raises OSError if the file cannot be written."""
         self.setFixedSize(width, height)
         self.ensurePolished()
         self.layout().activate()
@@ -162,7 +162,7 @@ class StillWindow(QtWidgets.QMainWindow):
             raise OSError(f"cannot write the picture {path}; its folder must exist and be writable")
 
     def resizeEvent(self, event: Any) -> None:
-        """Qt override: lays out titles and legends for the new width."""
+        """Qt override: lay out titles and legends for the new width."""
         super().resizeEvent(event)
         if self.signals.states:
             QtCore.QTimer.singleShot(0, self._lay_out_titles)

@@ -1,4 +1,4 @@
-"""Bodies as outlines: the shapes of a description, transformed by poses and projected onto the drawing plane."""
+"""Bodies as outlines: shapes from the description, transformed by poses and projected onto the drawing plane."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from viewer.scene.solids import ROUND, Solids
 class Outline(NamedTuple):
     """One shape in the drawing plane.
 
-    corners  (k, 2), m; for a ball the first is its centre
-    depth    distance toward the eye, m, for sorting
-    closed   whether the corners bound a surface
+    body     index of the body to which the shape belongs; -1 for a shape that belongs to no body
+    corners  points of the outline, (k, 2), m; for a ball, the first point is its centre
+    depth    coordinate toward the viewer, m; outlines with larger depth are drawn over the others
+    closed   whether the outline is the closed boundary of a surface; otherwise it is a line
     radius   radius of a ball, m; 0 for any other shape
     fine     whether the shape is a thin mark on a surface
     shade    brightness of a surface, by its angle to the light
@@ -82,14 +83,14 @@ class Skeleton:
         self._body_of = np.repeat([part.body for part in self._parts], counts).astype(np.intp)
 
     def is_of(self, description: Description) -> bool:
-        """Whether a description, possibly received again, has the same robot, bodies and gravity as this skeleton."""
+        """Whether a description has the same robot, bodies and gravity as the description of this skeleton."""
         own = self._description
         return (own.robot, own.bodies, own.gravity) == (description.robot, description.bodies, description.gravity)
 
     def place(self, row: Floats) -> tuple[Floats, Floats]:
-        """(positions p_WB (bodies, 3), rotations R_WB (bodies, 3, 3)) of a row of poses.
+        """(positions p_WB (bodies, 3), rotations R_WB (bodies, 3, 3)) from a row of poses.
 
-        Both are empty for a row whose length does not fit the bodies.
+        Both arrays are empty if the length of the row does not fit the number of bodies.
         """
         if len(row) != 7 * self.bodies:
             return np.zeros((0, 3)), np.zeros((0, 3, 3))
@@ -127,18 +128,25 @@ class Skeleton:
         yield from sorted(found, key=lambda outline: (round(outline.depth, 6), not outline.closed))
 
     def radius(self, body: int) -> float:
-        """Largest radius of a body's balls, m; zero for a body without any."""
+        """Radius of the largest sphere among the shapes of a body, m; 0 for a body without spheres."""
         return max((part.radius for part in self._parts if part.body == body), default=0.0)
 
     def tips(self, rows: Floats) -> Floats:
-        """World positions, (n, bodies, 3) m, of the point of each body that is farthest from the body's origin."""
+        """World positions (n, bodies, 3), m, of the tip of each body at n poses.
+
+        The tip of a body is the point of its lines and of the centres of its other shapes that is farthest from the
+        body's origin.
+        """
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points)
 
     def front(self, rows: Floats) -> Floats:
-        """Mean direction (3,) from the heaviest body to the tips, weighted by the tips' motion, in units of the robot's
-        size."""
+        """Vector (3,) that points in the direction in which the robot reaches, in world axes.
+
+        The vector is the mean of the vectors from the heaviest body to the tips (see `tips`) over all poses, weighted
+        by the path length of each tip, and divided by the largest distance of a tip from the heaviest body.
+        """
         rows = rows[np.isfinite(rows).all(axis=1)]
         if self.bodies == 0 or len(rows) < 2 or rows.shape[1] != 7 * self.bodies:
             return np.zeros(3)
@@ -151,12 +159,15 @@ class Skeleton:
         return np.asarray((out.mean(axis=0) * moved[:, None]).sum(axis=0) / moved.sum() / size)
 
     def seen(self) -> Seen:
-        """Empty record of the positions of all shape points, for `Seen.add` with results of `spots`."""
+        """New `Seen` object for the shapes of this robot, without positions. Results of `spots` are added to it."""
         parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])
         return Seen(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
 
     def spots(self, rows: Floats) -> Floats:
-        """World positions, (poses, points, 3) m, of the points of all shapes at the given poses."""
+        """World positions (poses, points, 3), m, of the points of all shapes at the given poses.
+
+        rows  (poses, 7 bodies), one row per pose, as in `Signals.poses`
+        """
         if rows.shape[1] != 7 * self.bodies or not self._parts:
             return np.zeros((len(rows), 0, 3))
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
@@ -166,7 +177,10 @@ class Skeleton:
         )
 
     def reach(self, spots: Floats) -> Floats:
-        """The points (k, 3), m, that a picture must contain: all `spots`, extended by the radii of balls."""
+        """Points (k, 3), m, that a picture must contain.
+
+        These are the shape points `spots`, shifted along all axes by plus and minus the radii of the spheres.
+        """
         radii = [part.radius for part in self._parts]
         pad = np.repeat(np.array(radii), [len(part.points) for part in self._parts])[:, None]
         return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
@@ -186,7 +200,10 @@ class Skeleton:
 
 
 def _parts(body: int, shape: Shape) -> Iterator[_Part]:
-    """The shape as a part and, for a cylinder, a line on each end face, which shows the cylinder's rotation."""
+    """The shape with its points in the frame of the body.
+
+    For a cylinder, also a radial line on each end face, which shows the rotation of the cylinder.
+    """
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))
     points = points @ R.T + np.asarray(shape.position)
@@ -198,7 +215,10 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:
-    """(points (m, 3) of a shape in its own frame, radius of a ball around them), m. Missing sizes count as zero."""
+    """(points (n, 3) of a shape in the shape's own frame, radius of a sphere), both in m.
+
+    The radius is 0 for any other shape than a sphere. Sizes that the shape does not have are taken as zero.
+    """
     size = [*shape.size, 0.0, 0.0, 0.0]
     if shape.kind in ("line", "mesh"):
         return np.asarray(shape.points, dtype=np.float64).reshape(-1, 3), 0.0
@@ -214,7 +234,10 @@ def _local_points(shape: Shape) -> tuple[Floats, float]:
 
 
 def evenly_along(path: Floats, count: int) -> list[int]:
-    """At most `count` indices that divide a path (n, m) into pieces of equal length, first and last included."""
+    """At most `count` indices that divide a path (n, m) into pieces of equal length.
+
+    The first and the last index are among them.
+    """
     if len(path) < 2:
         return list(range(len(path)))
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)

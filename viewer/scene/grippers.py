@@ -22,8 +22,8 @@ KEYS = (("◉", "grips"), ("◈", "slides"), ("○", "open"))
 class Hold:
     """State of a gripper at one instant.
 
-    body   index of its body
-    point  position in the world, (3,) m
+    body   index of the gripper's body
+    point  position of the gripper in the world, (3,), m
     state  OPEN, SLIDES or GRIPS
     """
 
@@ -50,7 +50,7 @@ class Holds:
         return [(mark, name, palette.INK) for mark, name in KEYS] if self._holds else []
 
     def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
-        """States of the grippers at one pose. Grippers whose outputs are not all present are left out."""
+        """States of the grippers at one pose, without grippers for which outputs are missing."""
         return [
             Hold(name, body, p_WB[body] + R_WB[body] @ point, state_of([outputs[part] for part in parts]))
             for name, body, point, parts in self._holds
@@ -59,16 +59,23 @@ class Holds:
 
 
 def state_of(parts: Sequence[float]) -> int:
-    """State of a gripper, from the outputs of its parts: GRIPS where all are above 0.5, SLIDES where some are, else
-    OPEN."""
+    """State of a gripper from the robot's outputs that belong to the gripper.
+
+    The state is GRIPS if all these outputs are above 0.5, SLIDES if only some of them are above 0.5, and OPEN if none
+    is.
+    """
     acting = sum(part > 0.5 for part in parts)
     return GRIPS if acting == len(parts) else SLIDES if acting else OPEN
 
 
 def marks(hold: Hold, view: View, color: str, radius: float, size: float) -> list[Outline]:
-    """Outlines drawn over a gripper's ball; `radius` of the ball and `size` of the picture in m.
+    """Outlines that mark a gripper's state, to be drawn over the gripper's ball.
 
-    Open: a hollow ring. Gripping: a filled ball in a dark ring. Sliding: a filled ball in a diamond.
+    The mark of an open gripper is a hollow ring, of a gripping one a filled disc in a ring, and of a sliding one a
+    filled disc in a diamond.
+
+    radius  radius of the ball, m
+    size    size of the picture, m
     """
     center = view.project(hold.point[None])[:, :2]
     around = max(radius, LEAST_MARK * size)

@@ -1,4 +1,4 @@
-"""Drawn elements beside the moving bodies: ground shapes, springs, polylines from messages, and forces as arrows."""
+"""Elements drawn beside the moving bodies: ground shapes, springs, polylines from messages, and forces as arrows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ STANDS = ("●", "stands still", palette.STILL)
 
 @dataclass(frozen=True)
 class Force:
-    """A force on a body: its point of application (m) and its components `newton` (N), both (3,) in the world."""
+    """A force on a body.
+
+    point   point of application (3,), m, in the world
+    newton  components (3,), N, in world axes
+    """
 
     name: str
     point: Floats
@@ -43,7 +47,7 @@ class Force:
 
 @dataclass(frozen=True)
 class _End:
-    """A point fixed to a body, or to the ground for body -1."""
+    """A point fixed to the body with index `body`, or to the ground if `body` is -1."""
 
     body: int
     point: Floats
@@ -90,7 +94,10 @@ class SceneOverlay:
         return self._ground.spots(AT_REST[None])[0]
 
     def springs(self, p_WB: Floats, R_WB: Floats, view: View, size: float) -> list[Outline]:
-        """Springs as zigzag outlines; `size` of the picture in m."""
+        """Springs as zigzag outlines.
+
+        size  size of the picture, m
+        """
         found = []
         for a, b in self._springs:
             ends = view.project(np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]))
@@ -99,7 +106,7 @@ class SceneOverlay:
         return found
 
     def forces(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Force]:
-        """The forces whose outputs are all present and finite."""
+        """The forces for which all outputs are present and finite."""
         found = []
         for name, end, parts, axes in self._forces:
             values = np.array([outputs.get(part, np.nan) for part in parts])
@@ -108,7 +115,7 @@ class SceneOverlay:
         return found
 
     def largest_force(self, labels: Sequence[str], values: Floats) -> float:
-        """Largest magnitude of any force, N, over rows of outputs (n, labels)."""
+        """Largest magnitude (N) of all forces that are computed from the outputs `values`, (n, labels)."""
         places = {label: column for column, label in enumerate(labels)}
         largest = 0.0
         for _, _, parts, axes in self._forces:
@@ -120,7 +127,10 @@ class SceneOverlay:
 
 
 def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
-    """Outlines of the polylines of a message. Those of an overlay are dashed."""
+    """Outlines of the polylines of one message.
+
+    overlay  whether the polylines belong to an overlay and are dashed
+    """
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -132,8 +142,10 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
 
 
 def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
-    """Outlines of a cross at the last point of each overlay line, which is the line's destination. `size`: of the
-    picture, m."""
+    """Outlines of a cross at the last point of each overlay line, which is the destination of the line.
+
+    size  size of the picture, m
+    """
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -145,7 +157,7 @@ def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
 
 
 def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
-    """Outlines of a force's arrow: shaft and head. Empty for a tiny force.
+    """Outlines of a force's arrow, its shaft and its head; empty for a very small force.
 
     scale  length of the arrow per force, m/N
     size   size of the picture, m
@@ -163,8 +175,11 @@ def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
 
 
 def zigzag(ends: Floats, width: float) -> Floats:
-    """Corners (k, 2) of a spring between two ends (2, 2), m: straight at both ends, with coils of this width in
-    between."""
+    """Corners (k, 2) of the zigzag line of a spring, m. The line is straight at both ends.
+
+    ends   (2, 2), the two ends of the spring, m
+    width  width of the coils, m
+    """
     start, end = ends
     along = end - start
     length = float(np.linalg.norm(along))
@@ -180,7 +195,8 @@ def zigzag(ends: Floats, width: float) -> Floats:
 def around(bodies: Floats, beside: Floats) -> Floats:
     """The points of `beside` (k, 3) that a picture of the bodies must contain.
 
-    These are all points or, where they extend much farther than the bodies, the points near the bodies.
+    These are all points of `beside` or, if the points of `beside` extend much farther than the points of `bodies`, only
+    the points near the bodies.
     """
     if len(beside) == 0 or len(bodies) == 0:
         return np.zeros((0, 3))
@@ -194,7 +210,11 @@ def around(bodies: Floats, beside: Floats) -> Floats:
 
 
 def force_colors(description: Description) -> dict[str, str]:
-    """{force: colour}: red where only one body has forces, otherwise a darker shade of the body's colour."""
+    """{name of a force: its colour}.
+
+    The colour is red if all forces act on the same body. Otherwise, it is a darker shade of the colour of the body on
+    which the force acts.
+    """
     if len({force.body for force in description.forces}) < 2:
         return {force.name: palette.FORCE for force in description.forces}
     bodies = {body.name: (index, body) for index, body in enumerate(description.bodies)}
@@ -207,7 +227,7 @@ def force_colors(description: Description) -> dict[str, str]:
 
 
 def force_named(name: str) -> str:
-    """Name of a force in a legend: "force on NAME", or NAME alone where it ends in "force"."""
+    """Name of a force in a legend: "force on NAME", or NAME alone if it ends in "force"."""
     return words(name) if name.endswith("force") else f"force on {words(name)}"
 
 

@@ -23,9 +23,9 @@ PLANES = ("auto", "xy", "xz", "yz", "space")
 
 @dataclass(frozen=True)
 class View:
-    """An orthographic view. The rows of `axes`, expressed in the world, point right, up and toward the eye.
+    """An orthographic view. The rows of `axes` are the world directions that point right, up and toward the eye.
 
-    name  "xy", "xz" or "yz" for a plane seen face on, "space" for an oblique view from above
+    name  "xy", "xz" or "yz" for a view along the normal of this coordinate plane, "space" for any other view
     """
 
     name: str
@@ -33,18 +33,18 @@ class View:
 
     @property
     def planar(self) -> bool:
-        """Whether the drawing plane is a coordinate plane, so that its axes show coordinates."""
+        """Whether the drawing plane is a coordinate plane, so that the axes of the picture show coordinates."""
         return self.name != "space"
 
     def project(self, points: Floats) -> Floats:
-        """World points (..., 3) in view axes: right, up, and depth toward the eye; same shape."""
+        """Coordinates (..., 3) of world points (..., 3) along the view axes: right, up, and toward the eye."""
         return points @ self.axes.T
 
 
 class Seen:
-    """Bounds of the shape points over all poses so far, and the coordinate planes that the motion has not left.
+    """Bounds of the shape points over all poses so far, and the coordinate planes in which all poses so far lie.
 
-    A plane that was left once is never chosen again, so that the view of a live robot changes at most once or twice.
+    A plane in which one pose does not lie is never chosen again, so that the view of a live robot rarely changes.
     """
 
     def __init__(self, parts: NDArray[np.intp], solid: NDArray[np.bool_]) -> None:
@@ -60,7 +60,7 @@ class Seen:
         self._planes = ["xy", "xz", "yz"]
 
     def add(self, spots: Floats) -> None:
-        """Extend the bounds by the points (poses, points, 3), without points that are not finite."""
+        """Extend the bounds by the points `spots` (poses, points, 3), which must be finite."""
         if spots.size == 0:
             return
         self._low = np.minimum(self._low, spots.min(axis=0))
@@ -72,7 +72,11 @@ class Seen:
         self._planes = [plane for plane in self._planes if self._holds(plane, whole, extents)]
 
     def _holds(self, plane: str, whole: Floats, extents: Floats) -> bool:
-        """Whether all shapes lie in the plane, within their permitted thickness, and move parallel to it."""
+        """Whether all shapes are thin along the normal of the plane, and move parallel to the plane.
+
+        whole    extents of all shapes together over all poses, along x, y and z, m
+        extents  (shapes, 3) largest extents of each shape at any single pose, along x, y and z, m
+        """
         off = _normal(plane)
         along = [axis for axis in range(3) if axis != off]
         size = max(float(whole[along].max()), 1e-9)
@@ -81,8 +85,11 @@ class Seen:
         return bool(moved <= FLAT * size and np.all(extents[:, off] <= allowed) and whole[off] <= LAYERED * size)
 
     def plane(self, gravity: Floats) -> str:
-        """The plane to view face on, preferably a plane that contains gravity; "space" where the motion has left every
-        plane."""
+        """Name of the coordinate plane that suits the view; "space" if no coordinate plane contains the motion.
+
+        Of several planes, the plane along whose normal the robot is thinnest is chosen. If the robot is equally thin
+        along several normals, a plane that contains the direction of gravity is chosen.
+        """
         if not np.isfinite(self._low).all() or len(self._low) == 0:
             return "space"
         thickness = self._high.max(axis=0) - self._low.min(axis=0)
@@ -99,12 +106,12 @@ def _normal(plane: str) -> int:
 
 
 def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> View:
-    """The view with this name, in which up is as far against gravity as the view permits.
+    """The view with the name `wanted`, turned so that up is opposite to gravity as far as the view permits.
 
-    front  direction of the robot's reach, as of `Skeleton.front`; where it points away from the eye, the eye of the
-           oblique view moves to the opposite side
+    front  direction in which the robot reaches, see `Skeleton.front`. If the robot reaches away from the viewer, an
+           oblique view is taken from the opposite side.
 
-    Raises ValueError for an unknown plane.
+    Raises ValueError for an unknown name.
     """
     if wanted not in PLANES[1:]:
         raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES[1:])}")
@@ -143,9 +150,9 @@ def _space_view(up: Floats, front: Floats) -> View:
 
 
 def rotation(quaternion: Floats) -> Floats:
-    """Rotation matrices R_WB (..., 3, 3) of quaternions w x y z (..., 4), which are normalized.
+    """Rotation matrices R_WB (..., 3, 3) of quaternions (..., 4) in the order w, x, y, z.
 
-    A zero quaternion gives the identity.
+    The quaternions are normalized here; a zero quaternion gives the identity.
     """
     norm = np.linalg.norm(quaternion, axis=-1, keepdims=True)
     unit = np.where(norm > 0.0, quaternion / np.where(norm > 0.0, norm, 1.0), [1.0, 0.0, 0.0, 0.0])
@@ -175,5 +182,5 @@ def hull(points: Floats) -> Floats:
 
 
 def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
-    """Cross product of b - a and c - a: positive when a, b, c turn left."""
+    """Cross product of b - a and c - a, which is positive if the path a, b, c turns left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

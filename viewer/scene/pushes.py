@@ -17,14 +17,18 @@ SHOWN_S = 0.3  # s that a short push is shown at least
 
 
 def acting(pushes: Sequence[Push], time: float) -> list[Push]:
-    """The pushes to show at a time, s: of each body the last that acts then, or did less than SHOWN_S ago."""
+    """The pushes to show at `time`, s.
+
+    For each body, this is the last push that started at or before `time`, if it still acts or started at most SHOWN_S
+    ago.
+    """
     latest = {push.body: push for push in pushes if push.start <= time + 1e-9}
     shown = [push for push in latest.values() if time <= max(push.end, push.start + SHOWN_S)]
     return [push for push in shown if push.newton.any()]
 
 
 def force_of(push: Push, bodies: Sequence[str], p_WB: Floats, R_WB: Floats) -> Force | None:
-    """The push as a force in the world; None for a body that the robot does not have."""
+    """The push as a force in the world; None if the robot does not have the pushed body."""
     if push.body not in bodies:
         return None
     place = bodies.index(push.body)
@@ -32,10 +36,12 @@ def force_of(push: Push, bodies: Sequence[str], p_WB: Floats, R_WB: Floats) -> F
 
 
 def outline_at(outlines: Sequence[Outline], x: float, y: float, near: float) -> Outline | None:
-    """The outline of a body nearest to a point of the drawing plane, m; of several the foremost. None farther than
-    `near`.
+    """Outline of a body that is nearest to the point (x, y), m, of the drawing plane.
 
-    outlines  farthest from the eye first
+    If the point lies inside several outlines, the foremost of these is returned. Returns None if the distance of every
+    outline is at least `near`, m.
+
+    outlines  outlines of the bodies, the farthest from the eye first
     """
     found, least = None, near
     for outline in reversed(outlines):
@@ -46,7 +52,7 @@ def outline_at(outlines: Sequence[Outline], x: float, y: float, near: float) -> 
 
 
 def _gap(outline: Outline, point: Floats) -> float:
-    """Distance, m, of a point (2,) from an outline; 0 inside of it."""
+    """Distance of a point (2,) from an outline, m; 0 for a point inside the outline."""
     corners = outline.corners
     if outline.radius > 0.0:
         return max(0.0, float(np.linalg.norm(corners[0] - point)) - outline.radius)

@@ -1,4 +1,4 @@
-"""Scene of a robot in the drawing plane, for any renderer: view, poses, tip paths, forces, lines and legend."""
+"""Scene of a robot in the drawing plane, for any renderer: view, poses, paths of the tips, forces, lines and legend."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Label:
-    """Text beyond the tip of an arrow; `start` and `tip` of the arrow (2,) in the drawing plane."""
+    """Text beyond the tip of an arrow.
+
+    start, tip  start and tip of the arrow (2,) in the drawing plane, m
+    """
 
     text: str
     color: str
@@ -56,11 +59,13 @@ class Label:
 
 @dataclass(frozen=True)
 class Frame:
-    """One instant in the drawing plane; its parts are drawn in this order.
+    """One instant in the drawing plane; the attributes are listed in the order of drawing.
 
-    behind, bodies, over  outlines in layers with an opacity each; the last layer of `bodies` is the current pose
-    paths                 (points (n, 2), colour, opacity) of the tips, drawn before the bodies
-    labels                names and magnitudes of forces
+    behind  outlines behind the bodies, in layers with one opacity each
+    paths   (points (n, 2), colour, opacity) of each path of tips
+    bodies  outlines of the bodies, in layers; the last layer is the current pose
+    over    outlines over the bodies, in layers
+    labels  names and magnitudes of forces
     """
 
     behind: list[Layer]
@@ -75,7 +80,7 @@ class Floor:
     """Floor grid and world axes below the bodies of an oblique view, in the drawing plane.
 
     grid   grid segments (k, 2, 2)
-    triad  (3, 3, 2): start, end and letter position of each world axis
+    triad  (3, 3, 2): for each world axis its start, its end and the position of its letter
     step   side of a grid square, m
     """
 
@@ -87,16 +92,17 @@ class Floor:
 class Scene:
     """Scene of one recording or live feed.
 
-    plane  requested viewing plane: auto, xy, xz, yz or space
-    view   view chosen by `survey`; None before
-    trace_pieces  pieces of a tip's path, each with its own opacity
-    shows_measured  whether the measured robot is drawn over the model
-    preview        push that is being drawn with the mouse, and its arrow's scale, m/N; None for none
-    latest_only   whether `survey` only examines a few poses since the last survey, and keeps the earlier results
-    camera view to use instead of the chosen one; None for the chosen one
-    wide   whether the motion has been much wider than high, so that the picture should span the whole width
-    share  suitable share of the window's width (of its height if wide) for the picture
-    size   size of the picture, m
+    plane           requested viewing plane: auto, xy, xz, yz or space
+    view            view that `survey` chose; None before the first survey
+    trace_pieces    number of pieces into which the path of a tip is divided; older pieces are drawn fainter
+    shows_measured  whether the robot in its measured pose is drawn over the model
+    preview         (push, scale of its arrow in m/N) while the user draws the push with the mouse, otherwise None
+    latest_only     whether `survey` examines only a few of the poses since the previous call, and combines the result
+                    with the results of previous calls
+    camera          view that the user selected; None to use the view that `survey` chooses
+    wide            whether the motion is much wider than high, so that the picture should span the width of the window
+    share           fraction of the window that suits the picture: of the height if `wide`, otherwise of the width
+    size            size of the picture, m
     """
 
     def __init__(self, plane: str = "auto") -> None:
@@ -122,9 +128,9 @@ class Scene:
         self._tips = TipPaths()
 
     def survey(self, signals: Signals) -> Floats | None:
-        """Choose the view and size for all poses so far, up to the start of a divergence.
+        """Choose the view and the size of the picture for all poses so far, up to the start of a divergence.
 
-        Returns the points (k, 3) that the picture must contain; None where there is nothing to draw.
+        Returns the points (k, 3) that the picture must contain; None if there is nothing to draw.
         """
         if signals.description is None or signals.poses is None:
             return None
@@ -162,7 +168,7 @@ class Scene:
         return cloud
 
     def know(self, description: Description) -> Skeleton:
-        """Skeleton of the described robot. A description of another robot than before resets the scene."""
+        """Skeleton of the described robot. The description of another robot resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
             self._stage, self._holds = SceneOverlay(description), Holds(description)
@@ -174,7 +180,7 @@ class Scene:
     def frame(self, signals: Signals, time: float, since: float, ghosts: bool) -> Frame | None:
         """The scene at `time`, s: pose of the bodies, paths of the tips since `since`, grippers and forces.
 
-        ghosts  whether to add faint poses between the two times
+        ghosts  whether to add faint poses of the bodies between the times `since` and `time`
         """
         skeleton, view, poses = self.skeleton, self.view, signals.poses
         present = None if poses is None else row_at(poses.times, time)
@@ -219,7 +225,7 @@ class Scene:
     def _pushes(
         self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, view: View
     ) -> tuple[list[Outline], list[Label]]:
-        """Arrows of the pushes that act, and of the one that is being drawn, with their labels."""
+        """(arrows of the pushes to show and of the push that is being drawn with the mouse, labels of these arrows)."""
         largest = max((float(np.linalg.norm(push.newton)) for push in signals.pushes), default=0.0)
         scale = LONGEST_ARROW * self.size / largest if largest > 0.0 else 0.0
         shown = [(push, scale) for push in acting(signals.pushes, time)]
@@ -236,9 +242,11 @@ class Scene:
         return found, labels
 
     def grab(self, x: float, y: float, near: float) -> tuple[int, Floats] | None:
-        """Index of the foremost body at a point (x, y) of the drawing plane, m, and that point in the body's frame.
+        """(index of the foremost body at the point (x, y), m, of the drawing plane, this point in the body's frame, m).
 
-        near  m, distance at which a line counts as hit
+        Returns None if no body is at this point.
+
+        near  distance (m) within which a body that does not cover the point is accepted
         """
         outline = outline_at(self._bodies, x, y, near)
         if outline is None or self.view is None or outline.body >= len(self._placed[0]):
@@ -248,7 +256,7 @@ class Scene:
         return outline.body, (p_WP - p_WB[outline.body]) @ R_WB[outline.body]
 
     def _measured(self, signals: Signals, time: float, view: View) -> list[Outline]:
-        """Outlines of the measured robot in one colour; none where it was not measured at that time."""
+        """Outlines of the robot in its measured pose at `time`, s, in one colour; empty without a measurement."""
         poses = signals.measured
         place = None if poses is None or not self.shows_measured else row_at(poses.times, time)
         if poses is None or place is None or self.skeleton is None:
@@ -270,7 +278,7 @@ class Scene:
     def _arrows(
         self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View
     ) -> tuple[list[Outline], list[Label]]:
-        """(outlines of the forces' arrows, labels beyond their tips with name and magnitude in N)."""
+        """(outlines of the arrows of forces, labels beyond the arrows' tips with name and magnitude in N)."""
         scale = LONGEST_ARROW * self.size / self._largest_force if self._largest_force > 0.0 else 0.0
         found: list[Outline] = []
         labels = []
@@ -309,9 +317,12 @@ class Scene:
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
-        """(points, colour, opacity) of the tips' paths (n, bodies, 2) in pieces, older pieces fainter.
+        """(points (k, 2), colour, opacity) of the pieces of the tips' paths, with lower opacity for older pieces.
 
-        Pieces of one colour are in one array, separated by NaN. Tips at rest have no path.
+        An array of points has all pieces of the same colour and age, separated by NaN. Paths that are short compared
+        with the longest path are left out.
+
+        paths  positions of the tips in the drawing plane (n, bodies, 2), m
         """
         if len(paths) < 2 or self.skeleton is None:
             return []
@@ -331,8 +342,10 @@ class Scene:
 
 
 class TipPaths:
-    """Positions of the tips at the poses of the last frame, kept so that the next frame computes only those of new
-    poses."""
+    """Positions of the tips of all bodies at the poses of the last drawn frame.
+
+    For the next frame, only the positions at new poses are computed.
+    """
 
     def __init__(self) -> None:
         self._of: tuple[Skeleton, Series] | None = None
@@ -340,7 +353,11 @@ class TipPaths:
         self._tips = np.zeros((0, 0, 3))
 
     def at(self, skeleton: Skeleton, poses: Series, times: Floats, rows: Floats) -> Floats:
-        """Positions (n, bodies, 3), m, of the tips at the rows (n, 7 bodies) of `poses` at the given times, s."""
+        """Positions of the tips (n, bodies, 3), m.
+
+        times  times at which the positions are wanted (n,), s
+        rows   rows of `poses` at these times (n, 7 bodies)
+        """
         kept = self._tips[:0]
         if self._of is not None and self._of[0] is skeleton and self._of[1] is poses and len(times):
             first = int(np.searchsorted(self._times, times[0]))
@@ -358,7 +375,7 @@ class TipPaths:
 def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
     """Outlines of an earlier pose with hollow balls.
 
-    A ball that overlaps one of the same body in `layers` is left out.
+    A ball is left out if it overlaps a ball of the same body that is already drawn in one of the `layers`.
     """
     drawn = [outline for earlier, _ in layers for outline in earlier if outline.radius > 0.0]
     found = []
@@ -387,7 +404,7 @@ def _names(drawn: Drawn | None) -> Sequence[str]:
 
 
 def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
-    """Floor grid below the points (k, 3), with the world axes at its corner."""
+    """Floor grid below the points `cloud` (k, 3), m, and the world axes, drawn at the lower left of the points."""
     vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
     below = float(np.sign(gravity[vertical]) or -1.0)
     size = float(np.ptp(cloud, axis=0).max())
@@ -443,9 +460,9 @@ def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Flo
 
 
 def nice_step(length: float) -> float:
-    """Largest of the numbers 1, 2 and 5 times a power of ten that is at most `length`.
+    """Largest number of the form 1, 2 or 5 times a power of ten that is at most `length`.
 
-    1 for a length that is not positive.
+    Returns 1 for a length that is not positive.
     """
     if not (math.isfinite(length) and length > 0.0):
         return 1.0

@@ -65,7 +65,10 @@ class Solids:
             found[int(self._mesh_of[place])].append((triangles[place, :, :2], float(shades[place])))
 
     def _add_boxes(self, faces: Floats, found: dict[int, Faces]) -> None:
-        """Add the visible faces of boxes to `found`. `faces`: corners (boxes, 6, 4, 3)."""
+        """Add the visible faces of boxes to `found`.
+
+        faces  corners of all faces of the boxes (boxes, 6, 4, 3)
+        """
         middles = faces.mean(axis=2)
         normals = middles - middles.mean(axis=1, keepdims=True)
         shades = brightness(normals).tolist()
@@ -75,8 +78,10 @@ class Solids:
             found[self._boxes[box]].append((faces[box, face, :, :2], shades[box][face]))
 
     def _add_cylinders(self, rings: Floats, found: dict[int, Faces]) -> None:
-        """Add the side and the visible end of cylinders to `found`. `rings`: points of both ends (cylinders, 2, ROUND,
-        3)."""
+        """Add the side and the visible end of cylinders to `found`.
+
+        rings  points on both end circles of the cylinders (cylinders, 2, ROUND, 3)
+        """
         middles = rings.mean(axis=2)
         ends = middles - middles.mean(axis=1, keepdims=True)
         near = np.where(ends[:, 1, 2] > 0.0, 1, 0)
@@ -95,9 +100,10 @@ class Solids:
 
 
 def silhouettes(rings: Floats, others: Floats) -> list[Floats]:
-    """Convex hulls (k, 2) of pairs of translated copies (n, 2) of convex polygons: the silhouettes of cylinders.
+    """Silhouettes of cylinders: convex hulls (k, 2) of the two end polygons of each cylinder, m.
 
-    rings, others  (cylinders, n, 2) m
+    rings, others  corners of the two end polygons (cylinders, n, 2), m; each is convex and a translated copy of the
+                   other
     """
     steps = others[:, 0] - rings[:, 0]
     following, before = np.roll(rings, -1, axis=1), np.roll(rings, 1, axis=1)
@@ -113,8 +119,9 @@ def silhouettes(rings: Floats, others: Floats) -> list[Floats]:
 
 
 def brightness(normals: Floats) -> Floats:
-    """Brightness of faces, 0 .. 1: 1 for a face turned to the light. `normals`: (..., 3) in view axes, of any
-    length.
+    """Brightness of faces, at most 1 for a face turned to the light.
+
+    normals  normal vectors of the faces (..., 3) in view axes, of any length
     """
     length = np.maximum(np.linalg.norm(normals, axis=-1), 1e-12)
     return np.asarray(DIMMEST + (1.0 - DIMMEST) * np.maximum(normals @ LIGHT / length, 0.0))

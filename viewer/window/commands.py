@@ -1,6 +1,6 @@
 """Tables of the window's commands, keys and mouse gestures.
 
-The menus, the shortcuts and the page that F1 shows are made from these tables.
+The menus, the shortcuts and the help page (F1) are made from these tables.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LIVE, RECORDING = "live", "recording"
 class Command:
     """One entry of a menu.
 
-    name  method that the entry calls, by its path from the window
-    keys  shortcuts as Qt writes them; the first is shown in the menu
-    when  "live" or "recording" for a command that applies only to one of them; otherwise ""
+    name  method that the entry calls, as a path from the window such as "files.open_layout"
+    keys  shortcuts as Qt writes them; the menu shows the first one
+    when  kind of run to which the command applies, "live" or "recording"; "" for both kinds
     """
 
     name: str
@@ -80,7 +80,11 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Gesture:
-    """A drag with the mouse: `name` for the program, `text` for the page of shortcuts."""
+    """A drag with the mouse.
+
+    name  name of the gesture in the program
+    text  description on the page of shortcuts
+    """
 
     name: str
     text: str
@@ -115,7 +119,7 @@ OTHER_GESTURES = (
 
 
 def gesture(area: str, button: object, modifiers: object) -> str:
-    """Name of the gesture that a mouse drag means in an area of the window; "" where the table has none."""
+    """Name of the gesture that a mouse drag in this area of the window means; "" if the table has no such gesture."""
     both = int(_KEYS.ShiftModifier) | int(_KEYS.ControlModifier)
     pressed = int(modifiers) & both  # type: ignore[call-overload]
     for row in GESTURES:

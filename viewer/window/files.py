@@ -19,7 +19,7 @@ GO_ON_S = 10.0  # simulated time for which a launch goes on at least, where the 
 
 
 class FileMenu:
-    """Commands of one window that ask for a file. A failure is shown as one line."""
+    """Commands of one window that ask for a file. A dialog shows a failure as one line."""
 
     def __init__(self, window: Any) -> None:
         self._window = window
@@ -41,7 +41,7 @@ class FileMenu:
             self.warn(f"cannot write {path}: {error.strerror or error}")
 
     def open_layout(self) -> None:
-        """Ask for a file, and show the layout in it."""
+        """Ask for a file, and show the window with the layout in this file."""
         window, kinds = self._window, f"Layouts (*{SUFFIX} *.json)"
         path, _ = QtWidgets.QFileDialog.getOpenFileName(window, "Load layout", "", kinds)
         if not path:
@@ -130,8 +130,10 @@ class FileMenu:
             self.warn(f"cannot write {path}")
 
     def go_on(self) -> None:
-        """Ask for a launch file, and start a launch that continues the recorded run at the present time, in a window of
-        its own."""
+        """Ask for a launch file, and start a launch that continues the recorded run at the present time.
+
+        The launch has a window of its own.
+        """
         path, _ = QtWidgets.QFileDialog.getOpenFileName(
             self._window, "Launch file of the recorded run", self._launch_file(), "Launch files (*.toml)"
         )
@@ -148,7 +150,7 @@ class FileMenu:
         return "launch"
 
     def go_on_with(self, launch_file: str) -> None:
-        """Start a launch that continues the recorded run at the present time. A refusal is shown as one line."""
+        """Start a launch that continues the recorded run at the present time. A dialog shows a refusal as one line."""
         window = self._window
         source = window.sources[0]
         self._from_s = at_s = window.playback.now - source.offset
@@ -175,5 +177,5 @@ class FileMenu:
             self._folder.cleanup()
 
     def warn(self, text: str) -> None:
-        """Show one line in a dialog that has to be confirmed."""
+        """Show one line of text in a dialog that the user has to confirm."""
         QtWidgets.QMessageBox.warning(self._window, "armswing", text)

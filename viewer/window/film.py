@@ -20,12 +20,17 @@ PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=
 
 
 class FilmError(ValueError):
-    """A film that cannot be made with these settings. The only argument is one line for the user."""
+    """Raised if a film cannot be made with the given settings. The message is one line for the user."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Times of the frames of a film: `count` frames, `step` s of the recording apart, from `start`, s."""
+    """Times of the frames of a film, in the recording.
+
+    start  time of the first frame, s
+    step   interval between frames, s
+    count  number of frames
+    """
 
     start: float
     step: float
@@ -33,18 +38,23 @@ class Schedule:
 
 
 def schedule(film: Film, span: tuple[float, float]) -> Schedule:
-    """Times of the frames of a film. `span`: first and last time of the recording, s. Raises FilmError."""
+    """Times of the frames of a film.
+
+    span  first and last time of the recording, s
+
+    Raises FilmError if the film's times are not in the recording, or if it would have too many frames.
+    """
     first, last = span
     start, end = first if film.start is None else film.start, last if film.end is None else film.end
     for option, time in (("--from", start), ("--to", end)):
         if not first - 1e-9 <= time <= last + 1e-9:
-            raise FilmError(f"{option} {time:g}: the recording runs from {first:g} s to {last:g} s")
+            raise FilmError(f"{option} {time:g} is not in the recording; choose a time from {first:g} to {last:g} s")
     if end < start or (end == start and last > first):
-        raise FilmError(f"--to {end:g} must be after --from {start:g}")
+        raise FilmError(f"--to {end:g} must be after --from {start:g}; choose a later end or an earlier start")
     step = film.speed / film.fps
     count = math.floor((end - start) / step + 1e-9) + 1
     if count > MOST_FRAMES:
-        raise FilmError(f"the film would have {count} frames, at most {MOST_FRAMES}; raise --speed, or lower --fps")
+        raise FilmError(f"the film would have {count} frames, more than {MOST_FRAMES}; raise --speed, or lower --fps")
     return Schedule(start, step, count)
 
 
@@ -53,10 +63,10 @@ def write_film(
 ) -> bool:
     """Write the film of a window's recording. Returns whether the film was completed; otherwise no file is left.
 
-    shown       called with (number of frames so far, number of all frames)
-    is_stopped  called before each frame; true ends the film
+    shown       function that is called with (number of frames so far, number of all frames)
+    is_stopped  function that is called before each frame; the film ends if it returns true
 
-    Raises FilmError, and OSError where the file cannot be written.
+    Raises FilmError for settings that make no film, and OSError if the file cannot be written.
     """
     times = schedule(film, window.playback.span)
     target = Path(film.path)
@@ -77,7 +87,7 @@ def write_film(
 
 
 def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
-    """Lay out the page at the size of the film, without panels, menu and slider, and without a window on the screen."""
+    """Lay out the page at the size of the film, without panels, menu and slider, and without showing the window."""
     window.playback.stop()
     window.docks.show_only(())
     window.menuBar().hide()
@@ -95,7 +105,7 @@ def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
 
 
 def _picture(page: Any, size: tuple[int, int]) -> bytes:
-    """Present picture of the page as bytes, rows of RGB."""
+    """Picture of the page as bytes: rows of RGB pixels."""
     QtWidgets.QApplication.processEvents()
     image = QtGui.QImage(*size, QtGui.QImage.Format.Format_RGB888)
     image.fill(QtGui.QColor(theme.PAPER))
@@ -113,7 +123,7 @@ def _picture(page: Any, size: tuple[int, int]) -> bytes:
 def _encoder(path: Path, film: Film) -> Iterator[Callable[[bytes], None]]:
     """Context manager that yields a function which adds a frame to the film.
 
-    Raises FilmError with the reason that ffmpeg gives.
+    Raises OSError with the reason that ffmpeg gives.
     """
     import imageio_ffmpeg
 
@@ -131,6 +141,6 @@ def _encoder(path: Path, film: Film) -> Iterator[Callable[[bytes], None]]:
         writer.send(None)
         yield writer.send
     except OSError as error:
-        raise OSError(f"ffmpeg ended before the film {film.path} was written: {error}") from error
+        raise OSError(f"ffmpeg ended before it had written the film {film.path}: {error}") from error
     finally:
         writer.close()

@@ -15,9 +15,9 @@ MOST_CHANGES = 500
 
 
 class ViewHistory(QtCore.QObject):
-    """The current layout, the layouts before it, and the layouts after it that were undone.
+    """The current layout of the window, and the earlier and undone layouts for undo and redo.
 
-    changed  Qt signal with the layout to show, at each change, undo and redo
+    changed  Qt signal with the new current layout, emitted after each change, undo and redo
     """
 
     changed = QtCore.pyqtSignal(object)
@@ -39,7 +39,8 @@ class ViewHistory(QtCore.QObject):
             self._sealed = False
 
     def seal(self) -> None:
-        """End a gesture, so that the next change is undone separately."""
+        """Record the end of a mouse gesture. The next change is then not merged with earlier ones, and is undone
+        separately."""
         self._sealed = True
 
     def _show(self, layout: Layout) -> None:
@@ -48,7 +49,7 @@ class ViewHistory(QtCore.QObject):
 
 
 class _Change(QtWidgets.QUndoCommand):
-    """Step from one layout to another."""
+    """Change from one layout to another on the undo stack."""
 
     def __init__(
         self, text: str, before: Layout, after: Layout, show: Callable[[Layout], None], starts_gesture: bool
@@ -67,11 +68,11 @@ class _Change(QtWidgets.QUndoCommand):
         self._show(self._before)
 
     def id(self) -> int:
-        """Qt override: changes with an equal number may merge."""
+        """Qt override: number of the kind of change; only changes with equal numbers may be merged."""
         return hash(self.text()) & 0x3FFFFFFF
 
     def mergeWith(self, other: Any) -> bool:
-        """Qt override: append a change of the same kind that follows within MERGED_S."""
+        """Qt override: merge the change `other` into this one if it has the same kind and follows within MERGED_S."""
         if other._starts_gesture or other.text() != self.text() or other._at - self._at > MERGED_S:
             return False
         self._after, self._at = other._after, other._at

@@ -13,9 +13,12 @@ SUFFIX = ".layout.json"
 class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Orthographic camera of the 3-D scene.
 
-    azimuth_deg    direction to the eye about the vertical, deg; 0 is the side view, -90 the front view
-    elevation_deg  direction to the eye above the horizontal, deg, in -90 .. 90
-    target         point in the middle of the picture, m, in the world; with `follow`, relative to that body's origin
+    The eye is the position of the viewer, and its direction is seen from the target.
+
+    azimuth_deg    angle of the direction to the eye about the vertical, deg: 0 for the side view, -90 for the front
+    elevation_deg  angle of the direction to the eye above the horizontal, deg, in -90 .. 90
+    target         point in the middle of the picture, m, in world coordinates; with `follow`, the vector from the
+                   origin of the followed body to this point, in world axes
     height         height of the picture, m
     follow         name of the body that the camera follows; "" for none
     """
@@ -37,11 +40,12 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PlotSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One plot.
 
-    title   text above the plot; "" for the names of its fields
-    unit    unit of the value axis
-    log     whether the value axis is logarithmic
-    span    lowest and highest value shown (decimal exponents on a logarithmic axis); None for a range that fits
-    words   labels of the values 0, 1, 2 ..., written on the axis instead of numbers
+    title  text above the plot; "" for the names of its fields
+    unit   unit of the value axis
+    log    whether the value axis is logarithmic
+    span   lowest and highest value shown (decimal exponents on a logarithmic axis); None for a range that fits the
+           curves
+    words  labels of the values 0, 1, 2 ..., which the axis shows instead of numbers
     """
 
     curves: tuple[Curve, ...] = ()
@@ -53,7 +57,7 @@ class PlotSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The choices of the user about the view.
+    """The user's choices for the view.
 
     camera      camera of the scene; None for the automatic view
     plots       plots; None for the plots that suit the robot
@@ -76,19 +80,23 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LayoutError(ValueError):
-    """A file that is not a layout. The only argument is one line for the user."""
+    """Raised for a file that is not a layout. The message is one line for the user."""
 
 
 def save_layout(layout: Layout, path: str | Path) -> None:
-    """Write a layout to a file. Raises OSError."""
+    """Write a layout to a file. Raises OSError if the file cannot be written."""
     Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(layout), indent=2) + b"\n")
 
 
 def load_layout(path: str | Path) -> Layout:
-    """The layout in a file. Raises LayoutError for a file that is not a layout or cannot be read."""
+    """The layout in a file. Raises LayoutError if the file cannot be read or is not a layout."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Layout)
     except OSError as error:
-        raise LayoutError(f"{path}: {error.strerror or error}; expected a layout ({SUFFIX})") from None
+        raise LayoutError(
+            f"{path} cannot be read: {error.strerror or error}; choose another layout file ({SUFFIX})"
+        ) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LayoutError(f"{path} is not a layout of the viewer: {error}") from None
+        raise LayoutError(
+            f"{path} is not a layout of the viewer: {error}; choose a file that the viewer has saved"
+        ) from None

@@ -1,4 +1,4 @@
-"""Main window of the viewer: scene, plots, time slider and menus of one or more runs."""
+"""Main window of the viewer: scene, plots, time slider and menus, for one or more runs."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ WANTED_SIZE = (1600, 1000)
 
 
 class MainWindow(QtWidgets.QMainWindow):
-    """Window on a live feed, or on recordings (`feed` None).
+    """Window that shows a live feed or, if `feed` is None, recordings.
 
-    sources   the runs shown; the scene shows the first
+    sources   the runs to show; the scene shows the first of them
     subtitle  line below the title
-    waiting   text shown while there is no state
+    waiting   text that is shown while there is no state
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class MainWindow(QtWidgets.QMainWindow):
 
     @property
     def simulation_state(self) -> str:
-        """State of the live simulation from its status, such as "paused"."""
+        """State of the live simulation, such as "paused", from its latest status."""
         return self._sim
 
     @property
@@ -130,7 +130,7 @@ class MainWindow(QtWidgets.QMainWindow):
 
     @property
     def signals(self) -> Signals:
-        """Signals of the run in the scene."""
+        """Signals of the run that the scene shows."""
         return self.sources[0].signals
 
     def _fit_screen(self) -> None:
@@ -143,7 +143,7 @@ class MainWindow(QtWidgets.QMainWindow):
     # -- what is shown
 
     def time_shown(self, layout: Layout) -> tuple[float, float]:
-        """First and last time of the plots, s."""
+        """First and last time (s) on the time axis of the plots, if the window has the layout `layout`."""
         if layout.time is not None:
             return layout.time
         start, end = self.playback.span
@@ -193,7 +193,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.refresh()
 
     def _overlaid(self) -> str:
-        """Sentence about the recordings that are overlaid in the plots; "" for a single recording."""
+        """Text about the recordings that are overlaid in the plots; "" for a single recording."""
         if len(self.sources) < 2:
             return ""
         first, *others = (source.label for source in self.sources)
@@ -216,7 +216,7 @@ class MainWindow(QtWidgets.QMainWindow):
             self.docks.steering.show_pushable(signals.description.pushable)
 
     def _give_way(self) -> None:
-        """Give most of the room to the plots where there is nothing to draw in the scene."""
+        """Give most of the room to the plots if there is nothing to draw in the scene."""
         description = self.signals.description
         shapes = description is not None and any(body.shapes for body in description.bodies)
         if self.signals.states and not (shapes and self.signals.poses is not None):
@@ -237,7 +237,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.page.show_caption(text)
 
     def lay_out_scene(self) -> None:
-        """Fit the scene and its labels to the present size."""
+        """Fit the scene and its labels to the present size of the window."""
         self._survey()
         self.scene.place_labels()
         self.refresh()
@@ -325,7 +325,7 @@ class MainWindow(QtWidgets.QMainWindow):
             plot.invalidate()
 
     def _show_live(self) -> None:
-        """Update the line about the state of the live launch."""
+        """Update the subtitle, which tells the state of the live launch."""
         if self.feed is not None and self.signals.states == 0:
             paused = self._sim == "paused" and self.is_heard
             self.page.empty.setText(PAUSED if paused else self.feed.waiting)
@@ -351,7 +351,11 @@ class MainWindow(QtWidgets.QMainWindow):
         self.timeline.set_time(self.playback.now)
 
     def jump_to(self, instant: float) -> None:
-        """Go to a time, s: the scene of a recording, and the plots where they do not show it."""
+        """Go to the time `instant`, s.
+
+        The scene of a recording shows this time. If the plots do not show this time, or if the run is live, the time
+        axis of the plots is moved so that its middle is at this time.
+        """
         if self.feed is None:
             self.playback.seek(instant)
         start, end = self.time_shown(self.history.layout)
@@ -375,7 +379,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.history.change(changed, "fit of everything")
 
     def view_automatic(self) -> None:
-        """Let the viewer choose the camera."""
+        """Use the automatic camera."""
         self._on_camera(None, "automatic camera")
 
     def toggle_theme(self) -> None:
@@ -397,19 +401,19 @@ class MainWindow(QtWidgets.QMainWindow):
         self.docks.restyle()
 
     def toggle_measured(self) -> None:
-        """Draw the measured robot over the model, or the model alone."""
+        """Switch between the model alone and the model with the robot in its measured pose drawn over it."""
         layout = self.history.layout
         self.history.change(msgspec.structs.replace(layout, measured=not layout.measured), "measured robot")
 
     def toggle_difference(self) -> None:
-        """In the plots, change between each further recording minus the first and all recordings themselves."""
+        """Switch the plots between the curves of all recordings and the differences from the first recording."""
         if len(self.sources) > 1:
             layout = self.history.layout
             changed = msgspec.structs.replace(layout, difference=not layout.difference)
             self.history.change(changed, "difference")
 
     def default_plots(self) -> None:
-        """Return to the plots that suit the robot."""
+        """Return to the default plots of the robot."""
         changed = msgspec.structs.replace(self.history.layout, plots=None, time=None, window=None)
         self.history.change(changed, "default plots")
 
@@ -427,22 +431,23 @@ class MainWindow(QtWidgets.QMainWindow):
 
     @property
     def _present(self) -> float:
-        """Present time, s: of a recording, the time of the scene; of a live run, its latest time.
+        """Time (s) from which the next and the previous event are counted.
 
-        While the plots of a live run stand still, it is the middle of their time range.
+        For a recording, this is the time that the scene shows. For a live run, it is the latest time or, if the user
+        has selected a fixed time range for the plots, the middle of this range.
         """
         time_shown = self.history.layout.time
         return 0.5 * sum(time_shown) if self.feed is not None and time_shown is not None else self.playback.now
 
     def show_shortcuts(self) -> None:
-        """Show the page of keys and gestures."""
+        """Show the help page with the keys and mouse gestures."""
         self.shortcut_page = ShortcutPage(self.feed is not None, self)
         self.shortcut_page.show()
 
     # -- Qt
 
     def resizeEvent(self, event: Any) -> None:
-        """Qt override: places the scene's labels for the new size."""
+        """Qt override: place the scene's labels for the new size."""
         super().resizeEvent(event)
         QtCore.QTimer.singleShot(0, self._on_resized)
 
@@ -451,7 +456,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.refresh()
 
     def closeEvent(self, event: Any) -> None:
-        """Qt override: stops the timer and the feed."""
+        """Qt override: stop the timer, the panels and the feed."""
         self._timer.stop()
         self.docks.close()
         self.files.close()

@@ -11,7 +11,11 @@ from viewer.window.commands import COMMANDS, LIVE, RECORDING, Command
 
 
 class Menus(QtCore.QObject):
-    """Menus of a window, by title, and their actions, by the name of the command."""
+    """Menus of a window and the actions in them.
+
+    menus    {title: menu}
+    actions  {name of a command: its action}
+    """
 
     def __init__(self, window: Any, live: bool) -> None:
         super().__init__(window)
@@ -30,7 +34,7 @@ class Menus(QtCore.QObject):
         self._follow(window.history.stack)
 
     def insert(self, title: str, before: str) -> Any:
-        """Insert a new, empty menu before the menu `before`, and return it."""
+        """Insert a new, empty menu before the menu with the title `before`, and return the new menu."""
         menu = self.menus[title] = QtWidgets.QMenu(title, self._window)
         self._window.menuBar().insertMenu(self.menus[before].menuAction(), menu)
         return menu
@@ -43,7 +47,8 @@ class Menus(QtCore.QObject):
         return action
 
     def _follow(self, stack: Any) -> None:
-        """Enable undo and redo, and name the changes that they undo and redo, as the stack `stack` has them."""
+        """Enable the menu entries undo and redo as the undo stack permits, with the names of the changes in their
+        texts."""
         stack.undoTextChanged.connect(self._name_undo)
         stack.redoTextChanged.connect(self._name_redo)
         for name, changed in (("undo", stack.canUndoChanged), ("redo", stack.canRedoChanged)):

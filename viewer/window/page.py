@@ -1,4 +1,7 @@
-"""Central widget of the window: header, scene with its legend, plots, time slider, and the text for an empty run."""
+"""Central widget of the window: header, scene with its legend, plots, and time slider.
+
+For a run without states, a text takes the place of scene and plots.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,10 @@ class Page(QtWidgets.QWidget):
         return found
 
     def show_run(self, robot: str, clock: str) -> None:
-        """Show title and time of a run. For a run without states `clock` is "", and the waiting text is shown."""
+        """Show the robot's name as title, and the time of the run.
+
+        clock  time as text; "" for a run without states, for which the waiting text is shown
+        """
         _set(self.title, robot.replace("_", " ") or "armswing")
         self._show_clock(clock)
         self.stack.setCurrentIndex(1 if clock else 0)
@@ -80,7 +86,7 @@ class Page(QtWidgets.QWidget):
     def _show_clock(self, text: str) -> None:
         """Show the time.
 
-        The label has a fixed size that only grows, because each other size would lay out the page anew.
+        The label has a fixed size that only grows, because any change of its size would lay out the page again.
         """
         if text == self.clock.text():
             return
@@ -91,7 +97,10 @@ class Page(QtWidgets.QWidget):
             self.clock.setFixedSize(width, self.clock.sizeHint().height())
 
     def show_legend(self, keys: Sequence[Key]) -> None:
-        """Show the legend of the scene. More than MOST_NAMED bodies are replaced by their number."""
+        """Show the legend of the scene.
+
+        If there are more than MOST_NAMED bodies, the legend has the number of bodies instead of their names.
+        """
         bodies = [key for key in keys if key[0] == BODY]
         entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
         entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
@@ -109,7 +118,7 @@ class Page(QtWidgets.QWidget):
         """Arrange scene and plots.
 
         wide   whether the scene is above the plots; otherwise it is beside them
-        share  share of the room for the scene
+        share  share of the room that the scene gets
         """
         orientation = QtCore.Qt.Orientation.Vertical if wide else QtCore.Qt.Orientation.Horizontal
         if self.splitter.orientation() != orientation or not self._laid_out:
@@ -118,7 +127,7 @@ class Page(QtWidgets.QWidget):
             self.splitter.setSizes([round(1000 * share), 1000 - round(1000 * share)])
 
     def favour_plots(self) -> None:
-        """Give most of the room to the plots, where there is nothing to draw in the scene."""
+        """Give most of the room to the plots, because there is nothing to draw in the scene."""
         self.splitter.setSizes([200, 800])
 
 

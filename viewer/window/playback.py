@@ -1,4 +1,4 @@
-"""Time of a recording: seeking, playing, frame steps."""
+"""Playback of a recording: seeking, playing and steps by frames."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SKIPPED_FRAMES = 10
 
 
 class Playback:
-    """Playback of recordings: advances the shown time `now`, s, and follows the timeline's controls.
+    """Playback of recordings: advances the time `now`, s, that is shown, and follows the controls of the timeline.
 
-    sources   the runs shown; frames and events are those of the first
+    sources   the runs that are shown; frames and events are those of the first run
     timeline  the controls
-    refresh   called when `now` has changed
+    refresh   function that is called when `now` has changed
     """
 
     def __init__(self, sources: list[Source], timeline: Timeline, refresh: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class Playback:
         return self._played_at is not None
 
     def seek(self, instant: float) -> None:
-        """Show a time, s, within the recording."""
+        """Show the time `instant`, s, or the nearest time of the recording."""
         start, end = self.span
         self.now = max(start, min(end, instant))
         if self._played_at is not None:
@@ -48,7 +48,7 @@ class Playback:
         self._refresh()
 
     def advance(self) -> None:
-        """While playing, advance the shown time by the time that has passed since the last call."""
+        """If the recording is playing, advance the shown time by the time that has passed since the last call."""
         if self._played_at is None:
             return
         instant = time.monotonic()
@@ -58,12 +58,15 @@ class Playback:
         self.seek(now)
 
     def stop(self) -> None:
-        """Pause."""
+        """Pause the playback."""
         self._played_at = None
         self.timeline.set_playing(False)
 
     def play_or_pause(self) -> None:
-        """Pause a playing recording, or play it: from the present time or, at the end, from the start."""
+        """Pause the recording if it is playing, otherwise play it.
+
+        If the end of the recording is shown, the recording is played from the start.
+        """
         if self._played_at is not None:
             self.stop()
             return
@@ -74,7 +77,10 @@ class Playback:
         self.timeline.set_playing(True)
 
     def _step(self, count: int) -> None:
-        """Go forward by `count` recorded poses (back for a negative number), or by states where there are no poses."""
+        """Go forward by `count` recorded poses, or back if `count` is negative.
+
+        In a recording without poses, go forward by `count` recorded states.
+        """
         self.stop()
         source = self.sources[0]
         series = source.signals.poses or source.signals.series.get("energy")

@@ -1,4 +1,4 @@
-"""Processes of the command armswing that the window starts: recorders, and launches that continue a recorded run."""
+"""Processes of the command armswing that the window starts: for recordings, and for launches that continue a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ END_S = 20.0  # longest wait for a process that is asked to end
 
 
 class ArmswingProcess(QtCore.QObject):
-    """A process of `armswing`, in its own session: Ctrl-C in the viewer's terminal does not reach it.
+    """A process of the command `armswing` in a session of its own.
+
+    Ctrl-C in the viewer's terminal therefore does not reach the process.
 
     ended  Qt signal with the exit code and the last line of the process's output
     """

@@ -1,4 +1,4 @@
-"""Page of keys and mouse gestures, made from the tables that the window works by."""
+"""Page of keys and mouse gestures, made from the tables of commands and gestures that the window uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewer.window.commands import COMMANDS, GESTURES, OTHER_GESTURES, gesture_k
 
 
 def shortcuts_html(live: bool) -> str:
-    """Rich text of all commands with keys and of all gestures that apply to a live run, or to a recording."""
+    """Rich text that lists all commands with shortcuts and all gestures, for a live run or for a recording."""
     other = "recording" if live else "live"
     keys = _table(
         [(each.menu, ", ".join(each.keys), each.text) for each in COMMANDS if each.keys and each.when != other]

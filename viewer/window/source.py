@@ -1,4 +1,4 @@
-"""One run that is shown, live or recorded, with its signals for the scene and its fields for the plots."""
+"""One run that is shown, live or recorded: its signals for the scene, and its fields for the plots."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Source:
         return [EventMark(mark.time + self.offset, mark.kind, mark.detail) for mark in self.store.events]
 
     def column(self, curve: Curve) -> tuple[Floats, Floats] | None:
-        """(times in s on the window's time axis, values) of a curve; None where the run does not have the curve."""
+        """(times in s on the window's time axis, values) of a curve; None if the run does not have the curve."""
         found = self.store.column(curve.topic, curve.field)
         if found is None or not self.offset:
             return found
@@ -69,15 +69,16 @@ class Source:
 
 
 def align(sources: list[Source]) -> None:
-    """Set the offsets of all sources so that they start at the same time as the first one."""
+    """Set the offsets of all sources so that all runs start at the same time as the first run."""
     for source in sources[1:]:
         source.offset = 0.0
         source.offset = sources[0].span[0] - source.span[0]
 
 
 def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """(times of the first curve, other curve minus first curve), interpolated; NaN where the other curve has no
-    value.
+    """(times of the first curve, other curve minus first curve); the other curve is interpolated at these times.
+
+    The difference is NaN at times at which the other curve has no value.
     """
     times, values = first
     finite = np.isfinite(other[1])

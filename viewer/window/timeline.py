@@ -16,7 +16,7 @@ FACTORS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class TimeSlider(QtWidgets.QSlider):
-    """Slider that moves to the clicked time, with marks of events and bands of missing data above its groove."""
+    """Slider that moves to the clicked time. It has marks of events and bands of missing data above its groove."""
 
     def __init__(self) -> None:
         super().__init__(QtCore.Qt.Orientation.Horizontal)
@@ -27,12 +27,15 @@ class TimeSlider(QtWidgets.QSlider):
         self._bands: list[tuple[float, float]] = []
 
     def set_marks(self, marks: Sequence[tuple[float, str]], bands: Sequence[tuple[float, float]]) -> None:
-        """Show marks (position, colour) and bands (from, to); positions in 0 .. 1."""
+        """Show marks (position, colour) and bands (from, to).
+
+        All positions are fractions of the slider's length, 0 .. 1.
+        """
         self._marks, self._bands = list(marks), list(bands)
         self.update()
 
     def mousePressEvent(self, event: Any) -> None:
-        """Qt override: move the handle under the pointer, from where it may be dragged on."""
+        """Qt override: move the handle under the pointer, so that the user can drag it from there."""
         if event.button() == QtCore.Qt.MouseButton.LeftButton:
             handle = self._handle_width()
             span = max(1, self.width() - handle)
@@ -40,12 +43,12 @@ class TimeSlider(QtWidgets.QSlider):
         super().mousePressEvent(event)
 
     def x_of(self, place: float) -> int:
-        """Pixel of a position on the slider, 0 .. 1."""
+        """Pixel of a position on the slider; positions are fractions of its length, 0 .. 1."""
         handle = self._handle_width()
         return round(0.5 * handle + place * (self.width() - handle))
 
     def paintEvent(self, event: Any) -> None:
-        """Qt override: draw bands and marks, then the slider."""
+        """Qt override: draw bands and marks, and then the slider."""
         painter = QtGui.QPainter(self)
         for start, end in self._bands:
             left, right = self.x_of(start), self.x_of(end)
@@ -69,8 +72,8 @@ class TimeSlider(QtWidgets.QSlider):
 class Timeline(QtWidgets.QWidget):
     """Controls of the playback of a recording.
 
-    sought   Qt signal: go to this time, s
-    toggled  Qt signal: play or pause
+    sought   Qt signal with a time, s, to go to
+    toggled  Qt signal to play or to pause
     """
 
     sought = QtCore.pyqtSignal(float)
@@ -106,18 +109,23 @@ class Timeline(QtWidgets.QWidget):
 
     @property
     def factor(self) -> float:
-        """Seconds of the recording per second."""
+        """Selected playback speed: seconds of the recording per second."""
         return float(self.factor_box.currentData())
 
     def change_factor(self, step: int) -> None:
-        """Select the next faster (step 1) or slower (-1) playback speed factor."""
+        """Select the next higher (step 1) or lower (step -1) playback speed."""
         place = self.factor_box.currentIndex() + step
         self.factor_box.setCurrentIndex(max(0, min(len(FACTORS) - 1, place)))
 
     def set_span(
         self, start: float, end: float, events: Sequence[tuple[float, str]], holes: Sequence[tuple[float, float]]
     ) -> None:
-        """Set the first and last time, s, the events (time, colour), and the holes (start, end)."""
+        """Set the time range of the slider, and what it marks.
+
+        start, end  first and last time, s
+        events      (time in s, colour) of each event
+        holes       (start, end), s, of each gap without data
+        """
         self._span = (start, end)
         self.time_box.blockSignals(True)
         self.time_box.setRange(start, end)
@@ -138,7 +146,7 @@ class Timeline(QtWidgets.QWidget):
             widget.blockSignals(False)
 
     def set_playing(self, playing: bool) -> None:
-        """Show the button's next action: pause while playing, play otherwise."""
+        """Make the button show the action of the next click: pause while playing, and play otherwise."""
         self.play.setText("Pause" if playing else "Play")
 
     def _on_slide(self, value: int) -> None:

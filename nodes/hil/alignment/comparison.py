@@ -25,11 +25,11 @@ COHERENCE_WINDOW = 1024
 
 
 class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Time from `start_s` to `end_s` in which the measured position did not change though the joint was predicted to
-    move.
+    """Interval from `start_s` to `end_s` in which the encoder was dead: its reading was constant while the model
+    predicted motion.
 
     value           the constant position, rad or m
-    predicted_move  range of the predicted position meanwhile, rad or m
+    predicted_move  range of the predicted position in this interval, rad or m
     """
 
     start_s: float
@@ -39,18 +39,20 @@ class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of one joint's measured and predicted positions; rad or m, s. None where a figure cannot be
-    determined.
+    """Error measures of one joint, from its measured and predicted positions; in rad or m, and in s.
 
-    bias, rms, max    of measured minus predicted position after correction of the common delay; `max` is an absolute
-                      value
-    rms_around_bias   RMS with the bias subtracted
-    rms_by_stamps     RMS without correction of the delay
-    range             range of the predicted position
-    relative          rms / range
-    delay_s           delay of this joint alone, positive for a late measurement; `delay_sigma_s` its standard deviation
-    coherence         0 .. 1, mean over the frequencies, weighted by the predicted power
-    dead              times in which the encoder was dead
+    An error measure that cannot be determined is None.
+
+    bias, rms, max   mean, RMS and largest magnitude of measured minus predicted position, after correction of the
+                     common delay
+    rms_around_bias  RMS with the bias subtracted
+    rms_by_stamps    RMS without correction of the delay
+    range            range of the predicted position
+    relative         rms / range
+    delay_s          delay of this joint alone, positive if the measurement lags behind the prediction
+    delay_sigma_s    standard deviation of `delay_s`
+    coherence        0 .. 1, mean over the frequencies, weighted by the power of the predicted position
+    dead             intervals in which the encoder was dead
     """
 
     name: str
@@ -69,11 +71,11 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of comparing two streams.
+    """Result of comparing a measured with a predicted stream.
 
-    delay_s   common delay that was corrected, s; 0 where none is certain
+    delay_s   common delay that was corrected, s; 0 if no delay is significant
     pairs     aligned positions of the joints `names`
-    unpaired  instants of the slower stream without a partner, because the other stream ended or has a gap there
+    unpaired  number of instants of the slower stream without a partner, because the other stream had ended or has a gap
     left_out  joints that only one of the two streams has
     """
 
@@ -88,19 +90,25 @@ class Comparison:
 
 
 def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_S) -> Comparison:
-    """Comparison of two streams, aligned by stamps and by the delay of largest cross-correlation.
+    """Compare two streams, aligned by their stamps and by the delay of largest cross-correlation.
 
-    StreamError where the streams share no joint or too few instants.
+    Raises StreamError if the streams have no joint or too few instants in common.
     """
     names = [name for name in predicted.names if name in measured.names]
     if not names:
-        raise StreamError(f"no joint in common: measured has {list(measured.names)}, predicted {list(predicted.names)}")
+        raise StreamError(
+            f"the streams have no joint in common: the measured one has {list(measured.names)}, the predicted one "
+            f"{list(predicted.names)}; compare recordings of the same robot"
+        )
     left_out = sorted(set(measured.names) ^ set(predicted.names))
     measured, predicted = measured.only(names), predicted.only(names)
     pairing = Pairing(measured, predicted)
     by_stamps = pairing(0.0)
     if len(by_stamps.time) < FEWEST_PAIRS:
-        raise StreamError(f"only {len(by_stamps.time)} instants can be paired; at least {FEWEST_PAIRS} are needed")
+        raise StreamError(
+            f"only {len(by_stamps.time)} instants can be paired and at least {FEWEST_PAIRS} are needed; "
+            "record a longer run"
+        )
     dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
     delays = _delays(pairing, [not stretches for stretches in dead], max_delay_s)
     common = _common_delay(pairing, by_stamps, delays)
@@ -156,10 +164,12 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
 
 
 def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
-    """(delay of largest correlation, its standard deviation) of one joint, s; None for a joint that hardly moves.
+    """(delay, s, at which the correlation is largest; standard deviation of this delay) of one joint.
 
-    Three rounds of lags, each narrower around the best lag of the previous round; then the maximum of the parabola
-    through the best three.
+    None for a joint that hardly moves. Searches three ranges of delays, each narrower and centred on the best delay of
+    the range before. The result is the maximum of the parabola through the best delay and its two neighbours.
+
+    every  only every `every`-th instant is used
     """
     centre, reach = 0.0, max_delay_s
     for _ in range(3):
@@ -193,7 +203,10 @@ def _correlation(pairs: Pairs, joint: int) -> float:
 
 
 def _top(scores: Floats, best: int) -> float:
-    """Position of the maximum of the parabola through the best score and its neighbours, in lags from `best`."""
+    """Position of the maximum of the parabola through the best score and its two neighbours.
+
+    The position is relative to the index `best`, as a fraction of the spacing of the scores.
+    """
     if not 0 < best < len(scores) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
         return 0.0
     left, top, right = scores[best - 1 : best + 2]
@@ -202,8 +215,11 @@ def _top(scores: Floats, best: int) -> float:
 
 
 def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[float, float] | None]) -> float:
-    """Median delay of the moving joints, s; 0 unless it exceeds 3 sigma and correcting it lowers the variation by a
-    fifth."""
+    """Median delay of the moving joints, s, if it is significant; otherwise 0.
+
+    A delay is significant if it exceeds three standard deviations and if its correction reduces the standard deviation
+    of the differences by at least a fifth.
+    """
     known = [delay for delay in delays if delay is not None]
     if not known:
         return 0.0
@@ -221,7 +237,7 @@ def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[flo
 
 
 def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
-    """Times in which one joint's measured position is constant although the predicted position moves clearly."""
+    """Intervals in which one joint's measured position is constant although its predicted position moves clearly."""
     m, p, t = pairs.measured[:, joint], pairs.predicted[:, joint], pairs.time
     changes = np.abs(np.diff(m))
     resolution = float(changes[changes > 0.0].min()) if (changes > 0.0).any() else 0.0
@@ -241,9 +257,9 @@ def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
 
 
 def coherence(pairs: Pairs, joint: int) -> float | None:
-    """Mean coherence of a joint, weighted by the predicted power; None for too few samples or a joint at rest.
+    """Mean coherence of a joint's measured and predicted positions, weighted by the power of the predicted position.
 
-    Computed from the longest section without a gap, by Welch's method.
+    Computed by Welch's method from the longest section without a gap. None for too few samples or a joint at rest.
     """
     from scipy import signal
 

@@ -17,12 +17,12 @@ MOST_WAITING = 4096  # most measured states that wait for a predicted one
 
 
 class LivePairs:
-    """Pairs each measured state with the prediction for its instant, interpolated between two predicted states if
-    necessary.
+    """Pairs each measured state with the predicted state at the same instant, interpolated between two predicted states
+    if necessary.
 
-    gap_s    largest time between predicted states over which to interpolate, s
-    delay_s  known delay of the measurement, s
-    paired, unpaired  numbers of measured states with and without a prediction for their instant
+    gap_s             largest time between predicted states over which to interpolate, s
+    delay_s           known delay of the measurement, s
+    paired, unpaired  numbers of measured states with and without a predicted state at their instant
     """
 
     def __init__(self, gap_s: float, delay_s: float = 0.0) -> None:
@@ -34,8 +34,10 @@ class LivePairs:
         self._latest = -math.inf  # instant of the latest measurement that was compared, s
 
     def predict(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Add a predicted state. Yields the (residual, predicted velocities) of each measured state that can be paired
-        now."""
+        """Add a predicted state.
+
+        Yields (residual, predicted velocities) for each waiting measured state that can now be paired.
+        """
         if self._times and state.timestamp <= self._times[-1]:
             if state.timestamp == self._times[-1]:
                 return
@@ -48,8 +50,11 @@ class LivePairs:
         yield from self._pair()
 
     def measure(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Add a measured state. Yields its (residual, predicted velocities) if the prediction for its instant is known
-        already."""
+        """Add a measured state.
+
+        Yields (residual, predicted velocities) for this and earlier measured states whose instants are already
+        predicted.
+        """
         self._waiting.append(state)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
@@ -57,9 +62,9 @@ class LivePairs:
         yield from self._pair()
 
     def snapshot(self) -> dict[str, Any]:
-        """Counts, waiting states, and the predicted states that a later measurement may need.
+        """The counts, the waiting measured states, and the predicted states that later measurements may need.
 
-        Measurements come in order of their instants, so earlier predictions are left out.
+        Measured states arrive in order, so predicted states before the latest compared instant are left out.
         """
         known = self._times[-1] - LONGEST_DELAY_S if self._times else 0.0
         first = max(bisect_left(self._times, max(self._latest - self._delay_s, known)) - 1, 0)
@@ -101,8 +106,10 @@ class LivePairs:
             yield _residual(measured, names, *found)
 
     def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
-        """(predicted state before an instant, predicted state after it, interpolation weight 0 .. 1); None without a
-        prediction."""
+        """(predicted state before `time`, predicted state after it, interpolation weight 0 .. 1).
+
+        None if no predicted states enclose `time`, or if they are more than `gap_s` apart.
+        """
         after = bisect_left(self._times, time)
         if self._times[after] == time:
             return self._predicted[after], self._predicted[after], 0.0
@@ -137,9 +144,12 @@ def _residual(
 
 
 class JointSums:
-    """Running sums over the differences r (rad or m) of one joint and its predicted velocities v (rad/s or m/s).
+    """Running sums for one joint, from which its error measures are computed.
 
-    doubts  uncertainty of each measure that follows from the uncertainty of the stamps' time: two standard deviations
+    The sums are those of the differences r, measured minus predicted position (rad or m), and of the predicted
+    velocities v (rad/s or m/s).
+
+    doubts  uncertainty of each error measure due to the uncertain time of the stamps, as two standard deviations
     """
 
     def __init__(self) -> None:
@@ -149,7 +159,9 @@ class JointSums:
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
-        """Add one pair with difference `r` and velocity `v`. `sigma_s`: standard deviation of the pair's time, s."""
+        """Add one pair: the difference `r`, the predicted velocity `v`, and the standard deviation `sigma_s` of the
+        pair's time, s.
+        """
         doubt = 2.0 * sigma_s * abs(v)
         self.largest_certain = max(self.largest_certain, abs(r) - doubt)
         self._doubt += doubt
@@ -170,7 +182,7 @@ class JointSums:
 
     @property
     def doubts(self) -> dict[str, float]:
-        """Uncertainty of each measure: "bias", "rms" and "max" in rad or m, "delay" in s."""
+        """Uncertainty of each error measure: "bias", "rms" and "max" in rad or m, "delay" in s."""
         delay = 2.0 * math.sqrt(self._sigmas / self.n)
         far = self.largest - self.largest_certain
         return {"bias": self._doubt / self.n, "rms": math.sqrt(self._doubts / self.n), "max": far, "delay": delay}
@@ -182,7 +194,10 @@ class JointSums:
 
     @property
     def delay_s(self) -> float | None:
-        """Delay, s, by which r = -delay v explains at least half of the variance of r; None where no delay does."""
+        """Delay d, s, of the measurement, from a fit of r = -d v to the differences r.
+
+        None if the fit explains less than half of the variance of r.
+        """
         n = self.n
         var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2
         cov = self._rv / n - self.bias * self._v / n

@@ -1,8 +1,12 @@
-"""Conversion of another clock's stamps to simulation time, from round trips and the states' own send times.
+"""Conversion of time stamps made by other clocks to simulation time.
 
-A measured state is stamped by the clock of the measuring node, `state.clock`. Round trips relate that clock to the
-local clock and this one to the server's; the states give the server's clock at each simulation time. Where the stamps'
-spacing is unusual, their clock may have been stepped: all later messages then wait for a round trip that shows it.
+A measured state is stamped by the clock of the node that measured it, `state.clock`. Its stamp is converted in three
+steps. Round trips to the measuring node give the time of the local clock. Round trips to the simulation server give the
+time of the server's clock. The states of the simulation server give the simulation time, because each contains its send
+time by the server's clock.
+
+An unusual spacing between two stamps may be a step of the clock that made them. Later messages stamped by this clock
+then wait for a round trip that confirms or excludes the step.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from nodes.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # node that publishes the states
 RECENT = 32  # stamps from which the usual spacing is computed
-FEWEST_RECENT = 5  # least number of stamps for it
+FEWEST_RECENT = 5  # least number of stamps from which the usual spacing is computed
 PATIENCE = 4  # round trips after which an unresolved jump is given up
 KNOWN_S = 3e-3  # largest standard deviation of a step's size with which messages are placed
 LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the step is counted as unsure
@@ -34,8 +38,10 @@ Stamped = RobotState | JointCommand  # measured states, and commands applied by 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A message whose simulation time is not known yet, with the server's clock at the message's stamp where known,
-    s.
+    """A message whose simulation time is not known yet.
+
+    said  the message
+    sent  time of the server's clock, s, at the instant of the message's stamp; None while unknown
     """
 
     said: Stamped
@@ -43,15 +49,16 @@ class _Waiting:
 
     @property
     def counts(self) -> bool:
-        """Whether the message is a measured state, not a command."""
+        """Whether the message is a measured state; False for a command."""
         return isinstance(self.said, RobotState)
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """A jump of `excess` s in a clock's stamps that may be a step of the clock.
+    """An unusual spacing of a clock's stamps, larger than usual by `excess` s, that may be a step of the clock.
 
-    A round trip that reaches the clock later than `until`, by that clock, decides.
+    until  time by this clock, s. Only a round trip that reaches the clock after this time can show whether the clock
+           was stepped
     """
 
     excess: float
@@ -61,15 +68,15 @@ class _Doubt:
 
 @dataclass(slots=True)
 class _Stamps:
-    """Stamps of the measured states of one clock.
+    """Time stamps, s, of the measured states from one clock, and the search for steps of this clock.
 
     last    the latest stamp
-    recent  spacings since the last jump
-    doubt   unresolved jump; None without one
-    steps   number of the clock's steps that round trips have shown
-    step    the latest step, until the states around it have arrived
-    since   number of round trips since that step was shown
-    heard   latest stamp received before the latest round trip
+    recent  recent stamps, from which the usual spacing is computed
+    doubt   jump of the stamps that may be a step of the clock; None without such a jump
+    steps   number of steps of the clock that were detected by round trips
+    step    the latest detected step, while the messages around it are awaited; otherwise None
+    since   number of round trips since this step was detected
+    heard   value of `last` at the latest round trip, to tell whether a stamp has arrived since then
     """
 
     last: float | None = None
@@ -82,12 +89,14 @@ class _Stamps:
 
 
 class LiveAlignment:
-    """Converts the stamps of measured states and applied commands to simulation time as they arrive, in order.
+    """Converts the stamps of measured states and applied commands to simulation time as the messages arrive, in order.
 
-    gap_s   largest time between states over which to interpolate, s; stamps that jump by more wait for a round trip
-    lost    number of measured states without a known simulation time; a command without one gets that of its
-            predecessor
-    unsure  number of clock steps whose position the stamps do not show, and of jumps that may have been steps
+    A command whose simulation time cannot be determined gets the simulation time of the message before it.
+
+    gap_s   largest time between states over which to interpolate, s. After a jump of the stamps by more than this,
+            messages wait for a round trip
+    lost    number of measured states that were dropped because their simulation time cannot be determined
+    unsure  number of clock steps that the stamps do not locate, plus number of jumps that may have been steps
     """
 
     def __init__(self, gap_s: float) -> None:
@@ -101,7 +110,7 @@ class LiveAlignment:
         self._stamps: dict[str, _Stamps] = {}  # by clock
 
     def predict(self, state: RobotState) -> Iterator[Stamped]:
-        """Add a state of the server. Yields the waiting messages whose simulation time is known now."""
+        """Add a state of the simulation server. Yields the waiting messages whose simulation time is now known."""
         sent = 1e-9 * state.sent_ns
         if state.sent_ns and (not self._sent or sent > self._sent[-1]):
             self._sent.append(sent)
@@ -113,7 +122,7 @@ class LiveAlignment:
             yield from self._placed()
 
     def measure(self, state: Stamped) -> Iterator[Stamped]:
-        """Add a message stamped by another clock. Yields all messages whose simulation time is known now."""
+        """Add a message stamped by another clock. Yields all messages whose simulation time is now known."""
         stamps = self._stamps.setdefault(state.clock, _Stamps())
         if isinstance(state, RobotState):
             self._look_for_a_jump(stamps, state.timestamp)
@@ -125,7 +134,7 @@ class LiveAlignment:
         yield from self._placed()
 
     def _look_for_a_jump(self, stamps: _Stamps, stamp: float) -> None:
-        """Mark the clock as doubtful from this stamp on if the stamp's spacing from the previous one is unusual."""
+        """Record a possible step of the clock if the spacing between this stamp and the previous one is unusual."""
         before, stamps.last = stamps.last, stamp
         if before is not None:
             distance, recent = stamp - before, stamps.recent
@@ -141,8 +150,9 @@ class LiveAlignment:
             stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """Evaluate a round trip that was added to `tracks`: it shows whether an earlier jump of the stamps was a step
-        of the clock."""
+        """Use a round trip that was added to `tracks` to decide whether an earlier jump of the stamps was a step of the
+        clock.
+        """
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
             return
@@ -173,8 +183,10 @@ class LiveAlignment:
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
-        """Whether all messages stamped before the step have arrived: a later message has, or the wait for them is
-        over.
+        """Whether all messages stamped before the step have arrived.
+
+        This is assumed once a message stamped after the step has arrived, or once several round trips have passed
+        without a new message.
         """
         if stamps.last is None or stamps.doubt is None:
             return True
@@ -186,7 +198,7 @@ class LiveAlignment:
         return stamps.doubt.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
-        """Assign simulation times to the messages that wait before and after a step of their clock."""
+        """Assign simulation times to the waiting messages of one clock, on both sides of a step of this clock."""
         mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
         states = [each.said.timestamp for each in mine if each.counts]
         known = [each for each in self._stamps[clock].recent if each not in states]
@@ -221,8 +233,10 @@ class LiveAlignment:
                 self._give_up(each)
 
     def _give_up(self, each: _Waiting) -> None:
-        """Drop a state whose simulation time cannot be determined. A command is kept, with the time of the command
-        before it."""
+        """Drop a measured state whose simulation time cannot be determined.
+
+        A command is not dropped: it gets the simulation time of the message before it.
+        """
         self.lost += each.counts
         if each.counts:
             self._waiting.remove(each)
@@ -232,7 +246,7 @@ class LiveAlignment:
     def uncertainty(self, clock: str) -> float | None:
         """Standard deviation, s, of the simulation times computed from the stamps of `clock`; None while unknown.
 
-        It is estimated from the round trips to that clock and to the server's.
+        Follows from the round trips to the node with this clock and to the simulation server.
         """
         peer, servers = self.tracks.get(clock), self.tracks.get(SERVER)
         if peer is None or servers is None or peer.clock is None or servers.clock is None:
@@ -263,7 +277,7 @@ class LiveAlignment:
         return None if servers is None else servers.to_peer(local)
 
     def _servers_time(self, state: Stamped) -> float | None:
-        """Time of the server's clock at the instant of a state's stamp, s; None while unknown."""
+        """Reading of the simulation server's clock, s, at the instant of a message's stamp; None while unknown."""
         peer, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
         if peer is None or (stamps is not None and stamps.doubt is not None):
             return None

@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 
 
 class StreamError(ValueError):
-    """Streams that cannot be compared; the only argument is one line for the user."""
+    """Raised for streams that cannot be compared, with a one-line message for the user."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A pause of a stream, between the stamps `start_s` and `end_s`, s, in which no samples exist."""
+    """A gap of a stream: no samples between the stamps `start_s` and `end_s`, s."""
 
     start_s: float
     end_s: float
@@ -30,14 +30,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class Stream:
-    """Samples of a state topic: n samples of k joints.
+    """Samples of a topic with joint states: n samples of k joints.
 
     time      stamps (n,), s, strictly increasing
     names     names of the k joints
     position  (n, k) rad or m
     velocity  (n, k) rad/s or m/s; None if not published
     effort    (n, k) N m or N; None if not published
-    notes     data left out on reading, one line each
+    notes     one line about each kind of data that was left out on reading
     """
 
     time: Floats
@@ -63,36 +63,48 @@ class Stream:
         return Stream(self.time, tuple(names), self.position[:, columns], velocity, effort, self.notes)
 
     def since(self, start_s: float) -> Stream:
-        """The samples with stamps of at least `start_s`, s. StreamError where fewer than two samples are left."""
+        """The samples with stamps of at least `start_s`, s.
+
+        Raises StreamError if fewer than two samples are left.
+        """
         if start_s <= self.time[0]:
             return self
         first = int(np.searchsorted(self.time, start_s))
         if len(self.time) - first < 2:
-            raise StreamError(f"stamps end at {self.time[-1]:g} s; nothing is left after settle_s = {start_s:g} s")
+            raise StreamError(
+                f"the stamps end at {self.time[-1]:g} s, so nothing is left after settle_s = {start_s:g} s; "
+                "lower settle_s or record a longer run"
+            )
         velocity, effort = (None if each is None else each[first:] for each in (self.velocity, self.effort))
         note = f"the first {start_s:g} s are left out (settle_s)"
         return Stream(self.time[first:], self.names, self.position[first:], velocity, effort, (*self.notes, note))
 
 
 def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
-    """Stream of a recorded state topic; StreamError for fewer than two samples, or joints that change.
+    """Stream of a recorded topic with joint states.
 
-    Where stamps decrease, because the simulation was reset, only samples after the last reset are used; samples that
-    repeat a stamp are left out. `notes` says so.
+    If the simulation was reset, only samples after the last reset are used. Samples that repeat a stamp are left out.
+    `notes` of the stream mentions both.
+
+    what  name of the topic in error messages
+    Raises StreamError for fewer than two samples, or if the joints change.
     """
     time = np.asarray(columns["timestamp"], dtype=float)
     name, position = columns["name"], columns["position"]
     if len(time) < 2 or name.ndim != 2 or position.ndim != 2 or (name != name[0]).any():
-        found = f"{len(time)} samples" if len(time) < 2 else "joints that change on the way"
+        found = f"{len(time)} samples" if len(time) < 2 else "joints that change during the recording"
         raise StreamError(f"{what} has {found}; at least two states of the same joints are needed")
     notes = []
     falls = np.flatnonzero(np.diff(time) < 0.0)
     start = int(falls[-1]) + 1 if len(falls) else 0
     if start:
-        notes.append(f"{what}: time fell back at {time[start - 1]:g} s; the {start} samples before are left out")
+        notes.append(
+            f"{what}: simulation time was reset at {time[start - 1]:g} s; the {start} samples before the reset "
+            "are left out"
+        )
     keep = np.arange(start, len(time))[np.r_[True, np.diff(time[start:]) > 0.0]]
     if repeats := len(time) - start - len(keep):
-        notes.append(f"{what}: {repeats} samples repeat a stamp and are left out")
+        notes.append(f"{what}: {repeats} samples repeat the stamp of another sample and are left out")
     if len(keep) < 2:
         raise StreamError(
             f"{what} has {len(keep)} samples with increasing time stamps; at least 2 are needed, so record a longer run"
@@ -125,7 +137,7 @@ def segments(time: Floats, factor: float = GAP_FACTOR) -> list[slice]:
 
 
 class Resampled:
-    """Values (n, k) as functions of time: cubic between samples, NaN outside and inside gaps."""
+    """Interpolated values (n, k) of a stream: cubic between samples; NaN inside gaps and outside the stream."""
 
     def __init__(self, time: Floats, values: Floats) -> None:
         from scipy.interpolate import CubicSpline
@@ -140,7 +152,7 @@ class Resampled:
                 self._pieces.append((t[0], t[-1], _Lines(t, y)))
 
     def __call__(self, at: Floats) -> Floats:
-        """Values (len(at), k) at the times `at` (s); NaN where the stream has no samples."""
+        """Values (len(at), k) at the times `at`, s; NaN inside gaps and outside the stream."""
         found = np.full((len(at), self._width), np.nan)
         for first, last, curve in self._pieces:
             inside = (at >= first) & (at <= last)
@@ -150,9 +162,9 @@ class Resampled:
 
 
 def at_times(at: Floats, time: Floats, values: Floats) -> Floats:
-    """Values (len(at), k) at the times `at`, by linear interpolation of `values` (n, k) at `time` (n,).
+    """Values (len(at), k) at the times `at`, by linear interpolation of `values` (n, k) given at the times `time` (n,).
 
-    Constant before the first and after the last time.
+    The values are constant before the first and after the last of these times.
     """
     return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
 
@@ -167,9 +179,9 @@ class _Lines:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Measured and predicted positions (n, k) at the same instants, corrected for the delay.
+    """Measured and predicted positions (n, k), aligned for an assumed delay.
 
-    time  the measurement's stamps (n,), s, with the spacing of the slower stream
+    time  stamps of the measurement (n,), s, with the spacing of the slower stream
     """
 
     time: Floats
@@ -183,9 +195,9 @@ class Pairs:
 
 
 class Pairing:
-    """Pairs two streams of the same joints for any assumed delay, at the instants of the slower one.
+    """Pairs two streams of the same joints, for any assumed delay, at the instants of the stream with the lower rate.
 
-    Sign: with a positive delay the measurement lags behind the prediction.
+    A positive delay means that the measurement lags behind the prediction.
     """
 
     def __init__(self, measured: Stream, predicted: Stream) -> None:
@@ -195,12 +207,16 @@ class Pairing:
         self._fast = Resampled(fast.time, fast.position)
         if measured.time[0] >= predicted.time[-1] or predicted.time[0] >= measured.time[-1]:
             spans = [f"{stream.time[0]:g} .. {stream.time[-1]:g} s" for stream in (measured, predicted)]
-            raise StreamError(f"the streams share no time: measured has stamps {spans[0]}, predicted {spans[1]}")
+            raise StreamError(
+                f"the streams do not overlap in time: the measured one has stamps {spans[0]}, the predicted one "
+                f"{spans[1]}; compare recordings of the same time span"
+            )
 
     def __call__(self, delay_s: float, every: int = 1) -> Pairs:
-        """Aligned positions for a delay of the measurement, s, at every `every`-th instant.
+        """Aligned positions if the measurement lags by `delay_s`, s.
 
-        Instants at which one of the streams is unknown are left out.
+        every  only every `every`-th instant of the slower stream is used
+        Instants at which one of the streams has no value are left out.
         """
         if self._at_measured:
             time, measured = self._measured.time[::every], self._measured.position[::every]

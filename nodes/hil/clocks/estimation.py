@@ -1,9 +1,9 @@
 """Offset and drift of another host's clock from round trips, with their uncertainty, and steps of that clock.
 
-As in NTP, a request leaves at t1 and arrives at t2, the reply leaves at t3 and arrives at t4; t1 and t4 are times of
-the local clock, t2 and t3 of the remote one. The offset (remote minus local) differs from
-((t2 - t1) + (t3 - t4)) / 2 by at most half the travel time, whatever the asymmetry of the two directions. The quickest
-exchanges therefore determine it best.
+As in NTP, a request leaves at t1 and arrives at t2, and the reply leaves at t3 and arrives at t4. t1 and t4 are times
+of the local clock, t2 and t3 of the remote clock. The offset (remote minus local) differs from ((t2 - t1) + (t3 - t4))
+/ 2 by at most half the travel time, however the travel time is split between the two directions. The quickest exchanges
+therefore determine the offset best.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def way(self) -> float:
-        """Travel time of request and reply together, s. The offset is wrong by at most half of it."""
+        """Travel time of request plus reply, s. The error of `offset` is at most half of this time."""
         return (self.t4 - self.t1) - (self.t3 - self.t2)
 
     @property
@@ -50,7 +50,11 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the remote clock, forward (size > 0) or back, between two local times; s."""
+    """A step of the remote clock between the local times `after_s` and `before_s`, s.
+
+    size_s   change of the remote clock, s; positive if it was put forward
+    sigma_s  standard deviation of `size_s`, s
+    """
 
     after_s: float
     before_s: float
@@ -60,13 +64,15 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Clock:
-    """Model of the remote clock since its last step: remote = local + offset + drift (local - since).
+    """Model of the remote clock since its last step: remote = local + offset_s + drift (local - since), times in s.
 
-    offset_s, drift          at the local time `since`; drift in s per s
-    sigma_s, drift_sigma     standard deviations over all offsets and drifts that no exchange excludes
-    bound_s                  largest error of the offset for any asymmetry of the directions
-    steps                    earlier steps of the clock, in order
-    exchanges                number of exchanges used, after filtering
+    offset_s, drift       offset at the local time `since`, s; drift in s per s
+    sigma_s, drift_sigma  standard deviations of `offset_s` and `drift`, over all pairs of values that agree with every
+                          exchange
+    bound_s               largest possible error of the offset, however the travel time is split between the two
+                          directions
+    steps                 earlier steps of the clock, in order
+    exchanges             number of exchanges used, after filtering
     """
 
     since: float
@@ -91,21 +97,24 @@ class Clock:
         return (peer - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, local: float) -> float:
-        """Standard deviation of `offset_at`, s, for any asymmetry of the directions."""
+        """Standard deviation of `offset_at`, s, however the travel time is split between the two directions."""
         return float(np.hypot(self.sigma_s, self.drift_sigma * (local - self.since)))
 
 
 def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock:
-    """Model of the remote clock from round trips in order. ValueError for too few, or impossible ones.
+    """Model of the remote clock from round trips in order of time.
 
-    Of each `window` exchanges the quickest is used; the result averages all offsets and drifts that none of them
-    excludes. Two neighbouring exchanges that contradict each other for any asymmetry show a step of the clock; only
-    exchanges after the last step are used.
+    Of each `window` exchanges only the quickest is used. The result is the mean over all offsets and drifts that agree
+    with these exchanges. Two exchanges contradict each other if no split of their travel times explains both: the clock
+    was stepped between them. Only exchanges after the last step are used.
+
+    Raises ValueError for too few round trips, or for round trips whose times decrease.
     """
     for index, each in enumerate(exchanges):
         if each.way < -RESOLUTION_S or each.t4 < each.t1:
             raise ValueError(
-                f"round trip {index} has a transit time of {each.way:g} s; the times of each clock must not decrease"
+                f"round trip {index} has a travel time of {each.way:g} s, because the times of a clock decrease; "
+                "give times that increase"
             )
     steps = detect_steps(exchanges)
     start = steps[-1].before_s if steps else float("-inf")
@@ -113,7 +122,8 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
         raise ValueError(
-            f"{len(recent)} round trips since the clock last jumped; offset and drift need at least {FEWEST * window}"
+            f"there were only {len(recent)} round trips since the clock's last step; make at least {FEWEST * window} "
+            "to estimate offset and drift"
         )
     since, offset, drift, sigma, drift_sigma, bound = _posterior(quick)
     return Clock(
@@ -137,11 +147,15 @@ def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchan
 
 
 def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, float, float, float]:
-    """(since, offset, drift, sigma, drift_sigma, bound) averaged over all offsets and drifts that no exchange excludes.
+    """(since, offset, drift, sigma, drift_sigma, bound): mean and spread over all offsets and drifts that no exchange
+    excludes.
 
-    Each exchange allows offsets within half its travel time around its own, all equally likely; the joint density of
-    offset and drift is uniform where all exchanges allow it, times the prior of drifts. At `since` offset and drift are
-    uncorrelated; `bound` is the distance of the farthest possible offset there.
+    An exchange determines the clock offset with an error of at most half its travel time, and all offsets in this
+    interval are equally likely. The joint density of offset and drift is therefore proportional to the prior density
+    of the drift where all exchanges allow the pair of values, and zero elsewhere.
+
+    since  local time, s, at which the errors of offset and drift are uncorrelated
+    bound  largest distance of an allowed offset from `offset` at this time
     """
     time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
     since, middle = float(time.mean()), float(said.mean())
@@ -169,8 +183,10 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
 
 
 def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float]:
-    """(least, largest) slope of a line above all `low` and below all `high` at times `t`, within the usual range of
-    drifts."""
+    """(least, largest) slope of a line that lies above all `low` and below all `high` at the times `t`.
+
+    Both slopes are limited to the usual range of drifts.
+    """
     apart = t[None, :] - t[:, None]
     later = apart > 0.0
     most = (high[None, :] - low[:, None])[later] / apart[later]
@@ -184,11 +200,12 @@ def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
     """Steps of the remote clock: places where the possible offsets of exchanges do not overlap.
 
-    An offset lies within half the travel time around the exchange's own, and drifts by at most `max_drift` s per s
-    between two exchanges. Each exchange is compared with all since the last step; a slow one between two quick ones
-    agrees with both and belongs to neither side. The size is the difference between the quickest of `window` exchanges
-    on both sides. A step smaller than the jitter of the travel times is not detected, because the travel could explain
-    it.
+    The true offset is within half the travel time of the offset that an exchange shows, and changes by at most
+    `max_drift` s per s between two exchanges. Each exchange is compared with all exchanges since the last step. A slow
+    exchange that agrees with the exchanges on both sides of a step does not hide the step.
+
+    The size of a step is the difference between the quickest of `window` exchanges on either side. A step smaller than
+    the variation of the travel times is not detected, because the travel times could explain it.
     """
     if len(exchanges) < 2:
         return []
@@ -219,9 +236,10 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
 
 
 def stepped(clock: Clock, step: ClockStep) -> Clock:
-    """Model of a clock on the other side of a step, for a side with too few round trips for an estimate.
+    """Model of the clock after a step, computed from the model before the step.
 
-    From the later to the earlier side of the step, pass the step with the opposite size.
+    Used if there are too few round trips on one side of the step. To get the model before the step from the model after
+    it, pass the step with the opposite size.
     """
     sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
     bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s

@@ -1,4 +1,4 @@
-"""Clock of an emulated robot's computer as a function of simulation time, from the states that it receives."""
+"""Estimates the clock of the computer that emulates a robot, as a function of simulation time, from received states."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ SLEW = 5e-4  # largest rate of change of the offset, s per s
 
 
 class HostTime:
-    """Relation of this computer's clock to simulation time, s, estimated from the states that the computer receives.
+    """Clock of this computer as a function of simulation time, estimated from the states that the computer receives.
 
-    Each state has the server's clock at its sending. The quickest of many states determines how far this computer's
-    clock is ahead of the server's, including the travel time.
+    Each state contains the time at which the simulation server sent it, by the server's clock. The state with the
+    shortest delay determines by how much this computer's clock is ahead of the server's clock; the result includes the
+    travel time of this state.
 
-    knows  whether the time between the last two states is known: no state was lost, and the time is short
+    knows  whether the latest two states are consecutive and close in time, so that the simulation time between them is
+           known
     """
 
     def __init__(self) -> None:
@@ -26,10 +28,15 @@ class HostTime:
         self._seq, self.knows = 0, True
         self._rate = 1.0  # seconds of the server's clock per simulated second, between the last two states
         self._seen: deque[float] = deque(maxlen=KEPT)
-        self._ahead, self._ahead_at = math.nan, 0.0  # offset in use, and the simulation time since which it is
+        self._ahead, self._ahead_at = math.nan, 0.0  # offset in use, and the simulation time at which it was set
 
     def hear(self, sent_s: float, at: float, seq: int) -> None:
-        """Add the server's state number `seq` for simulation time `at`, s, sent at `sent_s` by the server's clock."""
+        """Add a state of the simulation server.
+
+        sent_s  time at which the server sent the state, by the server's clock, s
+        at      simulation time of the state, s
+        seq     sequence number of the state
+        """
         passed, took = at - self._sent_at, sent_s - self._sent_s
         near = passed > 0.0 and 0.0 < took < SHORT_S
         self.knows = not self._seq or (near and seq == self._seq + 1)
@@ -51,7 +58,7 @@ class HostTime:
         self._ahead_at = now
 
     def at(self, time: float) -> float:
-        """This computer's clock, s, at a simulation time near the latest one."""
+        """Reading of this computer's clock, s, at a simulation time near that of the latest state."""
         ahead = 0.0 if math.isnan(self._ahead) else self._ahead
         rate = self._rate if time < self._sent_at else 1.0
         return self._sent_s + ahead + rate * (time - self._sent_at)

@@ -1,4 +1,4 @@
-"""Simulation times of recorded messages with stamps of another clock, from the recorded round trips."""
+"""Simulation times of recorded messages that a robot's own clock stamped, computed from the recorded round trips."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The clock that stamped a stream, estimated from all round trips of the recording; times in s.
+    """Estimate of the clock that stamped a stream, from all round trips of the recording; times in s.
 
-    of             node with the clock
-    offset_s       offset from the clock of the node that made the round trips, in the middle of the exchanges used
-    drift          rate of change of the offset, s per s, with its standard deviation `drift_sigma`
-    uncertainty_s  standard deviation of the simulation times assigned to stamps, median over the samples
-    bound_s        largest error of the offset for any asymmetry of the directions
-    unplaced       number of samples without a known simulation time, left out
-    unsure         number of steps whose position the stamps do not show
+    of             name of the node whose clock this is
+    offset_s       offset of this clock from the clock of the node that made the round trips, in the middle of the
+                   exchanges used
+    drift          rate of change of the offset, s per s
+    drift_sigma    standard deviation of `drift`
+    uncertainty_s  standard deviation of the simulation times computed from the stamps, median over the samples
+    bound_s        largest possible error of the offset, however the travel time is split between the two directions
+    unplaced       number of samples that were left out because their simulation time is unknown
+    unsure         number of clock steps whose position among the stamps is unknown
     """
 
     of: str
@@ -60,8 +62,10 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedClock:
-    """A peer's clock over a whole recording, in sections between steps. Times in s since `origin_ns` of the local
-    clock."""
+    """A peer's clock over a whole recording, as one clock model per section between two steps.
+
+    Times are in s, counted from the local time `origin_ns`.
+    """
 
     def __init__(self, rows: Columns, peer: str, origin_ns: int) -> None:
         chosen = rows["peer"] == peer
@@ -80,14 +84,12 @@ class RecordedClock:
         self._starts = starts
         self.clocks: list[Clock] = _filled(found, self.steps)
         if not self.clocks:
-            raise StreamError(
-                f"{len(exchanges)} round trips to the clock of {peer!r} are too few; at least 3 are needed"
-            )
+            raise StreamError(f"{len(exchanges)} round trips to the clock of {peer!r} are too few; record at least 3")
 
     def near(self, local: Floats) -> tuple[Floats, Floats]:
-        """(remote times, their standard deviations) at local times, (n,) each, s.
+        """(times of the peer's clock, their standard deviations) at the local times `local`, (n,) each, s.
 
-        Each time is converted by the model of its section between two steps.
+        Each time is converted by the clock model of its section.
         """
         index = np.searchsorted(self._starts[1:], local, side="right")
         peer, sigma = np.empty_like(local), np.empty_like(local)
@@ -99,9 +101,9 @@ class RecordedClock:
 
 
 def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
-    """Clock models of the sections between steps.
+    """Clock models of all sections between steps.
 
-    A section with too few round trips gets the model of a neighbour, shifted by the step between them.
+    A section with too few round trips gets the model of a neighbouring section, shifted by the step between them.
     """
     clocks = list(found)
     for index, step in enumerate(steps):
@@ -123,9 +125,8 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     """Simulation times (n,) of a topic's messages, NaN where unknown, and the clock that stamped them.
 
     what  name of the topic in error messages
-
-    None for a topic stamped in simulation time. StreamError where the recording lacks the round trips or states for the
-    conversion.
+    Returns None for a topic stamped in simulation time. Raises StreamError if the recording lacks the round trips or
+    states that the conversion requires.
     """
     columns = recording[topic]
     stamped = set(columns["clock"].tolist()) if "clock" in columns else {""}
@@ -133,7 +134,8 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
         return None
     if len(stamped) > 1:
         raise StreamError(
-            f"{what} is stamped by more than one clock: {', '.join(repr(each) for each in sorted(stamped))}"
+            f"{what} is stamped by more than one clock: {', '.join(repr(each) for each in sorted(stamped))}; "
+            "record a run in which only one clock stamps this topic"
         )
     (of,) = stamped
     states = _states(recording, topic, what)
@@ -163,7 +165,10 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     _leave_out_overlaps(found)
     known = np.isfinite(found)
     if not known.any():
-        raise StreamError(f"{what}: no stamp of the clock of {of!r} falls into the time of the recorded states")
+        raise StreamError(
+            f"{what}: all stamps, made by the clock of node {of!r}, lie outside the time span of the recorded states; "
+            "record this topic and the topic 'state' during the same time"
+        )
     latest = peer.clocks[-1]
     note = ClockNote(
         of=of,
@@ -182,9 +187,9 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 @dataclass(frozen=True)
 class _StepPlace:
-    """Interval of local time, s, in which a clock step lies according to the stamps.
+    """Interval from `start_s` to `end_s`, in local time, s, in which a clock step lies according to the stamps.
 
-    is_certain  whether only one pair of messages can have the step between them
+    is_certain  whether the stamps show between which two messages the step lies
     """
 
     start_s: float
@@ -198,7 +203,7 @@ def _sides(
     """(number of steps before each stamp (n,), -1 where unknown; positions of the steps).
 
     stamps  stamps in the order of publication, s
-    known   positions of the steps from other stamps of this clock; None without any
+    known   positions of the same steps, found from other stamps of this clock; None if there are none
     """
     sides, places, start = np.zeros(len(stamps), dtype=int), [], 0
     for number, step in enumerate(clock.steps):
@@ -221,9 +226,10 @@ def _sides(
 
 
 def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> float:
-    """Stamp after which the clock is unknown, s; infinite where it is known to the end.
+    """Stamp, s, after which the clock is unknown; infinite if the clock is known to the end.
 
-    A jump of the stamps after the last round trip may be a clock step or a pause: no later round trip shows which.
+    A jump of the stamps after the last round trip may be a step of the clock or a pause, and no later round trip
+    decides.
     """
     late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].to_peer(clock.last_s)))
     if len(late) and late[0] > 0:
@@ -236,7 +242,11 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
-    """Stamps of the states that this clock stamped on the same robot, s; None where there are none."""
+    """Stamps, s, of the measured states of the robot to which `topic` belongs.
+
+    None if there are no measured states, if `topic` itself is the topic of measured states, or if the measured states
+    were not stamped by the clock of node `of`.
+    """
     beside = f"{topic.rpartition('/')[0]}/measured_state"
     if beside == topic or beside not in recording or "clock" not in recording[beside]:
         return None
@@ -250,16 +260,16 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
     state = f"{topic.rpartition('/')[0]}/state"
     if state not in recording or not (recording[state]["sent_ns"] > 0).any():
         raise StreamError(
-            f"{what} has stamps of a clock of its own; comparing it takes a recording of a realtime run that "
-            f"contains {state!r}"
+            f"{what} is not stamped in simulation time; to convert its stamps, "
+            f"record a realtime run with the topic {state!r}"
         )
     return recording[state]
 
 
 def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Columns:
-    """Rows of the topic `clock` from the node that measured both clocks.
+    """Recorded round trips of a node that measured both the clock of node `of` and the simulation server's clock.
 
-    Of several such nodes, the node with the most rows is used.
+    If several nodes measured both clocks, the node with the most round trips is used.
     """
     rows: Columns = recording[CLOCK_TOPIC] if CLOCK_TOPIC in recording else {"asker": np.array([])}
     best: NDArray[Any] = np.array([], dtype=bool)
@@ -269,16 +279,20 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
             best = mine
     if not best.any():
         raise StreamError(
-            f"{what} is stamped by the clock of {of!r}, and no round trips to it are recorded; record it beside "
-            "nodes/hil_compare.py or nodes/clock_watch.py"
+            f"{what} is stamped by the clock of {of!r}, and no round trips to this clock are recorded; "
+            "run nodes/hil_compare.py or nodes/clock_watch.py in the launch, and record the topic 'clock'"
         )
     return {name: column[best] for name, column in rows.items()}
 
 
 def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """(simulation times at which the server's clock showed `at`, whether each is known), (n,) each.
+    """Convert times of the simulation server's clock to simulation times.
 
-    The times are unknown outside the states, in gaps, and where simulation time was reset.
+    at    times of the server's clock (n,), s
+    sent  time of the server's clock at which it sent each state, s
+    time  simulation time of each state, s
+    Returns (simulation times (n,), s; whether each of them is known (n,)). A simulation time is unknown before the
+    first and after the last state, in gaps, and where the simulation was reset.
     """
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0]
     sent, time = sent[order], time[order]
@@ -290,8 +304,9 @@ def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np
 
 
 def _leave_out_overlaps(time: Floats) -> None:
-    """Set times that decrease by less than OVERLAP_S to NaN, in place. A larger decrease is the begin of another
-    run.
+    """Replace times that decrease by less than OVERLAP_S with NaN, in place.
+
+    A larger decrease is the beginning of another run.
     """
     latest = -np.inf
     for index, each in enumerate(time):

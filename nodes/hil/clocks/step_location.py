@@ -1,7 +1,7 @@
-"""Location of a clock step between two stamps, from their order and the evenness of their spacing.
+"""Location of a clock step among the stamps of messages, from the order and the spacing of the stamps.
 
 Two round trips that contradict each other give the size of the step and two times between which it lies. The stamps of
-the messages in between locate it: they increase evenly except where they change by the size of the step.
+the messages between these times are evenly spaced, except that the step changes one spacing by its size.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ NEAR = 16  # stamps on either side from which the usual spacing is computed
 
 @dataclass(frozen=True)
 class StepLocation:
-    """Position of a clock step in a sequence of messages: before message number `first`, or up to before `last`.
+    """Position of a clock step in a sequence of messages.
 
-    is_certain  whether `first` equals `last`; else messages from `first` to `last` (exclusive) may be on either side
+    The messages before number `first` were stamped before the step, and those from number `last` on after it. The
+    messages in between may be on either side.
     """
 
     first: int
@@ -42,19 +43,19 @@ def usual_distance(stamps: Floats) -> float:
 
 
 def is_unusual(distance: float, usual: float) -> bool:
-    """Whether a spacing differs enough from the usual one for a clock step to lie in it."""
+    """Whether a spacing of stamps differs so much from the usual spacing that a clock step may be the reason."""
     return abs(distance - usual) > max(UNUSUAL_S, UNUSUAL * usual)
 
 
 def place_step(
     stamps: Floats, before: Floats, after: Floats, window: tuple[float, float], size: float, slack_s: float
 ) -> StepLocation:
-    """Position of a step of `size` s among messages.
+    """Position of a clock step of `size` s among messages.
 
     stamps   stamps (n,) of one clock in the order of publication, s
-    before   local time of each message if it was stamped before the step
-    after    local time of each message if it was stamped after the step
-    window   local times between which the step lies
+    before   local time (n,) of each message, s, if the message was stamped before the step
+    after    local time (n,) of each message, s, if the message was stamped after the step
+    window   local times between which the step lies, s
     slack_s  uncertainty of the local times, s
     """
     n = len(stamps)

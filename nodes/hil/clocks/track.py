@@ -25,12 +25,13 @@ KEPT = 128  # round trips kept: a minute at 2 Hz
 
 
 class ClockTrack:
-    """One peer's clock, s. Arguments named `local` are times of the local clock, `peer` of the peer's.
+    """Estimate of one peer's clock. Arguments named `local_s` are times of the local clock, `peer_s` times of the
+    peer's clock, s.
 
-    clock   current estimate, in times counted from `origin_s`; None while there are too few round trips
+    clock   current clock model, in times counted from `origin_s`; None while there are too few round trips
     steps   number of steps of the peer's clock
-    step    the latest step, in times counted from `origin_s`; None without one
-    before  estimate of the clock before that step; None without one
+    step    the latest step, in times counted from `origin_s`; None if there was no step
+    before  clock model before the latest step; None if there was no step
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class ClockTrack:
     def add(self, reading: PeerClock) -> ClockStep | None:
         """Add a round trip and update the estimate.
 
-        Returns the step of the peer's clock that the round trip shows, None without a step.
+        Returns the step of the peer's clock that this round trip shows; None if it shows no step.
         """
         if not self._origin_ns:
             self._origin_ns = reading.asked_ns
@@ -75,9 +76,10 @@ class ClockTrack:
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     def latest_step(self) -> ClockStep | None:
-        """The latest step with its size by the present estimates of the clock before and after it; None without one.
+        """The latest step; None if there was no step.
 
-        At first the size follows from two round trips; the estimates become better with each later one.
+        The step's size follows from the present clock models before and after the step, as soon as these are more
+        accurate than the two round trips that showed the step.
         """
         step = self.step
         if step is None or self.before is None or self.clock is None:
@@ -91,7 +93,7 @@ class ClockTrack:
 
     @property
     def origin_s(self) -> float:
-        """Local time from which the times of the estimates are counted, s."""
+        """Local time, s, from which `clock`, `step` and `before` count their times."""
         return 1e-9 * self._origin_ns
 
     def to_peer(self, local_s: float) -> float | None:
@@ -112,12 +114,13 @@ class ClockTrack:
 
 
 class ClockTracks(dict[str, ClockTrack]):
-    """{peer: its clock} of all peers."""
+    """Estimates of the clocks of all peers, by peer."""
 
     def add(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip. Yields the messages to publish, (topic, message).
+        """Add a round trip. Yields the (topic, message) pairs to publish.
 
-        These are an event for a step of the clock that the round trip shows, and the reading for the topic "/clock".
+        The round trip is published on the topic "/clock". If it shows a step of the peer's clock, an event about the
+        step is published first.
         """
         step = self.setdefault(reading.peer, ClockTrack()).add(reading)
         if step is not None:

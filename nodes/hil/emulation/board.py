@@ -1,7 +1,7 @@
 """Emulation of CHARMIE's low-level board and of the simulated robot behind it, as a function from bytes to bytes.
 
 The emulation uses no serial port and no real time. It replies to each command frame with a stream frame
-(robots/charmie/serial_frames.py), both at the speed of the line.
+(robots/charmie/serial_frames.py). Both kinds of frames take the transmission time of a serial line.
 """
 
 from __future__ import annotations
@@ -23,57 +23,63 @@ LIFT, TILT = "lift", "tilt"
 
 
 def tilt_of(torso: float, lowest: float) -> float:
-    """Angle of the joint "tilt", rad, at a torso position 8 .. 170.
+    """Angle of the joint "tilt", rad, at a position of the torso in the board's unit, from 8 to 170.
 
-    lowest  angle of the joint at torso position 170, rad; at position 8 it is 0
+    lowest  angle of the joint at torso position 170, rad; the angle at position 8 is 0
     """
     return lowest * (torso - TORSO[0]) / (TORSO[1] - TORSO[0])
 
 
 def torso_of(tilt: float, lowest: float) -> float:
-    """Torso position 8 .. 170 at an angle of the joint "tilt", rad. `lowest` as in `tilt_of`."""
+    """Position of the torso in the board's unit, from 8 to 170, at an angle of the joint "tilt", rad; `lowest` is as in
+    `tilt_of`.
+    """
     return TORSO[0] + (TORSO[1] - TORSO[0]) * tilt / lowest
 
 
 class BoardParams(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Deviations of the robot behind the board from its model, and faults of the board and its line."""
+    """Deviations of the robot behind the board from its model, and faults of the board and of its serial line."""
 
     wheel_radius: float = 0.0  # relative deviation from the model: 0.01 drives 1 % further for equal counts
     baud: int = 9600  # bits/s
     watchdog_ms: float = 500.0  # time without a command after which the base stops
     clock_drift_ppm: float = 0.0  # drift of the board's clock, microseconds gained per second
-    torn: float = 0.0  # fraction of its frames that lose some bytes
-    wrong: float = 0.0  # fraction of its frames with a wrong bit
+    torn: float = 0.0  # fraction of the board's frames that lose some bytes
+    wrong: float = 0.0  # fraction of the board's frames with a wrong bit
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not -1.0 < self.wheel_radius < math.inf:
-            raise ValueError(f"wheel_radius is {self.wheel_radius}; it must be a number above -1")
+            raise ValueError(
+                f"wheel_radius is {self.wheel_radius}; it is a relative deviation and must be a number above -1"
+            )
         if self.baud < 300:
             raise ValueError(f"baud is {self.baud}; it must be at least 300 bits/s")
         if not 0.0 < self.watchdog_ms < math.inf:
             raise ValueError(f"watchdog_ms is {self.watchdog_ms}; it must be a number above 0")
         if not abs(self.clock_drift_ppm) <= 1e5:
-            raise ValueError(f"clock_drift_ppm is {self.clock_drift_ppm}; it must be in -100000 .. 100000")
+            raise ValueError(f"clock_drift_ppm is {self.clock_drift_ppm}; it must be a number from -100000 to 100000")
         for field in ("torn", "wrong"):
             if not 0.0 <= getattr(self, field) <= 1.0:
-                raise ValueError(f"{field} is {getattr(self, field)}; it must be a share, 0 .. 1")
+                raise ValueError(f"{field} is {getattr(self, field)}; it must be a fraction from 0 to 1")
 
 
 def require_drivable(sim: SimPlan, params: BoardParams) -> None:
-    """Raise ValueError, one line, for a robot without the actuators of this board, and for unknown names in
-    `params`."""
+    """Raise ValueError with a one-line message for a robot without the actuators of this board, or for unknown names in
+    `params`.
+    """
     actuators = [actuator.name for actuator in mechanism_of(sim, params).actuators]
     spread("gain", params.gain, actuators, "actuator")
     missing = [name for name in (*BASE, LIFT, TILT) if name not in actuators]
     if missing:
         raise ValueError(
-            f'the board drives actuator {missing[0]!r}, which this {sim.robot!r} lacks; that with loops = "open" has it'
+            f"robot {sim.robot!r} lacks the actuator {missing[0]!r}, which the board drives; "
+            'set the robot\'s parameter loops = "open"'
         )
 
 
 class Board:
-    """The board, its line, and the robot behind it; times `t` are s since power-on and never decrease.
+    """The board, its serial line, and the robot behind it. Times `t` are seconds since power-on and never decrease.
 
     frames  number of stream frames sent
     stops   number of times that the watchdog stopped the base
@@ -100,11 +106,11 @@ class Board:
         self._plant.command("position", actuators, start)  # brakes: all joints are held in place
 
     def receive(self, data: bytes, t: float) -> None:
-        """Put bytes on the line to the board at time t, s."""
+        """Put bytes on the serial line to the board at time t, s."""
         self._to_board.send(data, t)
 
     def transmit(self, t: float) -> bytes:
-        """Advance the emulation to time t, s. Returns the bytes that arrived from the board since the last call."""
+        """Advance the emulation to time t, s, and return the bytes from the board that arrived since the last call."""
         for at, byte in self._to_board.through(t):
             for command in self.reader.feed(bytes([byte])):
                 self._advance(at)

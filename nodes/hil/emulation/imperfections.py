@@ -1,6 +1,6 @@
-"""Deviations of a machine from its model as pure functions: friction, backlash, encoder resolution, a clock of its own.
+"""Deviations of a machine from its model, as pure functions: friction, backlash, encoder resolution, clock errors.
 
-Arrays (n,) have one entry per joint, SI units; h is the step, s.
+Arrays (n,) have one entry per joint, in SI units; h is the step, s.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ SETTLED = 1e-12  # largest change in a sweep, as a fraction of the friction limi
 
 
 def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Floats:
-    """Efforts f (n,) of dry (Coulomb) friction over a step: at most `limit`, and just enough to stop a joint if less.
+    """Efforts f (n,) of dry (Coulomb) friction that act during a step.
 
-    v      rates of the joints
-    a      their accelerations without friction
-    A      (n, n) accelerations per effort, symmetric and positive definite
+    v      velocities of the joints
+    a      accelerations of the joints without friction
+    A      (n, n) accelerations per unit effort, symmetric and positive definite
     limit  largest friction of each joint
+    With f, the velocities after the step are v + h (a + A f). For each joint, either this velocity is zero and |f| is
+    at most `limit`, or |f| equals `limit` and f opposes the velocity. A joint therefore stops within a step and sticks,
+    without creep and without a threshold velocity.
 
-    With f the rates after the step are v + h (a + A f): either zero, or |f| is at its limit and against the rate. So a
-    joint comes to rest within a step and sticks, without creep and without a threshold velocity.
-    Joints are assumed to stick until that exceeds their limit, and to slide until friction would drive them; where this
-    iteration does not settle, projected Gauss-Seidel is used.
+    The solver first assumes that every joint sticks. It then iterates: a sticking joint slides if it needs more
+    friction than `limit`, and a sliding joint sticks if friction would accelerate it. If the iteration does not
+    converge, projected Gauss-Seidel is used.
     """
     b = v / h + a  # rates after the step without friction, per h
     f = np.zeros_like(v)
@@ -46,7 +48,7 @@ def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Fl
 
 
 def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
-    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which always converges, but slowly."""
+    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which converges slowly but always."""
     f, after = np.zeros_like(b), b.copy()
     for _ in range(SWEEPS):
         change = 0.0
@@ -61,15 +63,16 @@ def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
 
 
 def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) -> tuple[Floats, Floats]:
-    """(positions of gears within their backlash after a step, efforts that reach the joints over the step), (n,) each.
+    """(positions of the drives within the backlash after a step, efforts that reach the joints during the step).
 
-    place   position of the drive minus that of the joint, within +-play / 2
+    Both have the shape (n,).
+
+    place   position of the drive minus position of the joint, within +-play / 2
     effort  effort of the drive
-    rate    rate at which a drive without load crosses the backlash, against its joint, rad/s or m/s
+    rate    velocity of an unloaded drive relative to its joint while it crosses the backlash, rad/s or m/s
     play    backlash, rad or m
-
-    An effort is transmitted only where the gear is in contact on the side it pushes to: after a change of sign the
-    joint is free for play / rate seconds.
+    A drive transmits its effort only while it is in contact on the side towards which it pushes. After a change of sign
+    of the effort, the joint is therefore free for play / rate seconds.
     """
     half = play / 2.0
     place = np.clip(place + np.sign(effort) * rate * h, -half, half)
@@ -78,7 +81,12 @@ def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) 
 
 
 def drag(shown: Floats, position: Floats, play: Floats) -> Floats:
-    """Readings (n,) of encoders with backlash `play`: a reading follows the position where the backlash is used up."""
+    """Readings (n,) of encoders with backlash `play`.
+
+    A reading follows the position of its joint only after the backlash is crossed.
+
+    shown  readings of the encoders before this call
+    """
     return np.clip(shown, position - play / 2.0, position + play / 2.0)
 
 
@@ -89,7 +97,7 @@ def quantize(values: Floats, step: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class OwnClock:
-    """A clock that shows t + offset + drift t at simulation time t, s; from t = step_at_s on, it shows step_s more."""
+    """A clock that shows t + offset_s + drift t at simulation time t, s; from t = step_at_s on it shows step_s more."""
 
     offset_s: float = 0.0
     drift: float = 0.0
@@ -101,5 +109,5 @@ class OwnClock:
         return t + self.offset_s + self.drift * t + (self.step_s if t >= self.step_at_s else 0.0)
 
     def elapsed(self, t: float) -> float:
-        """Seconds counted by the clock's timers since t = 0; steps of the clock do not affect them."""
+        """Seconds since t = 0 that the clock's timers count; steps of the clock do not affect timers."""
         return t + self.drift * t

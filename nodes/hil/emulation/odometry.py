@@ -1,5 +1,8 @@
-"""Joint states of CHARMIE from its board's frames: wheels to base, legs and torso to joints, board clock to local
-clock."""
+"""Joint states of CHARMIE, computed from the frames of its board.
+
+The motion of the base is computed from the wheel encoders, the positions of the joints `lift` and `tilt` from the legs
+and the torso, and the local time from the board's clock.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ def difference(now: int, before: int, bits: int) -> int:
 
 
 class Odometry:
-    """Joint positions from frames, with the base counted from its position at the first frame.
+    """Joint positions and velocities from the board's frames. The base starts at a given position at the first frame.
 
-    position, velocity  (5,) in the order of JOINTS, m and rad; the velocity is the mean since the previous frame
-    counts              (4,) encoder counts of the wheels, unwrapped
-    millis              board clock in ms, unwrapped
-    lost                number of missing frames, by their sequence numbers
+    position  (5,) in the order of JOINTS, m and rad
+    velocity  (5,) in the order of JOINTS, m/s and rad/s, mean since the previous frame
+    counts    (4,) encoder counts of the wheels, unwrapped
+    millis    reading of the board's clock, ms, unwrapped
+    lost      number of missing frames, from gaps in the sequence numbers
     """
 
     def __init__(self, robot: Parameters, place: Floats) -> None:
@@ -42,7 +46,7 @@ class Odometry:
         self._last: Stream | None = None
 
     def take(self, frame: Stream) -> None:
-        """Update the joints from the next frame."""
+        """Update the positions and velocities from the next frame."""
         before, last = self.position, self._last
         turned, dt = np.zeros(4), 0.0
         if last is not None:
@@ -62,16 +66,17 @@ class Odometry:
 
 
 class BoardClock:
-    """Offset between the board's clock and the local clock, estimated from the frame that took the shortest time."""
+    """Offset between the board's clock and the local clock, from the recent frame with the shortest travel time."""
 
     def __init__(self, way_s: float) -> None:
         self._way_s = way_s
         self._apart: deque[float] = deque(maxlen=KEPT)
 
     def to_local(self, peer: float, heard: float) -> float:
-        """Local time, s, of the reading `peer` of the board's clock, s, which arrived at the local time `heard`.
+        """Local time, s, at which the board's clock showed `peer`, s.
 
-        A frame travels for at least `way_s`.
+        heard  local time, s, at which the frame with the reading `peer` arrived
+        The travel time of the quickest frame is assumed to be `way_s`.
         """
         self._apart.append(heard - peer)
         return peer + min(self._apart) - self._way_s

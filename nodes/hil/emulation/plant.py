@@ -25,7 +25,10 @@ EVERY = "*"  # name for every body, joint or actuator that is not named explicit
 
 
 class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Deviations of the robot from its model, by default none. The name "*" stands for all others."""
+    """Deviations of the robot from its model, by default none.
+
+    In a table by body, joint or actuator, the name "*" stands for every name that the table does not list.
+    """
 
     parameters: dict[str, float | str] = {}  # parameters of the robot that replace those of the launch file
     mass: dict[str, float] = {}  # by body, relative deviation of mass and inertia: 0.05 is 5 % more
@@ -45,9 +48,9 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
-    """Raise ValueError, one line, for a value that is not finite or is below `least`.
+    """Raise ValueError with a one-line message for a value that is not finite or is below `least`.
 
-    With `exclusive`, a value equal to `least` is refused, too.
+    exclusive  whether a value equal to `least` is refused, too
     """
     for name, value in values.items():
         if not np.isfinite(value) or value < least or (exclusive and value == least):
@@ -61,19 +64,23 @@ def _least(least: float, exclusive: bool) -> str:
 
 
 def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: str, default: float = 0.0) -> Floats:
-    """Array (n,) with the number of each name in `names`, from `values`. ValueError, one line, for an unknown name."""
+    """Array (n,) of the values of `names`, taken from the table `values`.
+
+    A name that is not in the table gets the value of "*", or `default` without "*". Raises ValueError with a one-line
+    message for a name in the table that is not in `names`.
+    """
     for name in values:
         if name != EVERY and name not in names:
-            raise ValueError(f"{field}: there is no {kind} {name!r}; there are {', '.join(names)}")
+            raise ValueError(f"{field}: there is no {kind} {name!r}; choose from {', '.join(names)}")
     return np.array([values.get(name, values.get(EVERY, default)) for name in names], dtype=float)
 
 
 def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
-    """The perturbed robot's mechanism. Perturbed masses and frictions are tunables, so that one set of kernels serves
-    all.
+    """Mechanism of the perturbed robot.
 
-    After the model's actuators it has one for the dry friction of each joint that has any. ValueError, one line, for
-    unknown names and impossible values.
+    Its masses and frictions are tunables, so that robots with different perturbations share one set of compiled
+    kernels. After the model's actuators, the mechanism has one more actuator for each joint with dry friction, which
+    applies this friction. Raises ValueError with a one-line message for unknown names and impossible values.
     """
     mechanism = build(sim.robot, **{**sim.parameters, **differences.parameters})
     bodies = [body.name for body in mechanism.bodies]
@@ -83,8 +90,8 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
     rubbing = np.flatnonzero(spread("dry_friction", differences.dry_friction, joints, "joint"))
     if len(rubbing) and (mechanism.coordinates != "joint" or not mechanism.has_single_coordinates):
         raise ValueError(
-            f"dry_friction: {sim.robot!r} is not in joint coordinates; "
-            'parameters = { coordinates = "joint" } may give it'
+            f"dry_friction requires joint coordinates with one coordinate per joint, which robot {sim.robot!r} does "
+            'not have; remove dry_friction or try the robot parameters { coordinates = "joint" }'
         )
     return dataclasses.replace(
         mechanism,
@@ -107,9 +114,9 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
 class Plant:
     """The perturbed robot and its actuators, stepped like the model: commands in, joint states out.
 
-    names   the n joints
+    names   names of the n joints
     step_s  the model's step, s
-    gain    (n_actuators,) effort per commanded effort; 0 for switches
+    gain    (n_actuators,) actual effort per commanded effort; 1 for on/off actuators, which drive no joint
     effort  (n,) efforts along the joints in the last step, as the actuators' own sensors report them
     """
 
@@ -139,7 +146,7 @@ class Plant:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the start, with all actuators at rest."""
+        """Return to the start state, with all actuators at rest."""
         self.simulation.reset()
         self.servos.reset()
         self._joints = self.simulation.joints()
@@ -185,7 +192,10 @@ class Plant:
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:
-        """Accept a command from the next step on and return ""; or return one line why it is rejected."""
+        """Accept a command that acts from the next step on.
+
+        Returns "" if the command was accepted, otherwise one line that says why it was rejected.
+        """
         if reason := self.servos.objection(mode, names):
             return reason
         self.servos.command(mode, names, values, self.position, self.velocity)
@@ -206,7 +216,7 @@ class Plant:
         self._joints = self.simulation.joints()
 
     def _dry_friction(self, velocity: Floats, effort: Floats) -> Floats:
-        """Dry-friction efforts of the joints that have any."""
+        """Dry-friction efforts of the joints that have dry friction."""
         rubbing, state = self._rubbing, self.simulation.snapshot()
         dynamics = self._dynamics
         dynamics.at(self.simulation.time, state, np.concatenate([effort, np.zeros(len(rubbing))]))
@@ -216,7 +226,7 @@ class Plant:
 
 
 class _Dynamics:
-    """Accelerations of all joints (n,) at a given state, as a function of the actuators' efforts."""
+    """Accelerations of all joints (n,) at a given state as a function of the actuators' efforts."""
 
     def __init__(self, system: System) -> None:
         n, rows = system.n_q, system.max_rows
@@ -232,18 +242,18 @@ class _Dynamics:
         self._joints = {k: system.joint_names.index(actuator.joint) for k, actuator in driven if actuator.joint}
 
     def at(self, t: float, state: State, u: Floats) -> None:
-        """Set the state, and the efforts (n_u,) of the actuators."""
+        """Set the time t, s, the state, and the efforts (n_u,) of the actuators."""
         self._t[0] = t
         self._q[:], self._v[:], self._u[:] = state.q, state.v, u
         self._p[:], self._U[:] = state.p, state.U
 
     def accelerations(self) -> Floats:
-        """Accelerations of all joints (n,) at the state that was set, rad/s^2 or m/s^2."""
+        """Accelerations of all joints (n,), rad/s^2 or m/s^2, at the state and efforts set by `at`."""
         self._accelerate()
         return self._a.copy()
 
     def per_effort(self, actuators: Iterable[int]) -> Floats:
-        """Accelerations per unit effort of each joint, (n, n).
+        """Accelerations of all joints per unit effort along each joint, (n, n).
 
         Only the columns of the joints that `actuators` drive are valid.
         """

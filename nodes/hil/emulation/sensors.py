@@ -1,4 +1,4 @@
-"""Emulated sensors of a robot: encoders, noise, sampling rate, lost samples, delay, and a clock of their own."""
+"""Emulated sensors of a robot: encoders, noise, sampling rate, lost samples, delay, and the sensors' own clock."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ NOISES = ("position_noise", "velocity_noise", "effort_noise")
 
 
 class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Emulated robot and sensors: the deviations of PlantPerturbation, and errors of the measurement.
+    """Parameters of an emulated robot and its sensors: the deviations of PlantPerturbation, and errors of the
+    measurement.
 
-    The default is an exact measurement at every step.
+    By default the sensors measure exactly, at every step.
     """
 
     encoder_step: dict[str, float] = {}  # by joint, resolution of the encoder, rad or m
     encoder_zero: dict[str, float] = {}  # by joint, offset of the encoder's reading, rad or m
     encoder_play: dict[str, float] = {}  # by joint, backlash between joint and encoder, rad or m
-    encoder_dead: dict[str, float] = {}  # by joint, simulation time from which on its reading is constant, s
+    encoder_dead: dict[str, float] = {}  # by joint, simulation time, s, from which on the encoder's reading is constant
     position_noise: dict[str, float] = {}  # by joint, standard deviation, rad or m
     velocity_noise: dict[str, float] = {}  # by joint, standard deviation, rad/s or m/s
     effort_noise: dict[str, float] = {}  # by joint, standard deviation, N m or N
-    sample_hz: float = 0.0  # sampling rate by its own clock, Hz; 0: every step
+    sample_hz: float = 0.0  # sampling rate by the sensors' clock, Hz; 0: every step
     loss: float = 0.0  # fraction of the samples that are lost, at random
     delay_ms: float = 0.0  # age of the data in a sample at its stamp
-    clock_offset_s: float = 0.0  # its clock minus simulation time at the start, s
-    clock_drift_ppm: float = 0.0  # drift of its clock, microseconds gained per second
-    clock_step_s: float = 0.0  # step of its clock, s ...
+    clock_offset_s: float = 0.0  # sensors' clock minus simulation time at the start, s
+    clock_drift_ppm: float = 0.0  # drift of the sensors' clock, microseconds gained per second
+    clock_step_s: float = 0.0  # step of the sensors' clock, s ...
     clock_step_at_s: float = 0.0  # ... at this simulation time
 
     def __post_init__(self) -> None:
@@ -48,12 +49,12 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
             if not 0.0 <= getattr(self, field) < math.inf:
                 raise ValueError(f"{field} is {getattr(self, field)}; it must be a number of at least 0")
         if not 0.0 <= self.loss < 1.0:
-            raise ValueError(f"loss is {self.loss}; it must be a share, 0 or more and below 1")
+            raise ValueError(f"loss is {self.loss}; it must be a fraction of at least 0 and below 1")
         for field in ("clock_offset_s", "clock_step_s"):
             if not abs(getattr(self, field)) < math.inf:
-                raise ValueError(f"{field} is {getattr(self, field)}; it must be finite")
+                raise ValueError(f"{field} is {getattr(self, field)}; it must be a finite number")
         if not abs(self.clock_drift_ppm) <= 1e5:
-            raise ValueError(f"clock_drift_ppm is {self.clock_drift_ppm}; it must be in -100000 .. 100000")
+            raise ValueError(f"clock_drift_ppm is {self.clock_drift_ppm}; it must be a number from -100000 to 100000")
 
     @property
     def clock(self) -> OwnClock:
@@ -62,10 +63,10 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 class Sensors:
-    """Converts each step's joint states to the sample to publish, if any.
+    """Converts the joint states of each step to a sample, if a sample is due.
 
-    samples  number of samples taken
-    lost     number of samples that were dropped as lost
+    samples  number of samples taken, including lost samples
+    lost     number of samples that were lost
     """
 
     def __init__(self, sensing: Sensing, names: Sequence[str], step_s: float, random: np.random.Generator) -> None:
@@ -83,14 +84,14 @@ class Sensors:
         self.restart()
 
     def restart(self) -> None:
-        """Discard all history."""
+        """Discard all readings so far."""
         self._past.clear()
         self._sampled = -math.inf
         self._shaft: Floats | None = None  # positions of the shafts that carry the encoders
         self._shown: Floats | None = None
 
     def snapshot(self) -> dict[str, Any]:
-        """Readings and counts so far, for `restore`. The state of the random numbers is not included."""
+        """Readings and counts so far, for `restore`; without the state of the random generator."""
         return {name: getattr(self, name) for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -102,7 +103,7 @@ class Sensors:
         return self._clock.at(t)
 
     def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
-        """The sample of the step at simulation time t, s; None where no sample is due or the sample is lost."""
+        """The sample of the step at simulation time t, s; None if no sample is due or if the sample is lost."""
         self._past.append(self._read(t, position, velocity, effort))
         if self._sensing.sample_hz > 0.0:
             period = math.floor((self._clock.elapsed(t) + self._half_step_s) * self._sensing.sample_hz)

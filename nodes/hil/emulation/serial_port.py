@@ -14,10 +14,12 @@ def usual_port(plan: Plan | None) -> Path:
 
 
 def require_realtime(sim: SimPlan) -> None:
-    """Raise ValueError, one line, for a plan whose simulation is not paced in real time at speed 1, as a serial line
-    needs."""
+    """Raise ValueError with a one-line message unless the plan's simulation runs in real time at speed 1, as a serial
+    line requires.
+    """
     if sim.mode != "realtime" or sim.speed != 1.0:
         how = f"mode {sim.mode!r}" + (f" at speed {sim.speed:g}" if sim.mode == "realtime" else "")
         raise ValueError(
-            f'a serial line keeps the time of the clock; {how} does not, mode = "realtime" at speed 1 does'
+            f"a serial line transmits in real time, but the simulation runs in {how}; "
+            'set mode = "realtime" and speed = 1'
         )

@@ -16,13 +16,13 @@ LIKE = 0.4  # largest deviation from 1 of the fitted factor of the missing effor
 
 
 def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
-    """Transmitted minus measured efforts (c, n, k), for each of the c crossing times in CROSSINGS_S.
+    """Efforts that reach the joints minus measured efforts (c, n, k), for each of the c crossing times in CROSSINGS_S.
 
     effort  measured efforts (n, k)
     time    stamps of the efforts (n,), s
-    parts   sections of the samples without a gap
-
-    After each change of sign the joint is free until the drive has crossed the backlash, as in `imperfections.take_up`.
+    parts   slices of the samples, one per section without a gap
+    After each change of sign of its effort, a joint is free until the drive has crossed the backlash, as in
+    `imperfections.take_up`.
     """
     crossings = np.array(CROSSINGS_S)[:, None] * np.ones(effort.shape[1])
     found = np.zeros((len(CROSSINGS_S), *effort.shape))
@@ -38,9 +38,9 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
 
 
 def best_crossing(columns: Floats, residual: Floats) -> int | None:
-    """Index of the column of `columns` (c, n) that fits a joint's residual (n,) best.
+    """Index of the row of `columns` (c, n) that fits the effort residual (n,) of a joint best.
 
-    None where no column fits with a factor near 1.
+    Only rows whose least-squares factor is near 1 are considered; None if there is no such row.
     """
     power = (columns * columns).sum(axis=1)
     fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)

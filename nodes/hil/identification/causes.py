@@ -1,4 +1,4 @@
-"""Selection of model errors that explain a residual of efforts, by linear least squares."""
+"""Selection of the model errors that explain an effort residual, by linear least squares."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ Key = tuple[str, str]  # kind, body or joint
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause of the effort residual, and its size.
+    """One model error that would explain a part of the effort residual, and its size.
 
-    kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad); per m for
-              sliding joints; or "backlash" (s for which the joint is free after each change of sign of its effort)
-    of        body or joint
-    value     real robot minus model
-    sigma     standard deviation of `value`, for 20 independent samples a second
-    share     RMS of the efforts that it causes / RMS of the measured efforts, in the joint where that is largest
-    explains  fraction of the residual's power, weighted by each joint's noise, that this cause alone explains
-    alike     other causes that explain it equally well: this motion does not distinguish them
-    certain   whether it is at least CERTAIN sigma away from zero; the uncertainty of the time
-              stamps included, without which every hint is
-    alone     whether it was found separately, at the changes of sign of an effort, and not from the residual's power
+    kind      "mass", "gain" (both relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad), or
+              "backlash" (time, s, for which the joint is free after each change of sign of its effort); for sliding
+              joints N s/m, N and m instead
+    of        body or joint that has the error
+    value     value of the real robot minus value of the model
+    sigma     standard deviation of `value`, if 20 samples per second are independent
+    share     RMS of the efforts that the error causes / RMS of the measured efforts, for the joint with the largest
+              ratio
+    explains  fraction of the residual's power, weighted by the noise of each joint, that this error alone explains
+    alike     other errors that would explain the residual equally well, so that this motion does not distinguish them
+    certain   whether `value` is more than CERTAIN standard deviations away from zero. If False, inexact time stamps
+              alone may explain the value; errors that noise alone may explain are not reported at all
+    alone     whether the error was found from the changes of sign of an effort, not from the power of the residual
     """
 
     kind: str
@@ -60,13 +62,15 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
-    """Causes that would explain the effort residual.
+    """Model errors that would explain the effort residual, the model's efforts minus the measured ones.
 
-    residual   RMS of the residual / RMS of the measured efforts below 10 Hz, in the joint where that is largest
-    explained  fraction of the residual's power, weighted by each joint's noise, that all `causes` explain together
-    timing     power of the effort errors that errors of the time stamps cause, estimated from the measured rates and
-               removed from the residual, as a fraction of the remaining power; None for stamps in simulation time
-    why_not    one line where no cause can be determined, else ""
+    residual   RMS of the residual / RMS of the measured efforts, for the joint with the largest ratio. Both RMS values
+               are those of the signals low-passed at 10 Hz
+    explained  fraction of the residual's power, weighted by the noise of each joint, that all `causes` together explain
+    timing     power of the effort errors due to inexact time stamps, relative to the power of the residual. These
+               errors were estimated from the measured velocities and are already removed from the residual. None for
+               stamps in simulation time
+    why_not    one line that says why no cause can be determined; "" if causes can be determined
     """
 
     causes: list[Hint] = []
@@ -77,14 +81,16 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search:
-    """Forward selection of causes.
+    """Forward selection of the causes of an effort residual: the cause that explains most is added first.
 
     residual     (n, k) efforts to explain
     columns      {cause: (n, k) efforts per unit of the cause}
-    weights      (k,) reciprocal noise of each joint's efforts
+    weights      (k,) reciprocal noise of the efforts of each joint
     independent  number of the n k samples that count as independent
-    possible     function that tells whether a cause can have this value; impossible ones are excluded
-    timing       (n, k) effort errors that the stamps' time may still have caused
+    possible     function (cause, value) that tells whether the cause can have this value; causes with impossible values
+                 are excluded
+    timing       (n, k) effort errors due to inexact time stamps, removed from `residual`; they make the causes less
+                 certain
     """
 
     def __init__(
@@ -106,9 +112,9 @@ class Search:
         self._independent = max(independent, 2.0)
 
     def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
-        """(causes, fraction of the residual's power that they explain together).
+        """(selected causes, fraction of the residual's power that they explain together).
 
-        sizes  (k,) RMS of each joint's measured efforts
+        sizes  (k,) RMS of the measured efforts of each joint
         """
         chosen: list[Key] = []
         alike: dict[Key, list[str]] = {}
@@ -129,19 +135,21 @@ class Search:
 
     @property
     def timing(self) -> float | None:
-        """Power of the effort errors from time stamps, relative to the residual's; see
-        `ModelErrorHypotheses.timing`.
+        """Power of the effort errors due to inexact time stamps, relative to the power of the residual; None without
+        such errors.
         """
         if self._timing is None or self._power == 0.0:
             return None
         return float(self._timing @ self._timing) / self._power
 
     def _evidence(self, worse: float, better: float) -> float:
-        """Twice the log likelihood ratio of two fits that leave the fractions `worse` and `better` of the power."""
+        """Twice the log likelihood ratio of two fits that leave the fractions `worse` and `better` of the residual's
+        power.
+        """
         return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
     def _fit(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """(fitted values of these causes, residual that remains)."""
+        """(fitted values of the causes `keys`, residual that they leave unexplained)."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
         sizes = np.sqrt((A * A).sum(axis=0))
         values, *_ = np.linalg.lstsq(A / sizes, self._residual, rcond=None)
@@ -151,14 +159,17 @@ class Search:
         return all(self._possible(key, value) for key, value in zip(keys, self._fit(keys)[0].tolist(), strict=True))
 
     def _left(self, keys: list[Key]) -> float:
-        """Fraction of the residual's power that these causes leave unexplained."""
+        """Fraction of the residual's power that the causes `keys` leave unexplained."""
         left = self._fit(keys)[1]
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
         """Hints for the causes `keys`, with least-squares estimates of their values.
 
-        A cause within its uncertainty by noise is left out.
+        A cause is left out if noise may explain its value.
+
+        alike  {cause: texts of other causes that would explain the residual equally well}
+        sizes  (k,) RMS of the measured efforts of each joint
         """
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, sigmas = self._estimates(A, self._residual)

@@ -1,4 +1,6 @@
-"""Findings of a comparison as text: error measures beyond their limits, and the causes that would explain them."""
+"""Diagnosis of a comparison as text: error measures that exceed their limits, and the faults that would explain
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
 class Excess(msgspec.Struct, frozen=True, kw_only=True):
-    """Error measure of a joint ("bias", "rms" or "max") that exceeds its permitted value, rad or m."""
+    """An error measure of a joint that exceeds its limit.
+
+    figure        name of the error measure: "bias", "rms" or "max"
+    value, limit  the error measure and its limit, rad or m
+    """
 
     joint: str
     figure: str
@@ -28,15 +34,16 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault or difference that was found, as one line.
+    """One result of the diagnosis: a fault of the robot or a difference from its model, described in one line by
+    `text`.
 
-    kind     dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash, efforts (they differ without a
-             single known cause) or position_error
-    of       joint or body; "" where the finding concerns all
+    kind     "dead_encoder", "delay", "bias", "mass", "gain", "friction", "dry_friction", "backlash", "efforts"
+             (measured and model efforts differ without a single known cause) or "position_error"
+    of       joint or body; "" if the result concerns the whole robot
     value    size, in `unit`
-    failed   whether the value is beyond its limit
+    failed   whether the value exceeds its limit; False for an uncertain result
     limit    the limit as text, such as "3 %"; "" without a limit
-    certain  False where the uncertainty of the stamps' time may explain the finding, which is then not judged
+    certain  False if inexact time stamps may explain the result
     """
 
     kind: str
@@ -50,14 +57,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> str:
-        """Result as text: "not judged", "beyond" (its limit) or "within"."""
+        """The result as text: "not judged" for an uncertain finding, "beyond" for a value above its limit, otherwise
+        "within".
+        """
         return "not judged" if not self.certain else "beyond" if self.failed else "within"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings of a comparison. `passed` is true if no figure and no finding is beyond its limit.
+    """All findings and exceeded limits of a comparison.
 
-    is_certain  False where the uncertainty of the clocks may explain everything beyond its limit
+    passed      whether no error measure and no finding exceeds its limit
+    is_certain  False if the uncertainty of the clocks may explain every exceeded limit
     """
 
     passed: bool
@@ -73,10 +83,12 @@ def diagnose(
     sliding: Iterable[str] = (),
     clock_sigma_s: float = 0.0,
 ) -> Diagnosis:
-    """Diagnosis from the comparison and the model's hints.
+    """Diagnosis of a comparison.
 
+    hints          model errors that would explain the effort residual
     sliding        joints whose positions are in metres
-    clock_sigma_s  standard deviation of the stamps' simulation time, s; a delay within twice that is not reported
+    clock_sigma_s  standard deviation of the stamps' simulation time, s; a delay of less than twice this value is not
+                   reported
     """
     slides = set(sliding)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
@@ -99,7 +111,10 @@ def diagnose(
 
 
 def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -> bool:
-    """Whether a fault was found that affects positions; backlash of a few milliseconds does not."""
+    """Whether a model error was found that can cause position errors.
+
+    Backlash of a few milliseconds does not count, because it hardly affects positions.
+    """
     small = {(hint.kind, hint.of) for hint in hints.causes if hint.alone}
     certain = [(finding.kind, finding.of) for finding in findings if finding.kind in MODEL and finding.certain]
     return any(each not in small for each in certain)
@@ -130,7 +145,9 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
 def _delays(
     comparison: Comparison, hints: ModelErrorHypotheses, limits: Limits, clock_sigma_s: float
 ) -> Iterator[Finding]:
-    """Findings about the common delay, and about delays of single joints that no friction or gain explains."""
+    """Yield findings about the common delay, and about delays of single joints that no friction, gain or backlash
+    explains.
+    """
     limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
     common = comparison.delay_s
@@ -175,7 +192,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
 
 
 def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
-    """Whether the causes explain most of the effort residual, or leave a part of it that is within the limit."""
+    """Whether the causes explain most of the effort residual, or the unexplained part is within its limit."""
     if hints.residual is None or hints.explained is None or hints.explained >= EXPLAINS:
         return True
     left = hints.residual * math.sqrt(1.0 - hints.explained)
@@ -185,7 +202,11 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
 ) -> Iterator[Finding]:
-    """Findings about the differences of efforts that remain after subtraction of all certain causes."""
+    """Yield a finding if the measured efforts differ from the model's efforts and no single cause explains this.
+
+    causes  causes that explain a part of the difference
+    said    the limit as text
+    """
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
     text = f"the efforts differ from the model's by {residual:.2%} of them"
@@ -222,9 +243,10 @@ def _alike(hint: Hint) -> str:
 def _biases(
     comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
 ) -> Iterator[Finding]:
-    """Findings about constant position errors.
+    """Yield findings about constant position errors.
 
-    An error that a model fault explains counts only if the efforts show an offset of the encoder.
+    If a model error was found that explains position errors, a constant error of a joint is reported only if the
+    efforts show an offset of this joint's encoder.
     """
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)
@@ -241,7 +263,9 @@ def _biases(
 
 
 def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
-    """{joint: largest position error that two sigmas of the clock's uncertainty can cause, rad or m}."""
+    """{joint: largest position error, rad or m, that an error of the time stamps by two standard deviations can
+    cause}.
+    """
     pairs = comparison.pairs
     rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
     return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))

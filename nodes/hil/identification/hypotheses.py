@@ -1,11 +1,13 @@
 """Model errors that would explain the measured efforts, by linear least squares on the model's sensitivities.
 
-The measured motion is passed through the model's inverse dynamics. The residual against the measured efforts is
+The measured motion is passed through the model's inverse dynamics. The residual r is the model's effort minus the
+measured effort tau:
 
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
-and each cause (a mass, a friction, an actuator's gain, an encoder's zero) is fitted, first alone, then together with
-those already accepted. Causes are real robot minus model: +0.05 is a mass 5 % above the model's.
+The causes are errors of a mass, a friction, the gain of an actuator or the zero of an encoder. Each cause is fitted
+first alone, then together with the causes that are already accepted. The value of a cause is that of the real robot
+minus that of the model: +0.05 is a mass 5 % above the model's.
 """
 
 from __future__ import annotations
@@ -33,12 +35,14 @@ FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 @dataclass(frozen=True)
 class Explanation:
-    """The hints, and the curves they are based on: low-passed at 10 Hz and thinned, N m or N.
+    """The model errors found, and the efforts from which they were found.
+
+    The efforts are in N m or N, low-passed at 10 Hz and downsampled.
 
     time      (n,) s
-    effort    (n, k) measured
-    residual  (n, k) the model's efforts minus the measured ones
-    left      (n, k) residual after subtraction of the causes
+    effort    (n, k) measured efforts
+    residual  (n, k) the model's efforts minus the measured efforts
+    left      (n, k) residual that the causes leave unexplained
     """
 
     hints: ModelErrorHypotheses
@@ -52,12 +56,13 @@ class Explanation:
 def explain(
     efforts: Efforts, measured: Stream, applied: Applied | None = None, *, is_timed: bool = False
 ) -> Explanation:
-    """Causes that explain the effort residual, the strongest first.
+    """Model errors that explain the effort residual, the strongest first.
 
-    `hints.why_not` is not empty where no cause can be determined.
+    If no cause could be determined, `hints.why_not` of the result says why; otherwise it is "".
 
-    is_timed  whether the stamps' simulation time was found from clocks. Errors of that time falsify the accelerations;
-              they are estimated from measured velocities and positions, removed, and make causes less certain
+    is_timed  whether the simulation times are inexact, because they were computed from readings of clocks. Errors of
+              these times falsify the accelerations. Their effect is estimated from the measured velocities and
+              positions and removed, and it makes the causes less certain
     """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
@@ -89,8 +94,9 @@ def explain(
 
 
 def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanation) -> Iterator[Hint]:
-    """Hints about backlash that is crossed within a few samples, for actuated joints without a hint about backlash
-    yet.
+    """Yield hints about backlash that is crossed within a few samples.
+
+    Only actuated joints for which no other hint reports backlash are examined.
     """
     off = _asked(efforts, motion) - motion.effort
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
@@ -116,7 +122,10 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 
 
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """Explanation by a model that is linearized around these offsets of the encoders (k,), rad or m."""
+    """Explanation by the model linearized at the encoder offsets `zeros` (k,), rad or m.
+
+    timing  effort errors due to inexact time stamps, as in `Search`
+    """
     effort = band(motion.effort)
     there = replace(motion, q=motion.q - zeros)
     off = _asked(efforts, there) - motion.effort
@@ -143,7 +152,13 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
 
 
 def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:
-    """(cause, d r / d cause (n, k)) of every cause, along the low-passed motion q, v, a."""
+    """Yield (cause, derivative (n, k) of the effort residual with respect to the cause) of every cause.
+
+    A cause is a possible model error, such as an error of a body's mass or of a joint's friction.
+
+    motion  low-passed positions q, velocities v and accelerations a, (n, k) each
+    effort  low-passed measured efforts (n, k)
+    """
     q, v, a = motion
     for body in efforts.bodies:
         yield ("mass", body), -efforts.per_mass(body, q, v, a)
@@ -158,8 +173,9 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
 
 
 def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
-    """{cause: d r / d (crossing time of the backlash) (n, k)} of each actuated joint whose residual resembles
-    backlash.
+    """{cause: derivative (n, k) of the effort residual with respect to the crossing time of the joint's backlash}.
+
+    There is one entry for each actuated joint whose effort residual resembles the effect of backlash.
     """
     found: dict[Key, Floats] = {}
     short = play.missing(motion.effort, motion.time, motion.parts)
@@ -172,8 +188,10 @@ def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> di
 
 
 def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
-    """Function (cause, value) -> whether the value is possible: masses and frictions of the robot must not become
-    negative."""
+    """Function (cause, value) that tells whether a model error can have this value.
+
+    A value is impossible if it would give the real robot a negative mass, gain, friction or backlash.
+    """
     damping = {joint.name: float(value_of(joint.damping)) for joint in efforts.mechanism.moving_joints}
 
     def possible(key: Key, value: float) -> bool:
@@ -185,10 +203,11 @@ def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
 
 
 def _drop_noisy_gains(columns: dict[Key, Floats], residual: Floats, effort: Floats) -> None:
-    """Remove from `columns` the gains that only noise of the measured effort suggests.
+    """Remove from `columns` the gains that appear only because of noise in the measured effort.
 
-    Noise is in the effort and, with opposite sign, in the residual, where it resembles a gain below 1. It does not
-    resemble one against the model's efforts, so that a gain must have similar values against both.
+    Noise of the measured effort also occurs in the residual, with opposite sign, and there resembles the effect of a
+    gain below 1. The model's efforts are free of this noise. A gain is therefore kept only if fits to the measured
+    efforts and to the model's efforts give similar values.
     """
     for key, column in list(columns.items()):
         if key[0] != "gain":

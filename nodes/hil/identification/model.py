@@ -1,4 +1,6 @@
-"""A robot's model with tunable masses, its inverse dynamics along a motion, and their sensitivities."""
+"""Model of a robot with tunable masses, the model's inverse dynamics along a motion, and the sensitivities of its
+efforts.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ ANGLE_STEP = 1e-5  # rad or m, for central differences over positions
 
 
 class NoModelError(ValueError):
-    """A model does not give efforts along a motion. The only argument is the reason, one line."""
+    """Raised if a model cannot give efforts along a motion, with a one-line reason."""
 
 
 def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """The robot's mechanism in joint coordinates. NoModelError for an unknown robot, or one with loops or planar
-    joints."""
+    """Mechanism of a robot in joint coordinates.
+
+    Raises NoModelError for an unknown robot, and for a robot with loops or with joints of several coordinates.
+    """
     from robots.registry import build, with_joint_coordinates
 
     try:
@@ -34,21 +38,23 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
         raise NoModelError(str(error)) from None
     if mechanism.coordinates != "joint" or mechanism.constraints:
         raise NoModelError(
-            f"robot {robot!r} is no tree of joints: with loops or absolute coordinates "
-            "the efforts along its joints cannot be computed"
+            f"robot {robot!r} has loops or absolute coordinates; the efforts along its joints can be computed only "
+            "for a tree of joints in joint coordinates"
         )
     for joint in mechanism.joints:
         if len(joint.coordinates) > 1:
             raise NoModelError(
-                f"robot {robot!r}: joint {joint.name!r} is {joint.kind} with {len(joint.coordinates)} efforts; "
+                f"robot {robot!r}: joint {joint.name!r} is {joint.kind} and has {len(joint.coordinates)} coordinates; "
                 "efforts along a motion are compared only for robots whose joints have one coordinate each"
             )
     return mechanism
 
 
 def with_open_mass(body: Body, share: float = 1.0) -> Body:
-    """A copy of the body with `share` times its mass and inertia, as tunable parameters "<body>/mass", "<body>/ixx",
-    ..."""
+    """A copy of a body whose mass and inertia are the tunables "<body>/mass", "<body>/ixx" and so on.
+
+    share  factor on mass and inertia
+    """
     inertia: Any = tuple(
         Tunable(f"{body.name}/{axis}", share * value_of(number))
         for axis, number in zip(INERTIA, body.inertia, strict=True)
@@ -57,9 +63,10 @@ def with_open_mass(body: Body, share: float = 1.0) -> Body:
 
 
 class Efforts:
-    """Inverse dynamics of a model over many samples, and its sensitivities by finite differences of the kernel.
+    """Inverse dynamics of a model over many samples, and the sensitivities of the efforts by finite differences.
 
-    Samples are q, v, a (n, k), rad or m and their rates; efforts (n, k) in N m or N, along the joints.
+    Samples are q, v, a (n, k): positions in rad or m and their first and second derivatives. Efforts (n, k) along the
+    joints are in N m or N.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -82,7 +89,7 @@ class Efforts:
         return [body.name for body in self.mechanism.bodies if value_of(body.mass) > 0.0]
 
     def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
-        """Efforts (n, k) along the joints for this motion, N m or N."""
+        """Efforts (n, k), N m or N, along the joints for the motion q, v, a."""
         found = np.empty_like(q)
         for row in range(len(q)):
             self._q[:], self._v[:], self._a[:] = q[row], v[row], a[row]
@@ -93,7 +100,7 @@ class Efforts:
     def per_mass(self, body: str, q: Floats, v: Floats, a: Floats) -> Floats:
         """d effort / d (relative mass of a body), (n, k).
 
-        The body's inertia is proportional to its mass, and its centre of mass is fixed.
+        The inertia of the body changes in proportion to its mass; its centre of mass stays.
         """
         names = self.system.tunable_names
         places = [names.index(f"{body}/{each}") for each in ("mass", *INERTIA)]
@@ -106,8 +113,10 @@ class Efforts:
             self._p[:] = kept
 
     def per_position(self, joint: int, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d (position of one joint), (n, k), at unchanged rates: the effect of an offset of the joint's
-        encoder."""
+        """d effort / d (position of one joint), (n, k), at unchanged velocities and accelerations.
+
+        This is the effect of an offset of the joint's encoder.
+        """
         step = np.zeros(q.shape[1])
         step[joint] = ANGLE_STEP
         return (self.along(q + step, v, a) - self.along(q - step, v, a)) / (2.0 * ANGLE_STEP)

@@ -1,5 +1,6 @@
-"""Measured motion at the midpoints between its stamps, the mean efforts between the stamps, and the frequency band of
-the comparison."""
+"""Measured motion at the midpoints between its stamps, mean efforts between the stamps, and a low-pass filter for
+motion and efforts.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ MOST_UNEVEN = 5.0  # largest ratio between elapsed time and the stamps' time, ei
 
 @dataclass(frozen=True)
 class Motion:
-    """A measured motion at the midpoints between its stamps: time (n,), q, v, a, effort (n, k).
+    """A measured motion at the n midpoints between its stamps: time (n,), s, and q, v, a, effort (n, k).
 
-    v        measured velocities
-    parts    slices of the sections without a gap
+    v        mean of the measured velocities at the two stamps
+    parts    slices of the samples, one per section without a gap
     rate_hz  sampling rate, Hz
-    rate     (n, k) change of the positions between the stamps per second
+    rate     (n, k) change of the positions between two stamps, per second
     """
 
     time: Floats
@@ -39,20 +40,19 @@ class Motion:
 
     @property
     def independent(self) -> float:
-        """Number of independent samples in the band below the cutoff."""
+        """Number of samples that count as independent after the low-pass filter."""
         return len(self.q) * min(1.0, 2.0 * CUTOFF_HZ / self.rate_hz)
 
 
 @dataclass(frozen=True)
 class Applied:
-    """Efforts that acted between two samples of the measurement.
+    """Source of the efforts that acted between two samples of the measurement.
 
-    hold_s   time for which an effort is held, s: the step of the commanding side, at most the measurement's own period.
-    A
-             state's effort was held over the time before it.
-    finer    stream of the same run with more frequent efforts, used because a slow measurement only samples them; or
-             None
-    delay_s  delay of the measurement against `finer`, s
+    hold_s   time, s, for which a commanded effort is constant: the step of the simulation, at most the period of the
+             measurement. The effort in a measured state acted during the time `hold_s` before this state
+    finer    stream of the same run with efforts at a higher rate, used instead of the measured efforts if the
+             measurement is too slow to contain every effort; None without such a stream
+    delay_s  delay of the measurement relative to `finer`, s
     """
 
     hold_s: float = math.inf
@@ -60,9 +60,9 @@ class Applied:
     delay_s: float = 0.0
 
     def between(self, stream: Stream) -> Callable[[Floats], Floats]:
-        """Function from (n + 1,) stamps of `stream` to the mean efforts (n, k) between them.
+        """Function from (n + 1,) stamps of `stream` to the mean efforts (n, k) between consecutive stamps.
 
-        NoModelError where the stream has no efforts.
+        Raises NoModelError if the stream has no efforts.
         """
         finer = self.finer
         knows = finer is not None and set(stream.names) <= set(finer.names) and finer.period_s < 0.7 * stream.period_s
@@ -85,14 +85,15 @@ class Applied:
 
 
 def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Motion:
-    """Measured motion at the midpoints of consecutive samples, with the joints in the model's order.
+    """Measured motion at the midpoints of consecutive samples, with the joints in the order of `names`.
 
-    NoModelError where data are missing.
+    Raises NoModelError if joints, velocities or efforts are missing, or if no section without a gap is long enough.
     """
     missing = [name for name in names if name not in measured.names]
     if missing:
         raise NoModelError(
-            f"the measurement lacks joint {missing[0]!r} of the model; it has {', '.join(measured.names)}"
+            f"the measurement lacks joint {missing[0]!r} of the model and has {', '.join(measured.names)}; "
+            "record all joints of the model"
         )
     stream = measured.only(names)
     if stream.velocity is None:
@@ -115,20 +116,21 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
         parts.append(slice(start, start + len(steps)))
         start += len(steps)
     if not q:
-        raise NoModelError("the measurement has no 33 consecutive samples without a gap; record a longer run")
+        raise NoModelError("the measurement has fewer than 33 consecutive samples without a gap; record a longer run")
     joined = [np.concatenate(each) for each in (time, q, v, a, effort, rate)]
     return Motion(joined[0], joined[1], joined[2], joined[3], joined[4], parts, 1.0 / stream.period_s, joined[5])
 
 
 def rms(values: Floats) -> Floats:
-    """RMS of the values (n, k) of each joint, (k,)."""
+    """RMS (k,) of each column of `values` (n, k)."""
     found: Floats = np.sqrt(np.mean(values * values, axis=0))
     return found
 
 
 class Band:
-    """Low-pass filter, run forwards and backwards over each uninterrupted part of a motion, then downsampling to
-    KEPT_HZ.
+    """Low-pass filter for a motion, followed by downsampling to about KEPT_HZ.
+
+    The filter runs forwards and backwards over each section without a gap.
     """
 
     def __init__(self, motion: Motion) -> None:
@@ -143,7 +145,9 @@ class Band:
         return self.thinned(self.smooth(values))
 
     def noise(self, values: Floats) -> Floats:
-        """RMS (k,) of the values above the band, as an estimate of the noise within the band."""
+        """RMS (k,) of the components above the cutoff frequency, as an estimate of the noise below the cutoff
+        frequency.
+        """
         return rms(values - self.smooth(values))
 
     def smooth(self, values: Floats) -> Floats:
@@ -155,14 +159,15 @@ class Band:
         return np.concatenate([signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts])
 
     def thinned(self, values: Floats) -> Floats:
-        """The values at every n-th instant, at a rate of about KEPT_HZ."""
+        """Every m-th of the values, with m chosen such that about KEPT_HZ values per second are left."""
         return values[:: self._every]
 
 
 def passed(motion: Motion, band: Band) -> Floats:
-    """Time elapsed at the robot per second of the stamps (n,): 1 where the stamps are right or the robot is at rest.
+    """Time, s, that elapsed at the robot per second of the time stamps, (n,).
 
-    Estimated as the ratio of position changes to measured velocities, common to all joints.
+    Estimated as the ratio of the velocities computed from positions and stamps to the measured velocities, common to
+    all joints. The result is 1 if the stamps are exact, and is set to 1 while the robot is at rest.
     """
     change, square = motion.rate * motion.v, motion.v * motion.v
     product, size = (band.smooth(each.sum(axis=1)) for each in (change, square))

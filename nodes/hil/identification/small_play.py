@@ -1,9 +1,10 @@
-"""Backlash that is crossed in a few samples, found from the efforts at each change of their sign.
+"""Detection of backlash that is crossed within a few samples, from the changes of sign of a joint's effort.
 
-It lasts some milliseconds, so that the low-passed residual does not show it. Here each change of sign has its own
-window, in which the residual is modelled as a line in time, the missing effort, and noise. The noise is white in the
-efforts and in the velocities; differences of velocities are the accelerations, so neighbouring residuals are correlated
-and least squares are weighted accordingly.
+Crossing such a backlash takes some milliseconds, so the low-passed residual does not show it. The unfiltered residual
+is therefore used, in a window around each change of sign. In this window it is modelled as a linear function of time,
+plus the effort that does not reach the joint during the crossing, plus noise. The noise of efforts and velocities is
+white. Accelerations are differences of velocities, so neighbouring residuals are correlated, and the least-squares fit
+is weighted accordingly.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class SmallPlay:
     """Backlash of one joint.
 
     crossing_s  time for which the joint is free after each change of sign of its effort, s
-    sigma_s     standard deviation of `crossing_s`
-    missing     missing efforts (n,)
-    evidence    doubled log likelihood ratio against none
+    sigma_s     standard deviation of `crossing_s`, s
+    missing     (n,) effort that reaches the joint minus measured effort
+    evidence    twice the log likelihood ratio of backlash against no backlash
     """
 
     crossing_s: float
@@ -44,9 +45,7 @@ class SmallPlay:
 
 
 def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> SmallPlay | None:
-    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None where the residual shows no
-    backlash.
-    """
+    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None if the residual shows no backlash."""
     noise = _noise(residual - band.smooth(residual[:, None])[:, 0])
     if noise is None:
         return None
@@ -74,8 +73,13 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
 
 
 def _noise(high: Floats) -> tuple[float, float] | None:
-    """(variance of the residual's white noise, variance of the noise whose differences it contains); None without
-    noise."""
+    """(variance of the white noise of the efforts, variance of the noise from velocities); None without noise.
+
+    The velocities have white noise. The residual contains its differences from sample to sample, because accelerations
+    are differences of velocities.
+
+    high  components of the residual above the cutoff frequency
+    """
     centred = high - np.median(high)
     most = 4.0 * 1.4826 * float(np.median(np.abs(centred)))
     kept = np.clip(centred, -most, most)
@@ -102,8 +106,10 @@ def _windows(motion: Motion, joint: int) -> Iterator[slice]:
 
 
 def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
-    """Weighting matrix (n, n): inverse covariance of the noise, insensitive to offset and linear trend; None if
-    singular."""
+    """Weight matrix (n, n) for least squares; None if the covariance of the noise is singular.
+
+    It is the inverse covariance of the noise, projected so that a constant and a linear trend have no effect.
+    """
     white, rough = noise
     covariance = (white + 2.0 * rough) * np.eye(n) - rough * (np.eye(n, k=1) + np.eye(n, k=-1))
     try:
@@ -116,7 +122,10 @@ def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
 
 
 def _missing(motion: Motion, joint: int) -> Floats:
-    """Transmitted minus measured efforts (c, n), averaged over each sample, for each of CROSSINGS_S."""
+    """Efforts that reach the joint minus measured efforts (c, n), for each of the c crossing times in CROSSINGS_S.
+
+    Each value is an average over the time between two samples.
+    """
     crossings = np.array(CROSSINGS_S)
     found = np.zeros((len(crossings), len(motion.time)))
     for part in motion.parts:

@@ -1,8 +1,9 @@
-"""Simulation of the model with the commands as the robot applied them, each from the instant the robot reports.
+"""Simulation of the model with the commands that the robot applied, each from the instant at which the robot received
+it.
 
-A command reaches the robot and its model at different instants, because of network jitter. Differences that follow from
-that are no errors of the robot, so its measured states are compared with a model that got the same commands at the same
-times.
+Because of network jitter, the robot and its model receive a command at different instants. The resulting differences
+are not errors of the robot. The measured states are therefore compared with a model that receives the same commands at
+the same instants as the robot.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ REMEMBERED = 4096  # states whose times are kept to compute the age of commands
 
 
 class CommandReplayModel:
-    """One model, simulated from its start at simulation time 0."""
+    """A model that is simulated from simulation time 0 with the commands that the robot applied."""
 
     def __init__(self, sim: SimPlan) -> None:
         self._plant = Plant(sim, PlantPerturbation())
         self.restart()
 
     def restart(self) -> None:
-        """Return the model to its start, without commands."""
+        """Return the model to its start state and discard all commands."""
         self._plant.reset()
         self._taken: deque[tuple[int, JointCommand]] = deque()
         self._said = -1.0  # time of the latest state, s
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the model, and the commands that are not applied yet, for `restore`."""
+        """State of the model, and the commands that it has not applied yet, for `restore`."""
         return {"plant": self._plant.snapshot(), "taken": self._taken, "said": self._said}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -47,20 +48,20 @@ class CommandReplayModel:
 
     @property
     def names(self) -> list[str]:
-        """Joints of the model."""
+        """Names of the model's joints."""
         return self._plant.names
 
     def take(self, time: float, command: JointCommand) -> None:
-        """Add a command that the robot applied from simulation time `time` on, s.
-
-        The time is rounded to the nearest step.
+        """Add a command that the robot applied from simulation time `time`, s, on; the time is rounded to the nearest
+        step.
         """
         self._taken.append((round(time / self._plant.step_s), command))
 
     def until(self, time: float) -> Iterator[RobotState]:
-        """States of the model up to the step nearest to `time`, s.
+        """Yield the model's states up to the step nearest to `time`, s.
 
-        Call this when all commands up to that time were added.
+        If `time` is later than this step, also yield the state at `time`. Call this when all commands up to this time
+        have been added.
         """
         plant = self._plant
         if self._said < 0.0:
@@ -77,7 +78,7 @@ class CommandReplayModel:
             yield self._state(time - plant.tick * plant.step_s)
 
     def _state(self, later_s: float) -> RobotState:
-        """The model's present state, extrapolated by `later_s` seconds, less than a step."""
+        """State of the model `later_s` seconds after its latest step, extrapolated over this fraction of a step."""
         plant = self._plant
         position = plant.position + later_s * plant.velocity
         time = self._said = plant.tick * plant.step_s + later_s
@@ -88,9 +89,9 @@ class CommandReplayModel:
 
 
 def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
-    """Stream of the model's states at every step from 0 to `end_s`, driven by the applied commands.
+    """Stream of the model's states at every step from 0 to `end_s`, s, with the commands that the robot applied.
 
-    taken  (simulation time, command) of the applied commands, times not decreasing
+    taken  (simulation time, s, command) of each applied command, with non-decreasing times
     """
     retrace = CommandReplayModel(sim)
     for time, command in taken:
@@ -105,7 +106,10 @@ def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointComma
 
 
 class CommandAges:
-    """Ages of the states that commands reply to, when the robot applied the commands; s of simulation time."""
+    """Ages, s, of the states that commands reply to.
+
+    The age of a state is the simulation time from this state to the instant at which the robot applied the command.
+    """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self.count, self.largest = 0, 0.0
@@ -113,7 +117,7 @@ class CommandAges:
         self._times: list[tuple[int, float]] = [(-1, 0.0)] * remembered
 
     def snapshot(self) -> dict[str, Any]:
-        """The ages so far, and the times of the latest states."""
+        """The ages so far, and the times of the latest states, for `restore`."""
         return {"count": self.count, "largest": self.largest, "sum": self._sum, "times": sorted(self._times)[-LATEST:]}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -127,7 +131,7 @@ class CommandAges:
         self._times[state.seq % len(self._times)] = state.seq, state.timestamp
 
     def add(self, time: float, command: JointCommand) -> None:
-        """Record a command that was applied at this simulation time."""
+        """Record a command that the robot applied at simulation time `time`, s."""
         if command.state_seq is None:
             return
         seq, at = self._times[command.state_seq % len(self._times)]
@@ -142,7 +146,7 @@ class CommandAges:
 
     @property
     def text(self) -> str:
-        """Text about the applied commands and the ages of the states that they reply to."""
+        """One line about the applied commands and the ages of the states that they reply to."""
         if not self.count:
             return "commands at the times the robot received them"
         # times are sums of steps: less than a microsecond is rounding

@@ -1,4 +1,4 @@
-"""Body poses of the measured robot, from its measured joints and the geometry of its model."""
+"""Body poses of the measured robot, from its measured joint positions and the geometry of its model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FRAME = 7  # numbers of a spherical or free joint in RobotState.frames
 
 
 class MeasuredPoses:
-    """Poses of a robot's bodies whose joints are where the robot measured them.
+    """Poses of a robot's bodies at the measured joint positions.
 
-    A joint that is not measured, and a spherical or free joint whose frame is not, stands as the model's latest state
-    has it. In joint coordinates without loops the joints give the poses directly. Otherwise the coordinates are the
-    nearest, by least squares from those of the pose before, to the measured joints and the closed constraints. Beams
-    are drawn undeflected.
+    If the position of a joint is not measured, its position in the model's latest state is used. Likewise, if the pose
+    of a spherical or free joint is not measured, its pose in the model's latest state is used. In joint coordinates
+    without loops, the joint positions give the body poses directly. Otherwise, least squares from the previous pose
+    finds the coordinates that fit the measured positions best and close the loops. Beams are drawn undeflected.
     """
 
     def __init__(self, sim: SimPlan) -> None:
@@ -48,7 +48,9 @@ class MeasuredPoses:
         self._frames = state.frames
 
     def at(self, measured: RobotState) -> BodyPoses | None:
-        """Poses of a measured state in simulation time; None where the last ones are less than 1 / `poses_hz` old."""
+        """Body poses for a measured state in simulation time; None if the last poses are less than 1 / `poses_hz` s
+        old.
+        """
         time = measured.timestamp
         if self._due - self._period_s < time < self._due - 1e-9:
             return None
@@ -65,7 +67,7 @@ class MeasuredPoses:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Coordinates of the last poses, the model's joints, and the time of the next poses."""
+        """Coordinates of the last poses, joint positions of the model, and time of the next poses, for `restore`."""
         return {
             "q": self._q.copy(),
             "p": self._p.copy(),
@@ -80,7 +82,7 @@ class MeasuredPoses:
         self._model, self._frames, self._due = dict(state["model"]), list(state["frames"]), state["due"]
 
     def _write_joints(self, positions: dict[str, float]) -> None:
-        """Write joint positions to the coordinates that are joint positions."""
+        """Write joint positions to the coordinates of joints with one coordinate."""
         mechanism, index = self._system.mechanism, 0
         if mechanism.coordinates != "joint":
             return
@@ -90,7 +92,9 @@ class MeasuredPoses:
             index += len(joint.coordinates)
 
     def _place_frames(self, frames: list[float]) -> None:
-        """Write the frames of the spherical and free joints to their coordinates and quaternions."""
+        """Write the poses `frames` of the spherical and free joints to the coordinates and quaternions of these
+        joints.
+        """
         mechanism, index, place = self._system.mechanism, 0, 0
         oriented = mechanism.oriented_joints
         if mechanism.coordinates != "joint" or len(frames) != FRAME * len(oriented):
@@ -107,7 +111,11 @@ class MeasuredPoses:
             index += len(joint.coordinates)
 
     def _fit(self, time: float, own: dict[str, float]) -> None:
-        """Move the coordinates to the nearest that fit the joint positions and close the constraints."""
+        """Change the coordinates to the nearest values that fit the joint positions and satisfy the constraints.
+
+        own  {joint: measured position}. A joint without a measured position is fitted to its position in the model,
+             with a small weight
+        """
         targets = {name: value for name, value in {**self._model, **own}.items() if name in self._places}
         places = [self._places[name] for name in targets]
         wanted = np.array(list(targets.values()))
@@ -127,7 +135,7 @@ class MeasuredPoses:
 
 
 def _joints(system: System, time: float, q: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """Positions (n,) of the joints at q, and their derivatives (n, n_q), from the velocities of unit motions."""
+    """Positions (n,) of the joints at the coordinates q, and their derivatives with respect to q (n, n_q)."""
     units = np.eye(system.n_q)
     positions, columns = zip(*(system.joints(time, q, unit, p) for unit in units), strict=True)
     return positions[0], np.stack(columns, axis=1)

@@ -1,4 +1,8 @@
-"""Live prediction for hil_compare: the server's model states, or a local model driven by the applied commands."""
+"""Source of the predicted states for hil_compare while a run is in progress.
+
+The predicted states are either those of the running simulation, or those of a local model that receives the commands
+that the robot applied.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ Judged = Iterator[tuple[Residual, list[float]]]
 
 
 class LivePrediction:
-    """Pairs measured states, in simulation time, with states of the model as they arrive.
+    """Pairs measured states, in simulation time, with predicted states as both arrive.
 
-    From the first applied command of the robot on, a local model is simulated, driven by the commands as they were
-    applied.
+    At first the predicted states are those of the simulation server. Once the robot reports an applied command, they
+    come from a local model instead, which receives each command at the instant at which the robot applied it.
 
-    lost        reason, one line, why the local model cannot be used; "" where it can
-    taken_lost  number of applied commands lost in transit
+    lost        one line that says why the local model cannot be used; "" if it can be used
+    taken_lost  number of reports of applied commands that were lost in transit
     """
 
     def __init__(self, sim: SimPlan | None, gap_s: float, delay_s: float) -> None:
@@ -39,21 +43,23 @@ class LivePrediction:
         self._waiting: deque[Stamped] = deque()
 
     def prepare(self) -> None:
-        """Build the local model before it is needed."""
+        """Build the local model in advance, because this takes time."""
         self._spare = None if self._sim is None else CommandReplayModel(self._sim)
 
     @property
     def retraces(self) -> bool:
-        """Whether the prediction comes from the local model, not from the server's states."""
+        """Whether the predicted states come from the local model; False if they come from the simulation server."""
         return self._retrace is not None
 
     @property
     def waiting(self) -> int:
-        """Number of measured states whose instant is not predicted yet."""
+        """Number of measured states for whose instants there is no prediction yet."""
         return self.pairs.waiting + sum(isinstance(each, RobotState) for each in self._waiting)
 
     def predict(self, state: RobotState) -> Judged:
-        """Add a state of the server. Yields the (residual, predicted velocities) that become available."""
+        """Add a state of the simulation server. Yields (residual, predicted velocities) for each pair that is now
+        complete.
+        """
         self._time = state.timestamp
         self.ages.see(state)
         if self._first < 0.0:
@@ -63,9 +69,9 @@ class LivePrediction:
         yield from self._go_on()
 
     def hear(self, message: Stamped) -> Judged:
-        """Add a measured state or a command that the robot applied, in the order of publication.
+        """Add a measured state or an applied command, in the order of their publication.
 
-        Yields the (residual, predicted velocities) that become available.
+        Yields (residual, predicted velocities) for each pair that is now complete.
         """
         if isinstance(message, JointCommand):
             if 0 < self._last_taken < message.seq - 1:
@@ -75,7 +81,7 @@ class LivePrediction:
         yield from self._go_on()
 
     def snapshot(self) -> dict[str, Any]:
-        """Pairs, ages, the local model, and the waiting messages, for `restore`."""
+        """Waiting messages, pairs, ages of commands, and state of the local model, for `restore`."""
         return {
             "own": {name: getattr(self, name) for name in STATE},
             "pairs": self.pairs.snapshot(),
@@ -105,7 +111,7 @@ class LivePrediction:
             self.lose(f"simulation time was set to {time:g} s")
 
     def see(self, event: Event) -> None:
-        """Process an event of the run; an event that changes the server's model makes the local one invalid."""
+        """Process an event of the run. An event that changes the server's model makes the local model invalid."""
         if event.kind == "set" and event.node == SERVER:
             self.lose(f"parameter {event.key} of the model was changed")
         elif event.kind == "push":
@@ -114,7 +120,7 @@ class LivePrediction:
             self.lose("the model was set to another state")
 
     def lose(self, why: str) -> None:
-        """Stop using the local model, for the reason `why`, and predict by the server's states from now on."""
+        """Stop using the local model for the reason `why`, and use the states of the simulation server from now on."""
         if not self.lost:
             self.lost = why
             self._retrace = None

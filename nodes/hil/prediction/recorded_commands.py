@@ -1,4 +1,6 @@
-"""Prediction of the model with the recorded commands as the robot applied them."""
+"""Prediction by a new simulation of the model, in which recorded commands act from the instants at which the robot
+applied them.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ SAME_START = 1e-3  # largest distance between the model's start and the first re
 
 @dataclass(frozen=True)
 class Prediction:
-    """States of the plan's model, driven by the commands that the robot applied.
+    """States of the plan's model, simulated with the commands that the robot applied.
 
-    driven  description of the commands and their age, for the user
-    doubt   one line why the states may differ from those of the robot's model, "" without a reason
+    driven  one line of text about these commands and about the ages of the states to which they reply
+    doubt   one line that says why the simulated states may be wrong; "" without a reason
     """
 
     stream: Stream
@@ -38,18 +40,18 @@ class Prediction:
 
 
 def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str, Any]) -> Prediction:
-    """States of the plan's model with the commands that the robot applied.
+    """States of the plan's model, simulated with the commands that the robot applied.
 
     taken  topic of the applied commands, each stamped when the robot received it
-    said   states of the server's model, which received the same commands at other instants
-
-    The states end where the simulation time of the commands is no longer known. StreamError, one line, where the plan's
-    model with these commands is not the one that ran.
+    said   recorded states of the simulation server's model, which received the same commands at other instants
+    The simulation ends at the last applied command whose simulation time is known. Raises StreamError with a one-line
+    message if the simulated model differs from the model of the recorded run, or if the recording does not contain the
+    start of the run.
     """
     if why := _changed(recording):
         raise StreamError(why)
     if said.time[0] > FIRST_S:
-        raise StreamError(f"the recording begins at t = {said.time[0]:g} s; the model's start, t = 0, must be in it")
+        raise StreamError(f"the recording begins at t = {said.time[0]:g} s; record the run from its start, t = 0, on")
     times = _times(recording, taken)
     end_s = min(float(said.time[-1]), _known_until(recording[taken], times))
     ages = _ages(recording, taken)
@@ -63,28 +65,31 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
         raise StreamError(f"simulating the model with the recorded commands failed: {error}") from None
     if set(stream.names) != set(said.names):
         raise StreamError(
-            f"the plan's model has joints {', '.join(stream.names)}; the recorded states have {', '.join(said.names)}"
+            f"the plan's model has the joints {', '.join(stream.names)}, but the recorded states have the joints "
+            f"{', '.join(said.names)}"
         )
     first = stream.position[np.searchsorted(stream.time, said.time[0] - 1e-9)]
     off = np.abs(first - said.only(stream.names).position[0]).max()
     if off > SAME_START:
         raise StreamError(
-            f"the model's start differs from the first recorded state by {off:.3g} rad or m; at most "
-            f"{SAME_START:g} is permitted"
+            f"the start of the plan's model differs from the first recorded state by {off:.3g} rad or m; "
+            f"a difference of at most {SAME_START:g} is permitted"
         )
     return Prediction(stream, ages.text, _doubt(recording[taken]))
 
 
 def _doubt(commands: Columns) -> str:
-    """Line about applied commands that are missing in the recording, by their sequence numbers; "" where none is
-    missing."""
+    """One line about applied commands that are missing in the recording; "" if none is missing.
+
+    A gap in the sequence numbers shows that commands are missing.
+    """
     seq = commands["seq"]
     lost = int((np.diff(seq)[np.diff(seq) > 0] - 1).sum())
     return f"{lost} of the commands that the robot applied were lost on their way to the recorder" if lost else ""
 
 
 def _changed(recording: Recording) -> str:
-    """Line about a change that made the server's model differ from the plan's; "" without a change."""
+    """One line about an event that made the server's model differ from the plan's model; "" without such an event."""
     for topic in recording.topics:
         if topic.rpartition("/")[2] != "event":
             continue
@@ -114,7 +119,7 @@ def _times(recording: Recording, taken: str) -> Floats:
 
 
 def _known_until(commands: Columns, times: Floats) -> float:
-    """Simulation time up to which the applied commands are known, s; infinite where all of them are."""
+    """Simulation time, s, up to which the applied commands are known; infinite if all of them are known."""
     stamps = np.asarray(commands["timestamp"], dtype=float)
     known = np.flatnonzero(np.isfinite(times))
     last = int(known[-1])
@@ -122,7 +127,7 @@ def _known_until(commands: Columns, times: Floats) -> float:
 
 
 def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCommand]]:
-    """Yields (simulation time, command) of the recording's last run, with non-decreasing times."""
+    """Yield (simulation time, command) of each command in the recording's last run, with non-decreasing times."""
     time, start = _risen(times)
     fields = [columns[name].tolist() for name in ("mode", "name", "value", "state_seq")]
     for at, mode, names, values, state_seq in list(zip(time.tolist(), *fields, strict=True))[start:]:
@@ -131,7 +136,11 @@ def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCom
 
 
 def _risen(time: Floats) -> tuple[Floats, int]:
-    """(times (n,) made non-decreasing, also where unknown; index at which the last run begins)."""
+    """(simulation times (n,), s; index at which the last run begins).
+
+    Within the last run, the returned times do not decrease, and an unknown time is replaced by the latest known time
+    before it.
+    """
     known = np.flatnonzero(np.isfinite(time))
     falls = known[1:][np.diff(time[known]) < -FIRST_S]
     start = int(falls[-1]) if len(falls) else 0

@@ -1,1 +1,3 @@
-"""Processor in the loop: a controller on two processors in one lockstep run, its commands compared bit by bit."""
+"""Processor in the loop: runs one controller on two processors in the same lockstep run, and compares their commands
+bit by bit.
+"""

@@ -1,4 +1,4 @@
-"""Comparison of the commands of two processors, bit by bit, and the distribution of their times per turn."""
+"""Bitwise comparison of the commands from two processors, and how long each node takes per lockstep step."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TurnTimes:
-    """Times of a node's turns, ns, in their order; empty where the node wrote none.
+    """Times, ns, that a node took for each of its turns, in order; empty if the node recorded none.
 
-    A turn begins when its request has arrived and ends when its reply is sent, by the clock of the node.
+    A turn is one lockstep step of the node: it begins when the request for the step has arrived and ends when the reply
+    is sent, by the clock of the node.
     """
 
     ns: NDArray[np.int64]
 
     def quantile_s(self, share: float) -> float | None:
-        """Time below which a share of the turns stayed, s; None without turns."""
+        """Duration, s, that the fraction `share` of the turns did not exceed; None without turns."""
         return 1e-9 * float(np.quantile(self.ns, share)) if len(self.ns) else None
 
 
 def read_times(file: Path) -> TurnTimes:
-    """Times that a program wrote to a file, one number per line."""
+    """Read the durations of a node's turns (lockstep steps), ns, from a file with one number per line that a program
+    wrote.
+    """
     return TurnTimes(np.array(file.read_text().split() if file.is_file() else [], dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class CommandComparison:
-    """Commands of two processors in the same run.
+    """Comparison of the commands from two processors in the same run.
 
-    turns     commands compared
-    differing commands that differ
-    ulps      largest distance of two values in units in the last place
-    first     time of the first command that differs, s; None where all are equal
-    largest   largest difference of two values, in the unit of the command
-    reason    why the commands cannot be compared, one line; "" where they can
+    turns      number of commands compared
+    differing  number of commands that differ
+    ulps       largest difference of two values, in units in the last place
+    first      time of the first command that differs, s; None if all are equal
+    largest    largest difference of two values, in the unit of the command
+    reason     one line that says why the commands cannot be compared; "" if they can
     """
 
     turns: int
@@ -56,7 +59,7 @@ class CommandComparison:
 
     @property
     def text(self) -> str:
-        """The result in one line."""
+        """The result as one line."""
         if self.reason:
             return self.reason
         if self.equal:
@@ -68,7 +71,10 @@ class CommandComparison:
 
 
 def compare_commands(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> CommandComparison:
-    """Compare the recorded commands, {field: column}, of two processors; None where there are none."""
+    """Compare the recorded commands of two processors.
+
+    one, other  {field: column} of the commands of each processor; None if there are none
+    """
     if one is None or other is None or not len(one["seq"]) or not len(other["seq"]):
         return CommandComparison(0, reason="one of the two published no command")
     if len(one["seq"]) != len(other["seq"]):
@@ -91,12 +97,12 @@ def compare_commands(one: Mapping[str, Any] | None, other: Mapping[str, Any] | N
 
 
 def ulps(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Number of doubles between each pair of numbers, as the numbers are ordered; 1 between 0.0 and -0.0."""
+    """Distance of each pair of numbers in units in the last place; 0.0 and -0.0 have the distance 1."""
     a, b = (_ordered(np.ascontiguousarray(each, dtype=np.float64).view(np.uint64)) for each in (one, other))
     return np.maximum(a, b) - np.minimum(a, b)
 
 
 def _ordered(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Unsigned integers in the order of the doubles with these bits."""
+    """Unsigned integers that have the same order as the doubles with the bits `bits`."""
     sign = np.uint64(1 << 63)
     return np.where(bits & sign, ~bits, bits | sign)

@@ -1,4 +1,4 @@
-"""Page of a comparison of two processors: the result, and a histogram of the times per turn."""
+"""HTML page of a comparison of two processors: the result, and a histogram of the durations of turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINS = 80
 
 
 def rows_of(times: Mapping[str, TurnTimes]) -> list[tuple[str, ...]]:
-    """Rows of a table: name, number of turns, and quantiles of their times in microseconds."""
+    """Rows of a table, one per node: name, number of turns, and quantiles of the durations of turns, us."""
     found = []
     for name, each in times.items():
         quantiles = (each.quantile_s(share) for _, share in QUANTILES)
@@ -26,7 +26,7 @@ def rows_of(times: Mapping[str, TurnTimes]) -> list[tuple[str, ...]]:
 
 
 def write_page(folder: Path, title: str, compared: CommandComparison, times: Mapping[str, TurnTimes]) -> Path:
-    """Write the page and its picture into a folder; returns the path of the page."""
+    """Write the page and its picture to a folder; returns the path of the page."""
     drawn = draw(folder / PICTURE, times)
     head = "".join(f"<th>{escape(each)}</th>" for each in ("node", "turns", *(name for name, _ in QUANTILES)))
     body = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows_of(times))
@@ -46,7 +46,7 @@ def write_page(folder: Path, title: str, compared: CommandComparison, times: Map
 
 
 def draw(file: Path, times: Mapping[str, TurnTimes]) -> bool:
-    """Draw the histogram of the times of each node; returns whether there is one."""
+    """Draw a histogram of the durations of each node's turns to a file; returns False if there are no durations."""
     there = {name: each.ns[each.ns > 0] * 1e-3 for name, each in times.items() if (each.ns > 0).any()}
     if not there:
         return False

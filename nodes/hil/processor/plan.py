@@ -1,4 +1,7 @@
-"""Plan of a run with a controller and its build for another processor, which gets the same turns."""
+"""Launch plan in which a second build of a controller, for another processor, runs beside the first in lockstep.
+
+Both builds receive the same messages at each step.
+"""
 
 from __future__ import annotations
 
@@ -18,34 +21,49 @@ RECORDER = "processor_recorder"
 
 
 def plan_of_processors(plan: Plan, name: str, program: Path, emulator: str, recording: Path) -> tuple[Plan, str]:
-    """The plan with the node's other build and a recorder, and the name of the other build's node.
+    """Add another build of a controller to a lockstep plan. Returns (extended plan, name of the additional node).
 
-    The simulation takes the commands of the node of the plan; those of the other build are recorded as `raw_command`.
+    The extended plan also has a recorder. The simulation obeys the commands of node `name`; the commands of the
+    additional node are only recorded, as `raw_command`.
 
-    name      node of the plan, a program that publishes "command" only
-    program   the same controller, built for another processor
-    emulator  command that runs `program`; "" where it runs by itself
-
-    PlanError, one line, for another node or program.
+    name       node of the plan that runs a program and publishes "command" only
+    program    the same controller, built for another processor
+    emulator   command that runs `program`; "" if this computer can run `program` directly
+    recording  file for the recorder
+    Raises PlanError with a one-line message if the node or the program is not suitable.
     """
     node = plan.node(name)
     cls = load_class(node.run, plan.folder)
     if not issubclass(cls, ProgramNode):
-        raise PlanError(f"node {name!r}: run = {node.run!r} is Python, which has one build for all processors")
+        raise PlanError(
+            f"node {name!r} runs Python code (run = {node.run!r}), which is the same for all processors; "
+            "choose a node that runs a compiled program"
+        )
     if set(cls.publishes) != {"command"} or node.remap:
-        raise PlanError(f"node {name!r}: a comparison takes a program that publishes 'command' only, without remap")
+        raise PlanError(
+            f"node {name!r} publishes other topics than 'command' or has a remap; "
+            "choose a node that publishes 'command' only and has no remap"
+        )
     if plan.sim.mode != "lockstep":
-        raise PlanError(f"plan {plan.name!r} has mode {plan.sim.mode!r}; the same turns for both need lockstep")
+        raise PlanError(
+            f"plan {plan.name!r} has mode {plan.sim.mode!r}, in which two builds do not receive the same messages; "
+            'set mode = "lockstep"'
+        )
     robot = plan.robot_of(node.namespace)
     for each in plan.nodes:
         other = load_class(each.run, plan.folder)
         topics = {resolve(each.remap.get(topic, topic), robot) for topic in (*other.subscribes, *other.publishes)}
         if resolve(OTHER, robot) in topics:
-            raise PlanError(f"node {each.name!r} uses the topic {OTHER!r}, on which the other build's commands are")
+            raise PlanError(
+                f"node {each.name!r} uses the topic {OTHER!r}, which the comparison needs for the commands of the "
+                "other build; remove this node or remap its topic"
+            )
     file = wrapper(program, emulator, recording.parent) if emulator else program.resolve()
     build = program_class(file)
     if build.Params is not cls.Params and _parameters(build) != _parameters(cls):
-        raise PlanError(f"{program}: its parameters are not those of node {name!r}: it is another controller")
+        raise PlanError(
+            f"{program} has other parameters than node {name!r}; build it from the same controller as this node"
+        )
     other_name = f"{node.name}_other"
     copy = msgspec.structs.replace(node, name=other_name, run=str(file), remap={"command": OTHER})
     recorder = NodePlan(
@@ -55,7 +73,7 @@ def plan_of_processors(plan: Plan, name: str, program: Path, emulator: str, reco
 
 
 def wrapper(program: Path, emulator: str, folder: Path) -> Path:
-    """An executable script in `folder` that runs the program with the emulator."""
+    """Create an executable script in `folder` that runs the program with the emulator; returns its path."""
     file = folder / f"{program.name}_emulated"
     file.write_text(f'#!/bin/sh\nexec {emulator} {shlex.quote(str(program.resolve()))} "$@"\n')
     file.chmod(0o755)

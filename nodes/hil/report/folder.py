@@ -1,4 +1,4 @@
-"""Report of a comparison: a folder with the verdict as JSON, a page and plots."""
+"""Report of a comparison: a folder with the verdict as JSON, an HTML page and plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ VERDICT = "verdict.json"
 
 
 def foreign_file(folder: Path) -> str:
-    """Name of a file in the folder that no report wrote, so that a report must not replace the content; "" for none."""
+    """Name of a file in the folder if the folder is not an earlier report; "" if a report may be written there.
+
+    A report replaces an earlier report or fills an empty or new folder, but never overwrites other files.
+    """
     if not folder.is_dir():
         return ""
     try:
@@ -44,7 +47,10 @@ def as_json(verdict: Verdict) -> bytes:
 
 
 def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tuple[str, str]]) -> str:
-    """Text of index.html. `pictures` and `efforts`: (file below plots/, caption) of each plot."""
+    """Text of index.html.
+
+    pictures, efforts  (file below plots/, caption) of each plot of positions and of efforts
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent

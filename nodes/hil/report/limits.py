@@ -1,4 +1,4 @@
-"""Limits of a comparison, and position differences as text."""
+"""Limits of a comparison, and text for position differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import msgspec
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Limits above which an error measure fails: degrees for joints that turn, millimetres for joints that slide."""
+    """Limits above which a comparison fails.
+
+    Limits whose names end in _deg apply to rotating joints and are in degrees. Limits whose names end in _mm apply to
+    sliding joints and are in millimetres.
+    """
 
     bias_deg: float = 0.25
     rms_deg: float = 0.5
@@ -27,11 +31,14 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
     def of(self, figure: str, slides: bool) -> float:
-        """Limit of "bias", "rms" or "max", rad or m. `slides`: whether the joint slides."""
+        """Limit, rad or m, of the error measure `figure` ("bias", "rms" or "max").
+
+        slides  whether the joint slides; otherwise it rotates
+        """
         value: float = getattr(self, f"{figure}_mm" if slides else f"{figure}_deg")
         return value * 1e-3 if slides else math.radians(value)
 
 
 def angle_text(value: float, slides: bool) -> str:
-    """Position difference as text: "0.52 deg", "1.3 mm"."""
+    """Text of a position difference, such as "0.52 deg", or "1.3 mm" for a sliding joint."""
     return f"{value * 1e3:.3g} mm" if slides else f"{math.degrees(value):.3g} deg"

@@ -1,4 +1,6 @@
-"""Plots of a report: measured and predicted position of each joint with their difference, and efforts."""
+"""Plots of a report: measured and predicted position of each joint with their difference, and efforts of some
+joints.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ DPI = 110
 
 
 def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
-    """Draw the plot of each joint into the folder; returns (file, caption) of each, in the page's order."""
+    """Draw one plot per joint into the folder; returns (file, caption) of each plot, in the order of the joints."""
     drawn = []
     for index, joint in enumerate(compared.comparison.joints):
         file = f"joint_{index + 1:02d}.png"
@@ -31,8 +33,10 @@ def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
 
 
 def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
-    """Draw the efforts of the joints that the model explains worst. Returns (file, caption) of each; [] for a small
-    residual."""
+    """Draw the efforts of the joints with the largest effort residuals into the folder.
+
+    Returns (file, caption) of each plot; [] if the residual is small.
+    """
     found = compared.explanation
     if found.hints.residual is None or found.hints.residual < QUIET:
         return []
@@ -119,7 +123,7 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
 
 
 def _legend(axis: Any) -> None:
-    """Draw the legend above the axis, where no curve is."""
+    """Draw the legend above the axes, so that it hides no curve."""
     axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
 

@@ -1,4 +1,6 @@
-"""Inputs of a report from one or two recordings: the two streams, the model, and the limits of the launch file."""
+"""Inputs of a report, read from one or two recordings: the two streams, the model, and the limits of the launch
+file.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ STEP_KNOWN_S = 0.1  # largest uncertainty of the position of another clock's ste
 
 @dataclass(frozen=True)
 class Source:
-    """Origin of a stream: file, topic, and the clock that stamped it (None: simulation time).
+    """One of the two compared streams and its origin: file, topic, and the clock that stamped it (None for simulation
+    time).
 
-    driven  description of the commands with which the model was simulated again; "" for states as recorded
-    doubt   one line why the states may differ for a reason other than the robot, "" for none
+    driven  description of the commands with which the model was simulated again; "" for recorded states
+    doubt   one line that says why the states may differ for a reason other than the robot; "" without a reason
     """
 
     file: str
@@ -44,15 +47,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Case:
-    """Two streams to compare.
+    """A measured and a predicted stream to compare, with all that the comparison depends on.
 
-    robot, parameters  robot and parameters of the predicting model, from its plan; robot is "" without a plan
+    robot, parameters  robot of the predicting model and its parameters, from the plan in the recording; robot is ""
+                       without a plan
     sliding            joints whose positions are in metres
-    same_efforts       whether both streams are of one run whose commands were efforts, so that equal efforts acted on
-                       both
-    is_timed           whether the measurement's simulation time was determined in real time or from clocks
-    hold_s             time for which an effort is held, the step of the measured run; infinite where unknown
-    limits             limits that the launch file's hil_compare node sets
+    same_efforts       whether both streams are from one run in which all commands were efforts, so that equal efforts
+                       acted on robot and model
+    is_timed           whether the measured run was in real time or the measurement was stamped by another clock, so
+                       that its simulation times are inexact
+    hold_s             time for which an effort is held, s: the step of the measured run; infinite if unknown
+    limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each
     """
 
@@ -71,13 +76,19 @@ class Case:
 def read_case(
     recording: Path, second: Path | None, measured_topic: str | None = None, predicted_topic: str | None = None
 ) -> Case:
-    """Streams of a comparison. StreamError and RecordingError are one line for the user.
+    """The streams to compare, read from one or two recordings.
 
-    One recording contains both: `<robot>/measured_state` and `<robot>/state`. Of two, the first is measured (its
-    `<robot>/measured_state`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
+    A single recording contains both streams: the measured `<robot>/measured_state` and the predicted `<robot>/state`.
+    Of two recordings, the first is measured and the second predicted. The measured stream is then
+    `<robot>/measured_state` of the first recording, or `<robot>/state` if this recording has no measured states; the
+    predicted stream is `<robot>/state` of the second recording. `measured_topic` and `predicted_topic` select other
+    topics.
 
-    Where a recording has the commands that the robot applied, `<robot>/applied_command`, its model is simulated again
-    with these commands at these instants, unless `predicted_topic` selects states as recorded.
+    If a single recording also contains the commands that the robot applied, `<robot>/applied_command`, the predicted
+    stream is a new simulation of its model, in which these commands act at the recorded instants. A `predicted_topic`
+    prevents this simulation.
+
+    Raises StreamError or RecordingError with a one-line message for the user.
     """
     first = read_recording(recording, warn=False)
     other = first if second is None else read_recording(second, warn=False)
@@ -87,7 +98,7 @@ def read_case(
     predicted = predicted_topic or _topic(other, ("state",))
     if other is first and measured == predicted:
         raise StreamError(
-            f"{recording}: {measured!r} would be compared with itself; name two topics, or two recordings"
+            f"{recording}: topic {measured!r} would be compared with itself; name two topics or two recordings"
         )
     plan = _plan(other)
     sim = plan.get("sim", {})
@@ -116,8 +127,8 @@ def read_case(
 def _rises(time: Floats) -> NDArray[np.bool_]:
     """Whether each stamp is later than all stamps before it, (n,) bool.
 
-    The two sides of a clock step are known to some ms only. A stamp that decreases by more than STEP_KNOWN_S begins
-    anew, as the simulation was reset.
+    Stamps may decrease by up to STEP_KNOWN_S at a step of the clock that made them, because the step is located with
+    this uncertainty. After a larger decrease, the simulation was reset, and the comparison of stamps begins anew.
     """
     latest, keep = -math.inf, np.ones(len(time), dtype=bool)
     for index, stamp in enumerate(time.tolist()):
@@ -141,9 +152,10 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
-    """Prediction from the commands that the robot applied.
+    """Predicted stream from a new simulation with the commands that the robot applied.
 
-    Where these are not recorded or not usable, returns `said`, with a note on the reason.
+    If these commands are not recorded, returns `said`. If they are not usable, returns `said` with a note on the
+    reason.
     """
     if taken not in recording.topics:
         return said
@@ -161,7 +173,10 @@ def _source(recording: Recording, topic: str) -> Source:
         raise StreamError(f"{recording.path} has no topic {topic!r}; its topics are {', '.join(recording.topics)}")
     columns = recording[topic]
     if "name" not in columns or "position" not in columns:
-        raise StreamError(f"{recording.path}: {topic!r} carries no joint states; it has {', '.join(columns)}")
+        raise StreamError(
+            f"{recording.path}: {topic!r} carries no joint states but the fields {', '.join(columns)}; "
+            "name a topic with joint states"
+        )
     what = f"{recording.path.name} {topic}"
     placed = simulation_time(recording, topic, what)
     if placed is None:
@@ -174,8 +189,12 @@ def _source(recording: Recording, topic: str) -> Source:
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
-    """The only topic of the recorded robot whose name is in `leaves`, tried in order; else the only such topic of any
-    robot."""
+    """Name of a recorded topic `<robot>/<leaf>`, where <leaf> is one of `leaves`.
+
+    Earlier entries of `leaves` are preferred. For a given leaf, the topic of the robot named in the recording is used;
+    without such a topic, the topic of any other robot, if exactly one robot has it. Raises StreamError if no topic is
+    found.
+    """
     robot = recording.metadata.get("robot", "")
     for leaf in leaves:
         found = [topic for topic in recording.topics if topic.rpartition("/")[2] == leaf]
@@ -187,9 +206,9 @@ def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
     there = ", ".join(recording.topics) or "none"
     hint = ""
     if leaves == ("measured_state",):
-        hint = ": nothing was measured in it; give a second recording to compare with, or name the topic (--measured)"
+        hint = "; nothing was measured, so give a second recording to compare with, or name a topic with --measured"
     several = [topic for topic in recording.topics if topic.rpartition("/")[2] in leaves]
-    what = f"has {len(several)} topics of the form {wanted}, expected one" if several else f"has no topic {wanted}"
+    what = f"has {len(several)} topics of the form {wanted}, not one" if several else f"has no topic {wanted}"
     raise StreamError(f"{recording.path} {what}; its topics are {there}{hint}")
 
 
@@ -201,7 +220,7 @@ def _plan(recording: Recording) -> dict[str, Any]:
 
 
 def _compared_with(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of the launch file's hil_compare node."""
+    """The hil_compare node's parameters in a launch file's plan; {} without such a node."""
     for node in plan.get("nodes", []):
         if str(node.get("run", "")).endswith(COMPARER):
             found: dict[str, Any] = node.get("params", {})

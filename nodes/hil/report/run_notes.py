@@ -1,4 +1,4 @@
-"""Notes on a recorded run that affect a comparison: real time, losses, verdicts of nodes."""
+"""Notes on a recorded run that affect a comparison: lag behind real time, lost messages, verdicts of nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ HELD = 0.98  # real-time factor below which a run fell behind
 
 
 def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], comparer: str) -> Iterator[str]:
-    """Notes of one line each.
+    """Yield notes on a run, one line each.
 
     state     topic of the simulated states
-    comparer  end of the comparing node's `run`
+    comparer  ending of the launch file's key `run`, which names a node's class, for comparing nodes, such as
+              "hil_compare.py:HilCompare"
     """
     sim, whole_s = plan.get("sim", {}), plan.get("duration_s") or 0.0
     end_s = float(recording[state]["timestamp"][-1]) if state in recording.topics else whole_s
@@ -48,7 +49,9 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
 
 
 def _last(columns: Columns) -> dict[str, dict[str, Any]]:
-    """{node: {field: value}} of the last status of each node, without fields that the node does not have."""
+    """{node: {field: value}} of the last recorded status of each node; fields that the node does not have are left
+    out.
+    """
     rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
     found: dict[str, dict[str, Any]] = {}
     for name, index in rows.items():
@@ -58,12 +61,12 @@ def _last(columns: Columns) -> dict[str, dict[str, Any]]:
 
 
 def _is_left_out(value: object) -> bool:
-    """Whether a recorded value means that the node does not have the field: None for texts, NaN for numbers."""
+    """Whether a recorded value means that the node's status lacks this field: None for text, NaN for numbers."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
-    """Note about a simulation that was slower than real time; none otherwise."""
+    """Yield a note if the simulation was slower than real time."""
     if state not in recording.topics or "sent_ns" not in recording[state]:
         return
     time, sent = recording[state]["timestamp"], 1e-9 * recording[state]["sent_ns"]

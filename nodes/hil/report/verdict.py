@@ -1,4 +1,4 @@
-"""Verdict on a comparison: all findings as data, and the results that the plots need."""
+"""Verdict on a comparison: all findings as data, and the results for the plots."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two streams: its source, and the data missing in it. Times are s of the stream's stamps.
+    """Description of one of the two streams: its origin and the data missing in it. Times are stamps of the stream, s.
 
-    clock   clock that stamped the stream, and how stamps became simulation time; None for stamps in simulation time
-    driven  description of the commands with which the model was simulated again; "" for states as recorded
+    clock   clock that stamped the stream, and its estimated offset and drift; None for stamps in simulation time
+    driven  description of the commands with which the model was simulated again; "" for recorded states
     """
 
     file: str
@@ -45,13 +45,14 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole report as data; rad, m, s, N m.
+    """The whole report as data, in rad, m, s and N m.
 
-    outcome   "passed", "failed", or "not certain" where the uncertainty of the clocks may explain all that is beyond
-              limits
-    reason    one line; "" for "passed"
+    outcome   "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may explain
+              every exceeded limit, if a clock was stepped at an unknown instant, or if the prediction may be wrong
+    reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
-    delay_s   common delay of the measurement, corrected in the joints' figures; 0 where none is certain
+    delay_s   common delay of the measurement, s, which is corrected in the error measures of the joints; 0 if no delay
+              is significant
     unpaired  number of instants of the slower stream without a partner
     left_out  joints that only one of the two streams has
     run       notes on the run that affect the comparison, one line each
@@ -77,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared:
-    """The computed comparison of a case: the verdict, and the results that the plots need."""
+    """A compared case: the verdict, and the results for the plots."""
 
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case = case
@@ -123,7 +124,7 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
     stream = source.stream
     told = [] if source.clock is None else [f"{source.topic}: {source.clock.text}"]
     if source.driven:
-        told.append(f"{source.topic}: by the model with the {source.driven}")
+        told.append(f"{source.topic}: predicted by the model with the {source.driven}")
     return SourceNote(
         file=source.file,
         topic=source.topic,
@@ -159,6 +160,8 @@ def _silent(why: str) -> Explanation:
 
 
 def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:
-    """Limits of the launch file, with `overrides` in place of some. ValueError, which names the wrong key, for invalid
-    ones."""
+    """Limits of the launch file, some of them replaced by `overrides`.
+
+    Raises ValueError for an invalid limit, with a message that names its key.
+    """
     return msgspec.convert({**case.limits, **overrides}, Limits)

@@ -16,18 +16,20 @@ Deadline = Literal["skip", "catch_up", "stop"]
 
 
 class DeadlineMissedError(RuntimeError):
-    """A deadline was missed by a period or more, which ends the run. The only argument is one line."""
+    """Raised if a step was late by a period or more and the run has to end. The only argument is a one-line message."""
 
 
 def tighten_timer_slack() -> None:
-    """Let sleeps of this thread end within 1 ns of the requested time, instead of the kernel's 50 us."""
+    """Set the timer slack of this thread to 1 ns, so that sleeps end closer to the requested time than with the
+    default, 50 us.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 class Durations:
-    """A histogram of durations. Adding costs one list access; a quantile is accurate to 1.6 %.
+    """A histogram of durations, with 32 bins per factor of two, from 1 ns to 2^40 ns.
 
-    Logarithmic: 32 bins per factor of two, from 1 ns to 2^40 ns.
+    Adding a duration costs one list access. A quantile is accurate to 1.6 %.
     """
 
     BITS = 5
@@ -52,7 +54,7 @@ class Durations:
             self.count += 1
 
     def quantile_s(self, fraction: float) -> float | None:
-        """Quantile of the durations in seconds; None without any. `fraction` 0.5 is the median."""
+        """Quantile of the durations, s; None without durations. `fraction` 0.5 is the median."""
         rank = fraction * self.count
         seen = 0
         for bin_, count in enumerate(self._bins):
@@ -63,13 +65,14 @@ class Durations:
 
     @property
     def largest_s(self) -> float | None:
-        """Longest duration in seconds; None without any."""
+        """Longest duration, s; None without durations."""
         return self.largest_ns * 1e-9 if self.count else None
 
     def histogram(self) -> dict[str, int]:
-        """{"to 20 us": number of durations above the previous edge and up to this one} of non-empty ranges.
+        """Histogram with coarse edges, as {"to 20 us": number of durations up to this edge and above the previous
+        edge}.
 
-        The edges are 1, 2 and 5 times powers of ten.
+        The edges are 1, 2 and 5 times powers of ten. Ranges without durations are left out.
         """
         found: dict[str, int] = {}
         for bin_, count in enumerate(self._bins):
@@ -95,20 +98,21 @@ def _edge_text(ns: int) -> str:
 class Pacer:
     """Deadlines at a fixed period: sleeps until shortly before each deadline, then spins.
 
-    The spin time follows the observed lateness of sleeps, between 5 and 60 us, so that a computer that wakes fast
-    spends little time spinning.
+    The spin time adapts to the lateness of earlier sleeps, between 5 and 60 us, so that little time is spent spinning
+    on a computer that wakes fast.
 
-    A tick that is late by less than a period leaves the deadlines as they are. For a later one, `deadline` decides what
-    happens:
+    A tick that is late by less than a period does not change the deadlines. After a later tick, the argument `deadline`
+    decides:
 
-    skip      the missed deadlines are skipped: simulated time falls behind, and the real-time factor shows it
-    catch_up  the missed ticks follow at once; those more than half a second late are skipped
+    skip      the missed deadlines are skipped, so simulated time falls behind, which the real-time factor shows
+    catch_up  the missed ticks follow at once; if the tick is more than half a second late, the missed deadlines are
+              skipped
     stop      DeadlineMissedError is raised
 
-    period_s   period, s
-    overruns   number of ticks late by a period or more
-    skipped    number of deadlines skipped
-    jitter     histogram of |time between two ticks - period|
+    period_s  period, s
+    overruns  number of ticks that were late by a period or more
+    skipped   number of skipped deadlines
+    jitter    histogram of |time between two ticks - period|
     """
 
     def __init__(self, period_s: float, deadline: Deadline = "skip", jitter: Durations | None = None) -> None:
@@ -121,13 +125,13 @@ class Pacer:
         self.restart()
 
     def restart(self) -> None:
-        """Restart the deadlines, the first one period from now."""
+        """Restart the deadlines; the first one is one period from now."""
         self._last_ns = time.perf_counter_ns()
         self._deadline_ns = self._last_ns + self.period_ns
 
     @property
     def left_s(self) -> float:
-        """Seconds to the next deadline, negative when it has passed."""
+        """Time to the next deadline, s; negative if the deadline has passed."""
         return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
     def wait(self, doze: Callable[[float], object] = time.sleep) -> None:
@@ -151,13 +155,15 @@ class Pacer:
         self.overruns += 1
         if self._deadline == "stop":
             late, period = (f"{1e-6 * each:.3g} ms" for each in (late_ns, self.period_ns))
-            raise DeadlineMissedError(f"a step was {late} late, its period is {period}")
+            raise DeadlineMissedError(f"a step was {late} late, but its period is {period}")
         if self._deadline == "skip" or late_ns > LONGEST_CATCH_UP_NS:
             missed = late_ns // self.period_ns
             self.skipped += missed
             self._deadline_ns += missed * self.period_ns
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the spin time to the lateness of a sleep, ns, so that four of five sleeps end before the deadline."""
+        """Adapt the spin time to the lateness `late_ns` of a sleep, so that four of five sleeps end before the
+        deadline.
+        """
         self._spin_ns += 2_000 if late_ns > self._spin_ns else -500
         self._spin_ns = min(max(self._spin_ns, SHORTEST_SPIN_NS), LONGEST_SPIN_NS)

@@ -34,7 +34,10 @@ _replies = msgspec.msgpack.Decoder(Reply)
 
 
 def steady_clock() -> Callable[[], int]:
-    """This computer's clock, in nanoseconds since the epoch, unaffected by changes of the time from now on."""
+    """A function that returns this computer's time, in nanoseconds since the epoch.
+
+    A later setting of the computer's clock does not change the results of the function.
+    """
     ahead_ns = time.time_ns() - time.monotonic_ns()
     return lambda: ahead_ns + time.monotonic_ns()
 
@@ -53,9 +56,7 @@ class _Peer:
 class ClockAsker:
     """Makes the round trips to other nodes' clocks for one node.
 
-    One thread owns it and polls `timer` and the sockets that `update` registers.
-
-    topics  topics whose publishers are measured; None for every node
+    One thread must own this object and poll its `timer` and the sockets that `update` registers.
 
     topics  topics whose publishers are measured; None for every node
     """
@@ -107,7 +108,10 @@ class ClockAsker:
                 peer.asked_ns = None
 
     def take(self, awake: Container[object]) -> Iterator[PeerClock]:
-        """The round trips completed since the last call. `awake`: sockets that polled as readable."""
+        """Yield the round trips that were completed since the last call.
+
+        awake  sockets that polled as readable
+        """
         for name, peer in self._peers.items():
             if peer.socket in awake:
                 yield from self._answers(name, peer)

@@ -17,11 +17,13 @@ HELD = 1e-3  # a rate is sustained where at most this share of wake-ups is late 
 
 
 class Jitter(msgspec.Struct, frozen=True, kw_only=True):
-    """Latencies of the wake-ups of a loop at `rate_hz`, s.
+    """Wake-up latencies of a loop at `rate_hz`.
+
+    The latency of a wake-up is the time, s, from the end of the loop's period until the wait returned.
 
     scheduling  "SCHED_OTHER" or "SCHED_FIFO"
-    overruns    number of wake-ups late by a period or more
-    late_over   {rate in Hz: share of the wake-ups that were later than its period}
+    overruns    number of wake-ups that were late by one period or more
+    late_over   {rate in Hz: share of the wake-ups that were late by a period of this rate or more}
     stolen      share of CPU time that the hypervisor gave to other machines; None where it is not reported
     """
 
@@ -39,7 +41,7 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_hz(self) -> int | None:
-        """Highest of the usual loop rates that this computer sustains, Hz; None where it sustains none."""
+        """Highest of the usual loop rates that this computer sustains, Hz; None if it sustains none of them."""
         return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
 
     @property
@@ -53,10 +55,12 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_jitter(seconds: float, fifo: bool = False, progress: Callable[[float], None] | None = None) -> Jitter | str:
-    """Measured latencies of a loop at 1 kHz over `seconds`; a line with the reason where SCHED_FIFO is refused.
+    """Measure the wake-up latencies of a loop at 1 kHz for a number of seconds.
 
     fifo      whether to use SCHED_FIFO
-    progress  called with the share done, 0 .. 1, ten times a second
+    progress  function that is called ten times a second with the completed fraction of the measurement, 0 .. 1
+
+    Returns one line with the reason if SCHED_FIFO is refused.
     """
     tighten_timer_slack()
     if not fifo:
@@ -103,8 +107,10 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
 
 
 def _stolen_jiffies() -> tuple[int, int] | None:
-    """(CPU time stolen by the hypervisor, total CPU time) since the computer started, in jiffies; None where not
-    reported."""
+    """(CPU time stolen by the hypervisor, total CPU time) since the computer started, in jiffies.
+
+    None if the computer does not report stolen time.
+    """
     try:
         times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
         return times[7], sum(times[:8])

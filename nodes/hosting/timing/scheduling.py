@@ -11,7 +11,7 @@ PRIORITY = 50  # SCHED_FIFO priority, 1 .. 99: above ordinary threads, not above
 
 
 def pin(cpu: int) -> str:
-    """Bind this thread to one core. Returns "", or the reason why that is not possible."""
+    """Bind this thread to one core. Returns "" or, if this is not possible, the reason."""
     allowed = sorted(os.sched_getaffinity(0))
     if cpu not in allowed:
         return f"there is no core {cpu} for this process; it may use {cores_text(allowed)}"
@@ -23,7 +23,7 @@ def pin(cpu: int) -> str:
 
 
 def prefer(priority: int = PRIORITY) -> str:
-    """Give this thread SCHED_FIFO, so that no ordinary thread interrupts it. Returns "", or the reason for failing."""
+    """Give this thread SCHED_FIFO, so that no ordinary thread interrupts it. Returns "" or the reason for a failure."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except PermissionError:

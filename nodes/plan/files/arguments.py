@@ -29,8 +29,8 @@ _USE = re.compile(r"\$(\$?)\{([^{}]*)\}")
 class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An entry of the table [args], `name = { ... }`: an argument of the launch file, used as `"${name}"`.
 
-    default  value where none is given; without it, the argument has to be given
-    type     type of the values; by default that of `default` or of `choices`
+    default  value of the argument if none is given; an argument without a default has to be given
+    type     type of the values; by default the type of `default` or of `choices`
     help     meaning of the argument, with its unit
     choices  allowed values
     min      smallest allowed number
@@ -62,21 +62,25 @@ class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
-    """The arguments of a file's table [args]; PlanError names file, line and key."""
+    """The arguments in a file's table [args]. Raises PlanError, which names file, line and key, for an invalid one."""
     if not isinstance(table, dict):
-        raise PlanError(f"{source}: args is a table, written [args]")
+        raise PlanError(f"{source}: args must be a table; write [args]")
     declared = {}
     for name, entry in table.items():
         where = source.table(f"[args]: argument {name!r}", name)
         if not NAME.fullmatch(name):
-            raise PlanError(f"{where}: use letters, digits and _, a letter first")
+            raise PlanError(f"{where}: the name is not allowed; use letters, digits and _, with a letter first")
         if not isinstance(entry, dict):
-            raise PlanError(f"{where}: write a table: {name} = {{ default = {text_of(entry, quoted=True)} }}")
+            raise PlanError(
+                f"{where}: its value is not a table; write {name} = {{ default = {text_of(entry, quoted=True)} }}"
+            )
         argument = declared[name] = convert(entry, Argument, where)
         if argument.type is None and argument.default is None and not argument.choices:
-            raise PlanError(f"{where}: give a default, choices or a type, which is one of {', '.join(KINDS)}")
+            raise PlanError(
+                f"{where}: its type is unknown; give a default, choices, or a type, which is one of {', '.join(KINDS)}"
+            )
         if (argument.min is not None or argument.max is not None) and argument.kind not in ("integer", "number"):
-            raise PlanError(f"{where}: min and max are for numbers; its type is {argument.kind}")
+            raise PlanError(f"{where}: its type is {argument.kind}, but min and max are for numbers only; remove them")
         for choice in argument.choices:
             plain = msgspec.structs.replace(argument, choices=[], type=argument.kind)
             _fitting(choice, plain, where.at("choices") + ": key 'choices'")
@@ -90,9 +94,9 @@ def argument_values(
 ) -> dict[str, Any]:
     """{argument: value} of all arguments, with the given values and the defaults of the others.
 
-    PlanError for an argument that is unknown, missing, or has an invalid value.
+    Raises PlanError for an argument that is unknown, missing, or has an invalid value.
 
-    at  place where the values are given, by default the file itself
+    at  text of the place where the values are given, for messages; by default the name of the file
     """
     place = at or str(source.file)
     for name in given:
@@ -110,7 +114,8 @@ def argument_values(
             where = source.at("args", name)
             about = f" ({argument.help})" if argument.help else ""
             raise PlanError(
-                f"{at or where}: argument {name!r}{about} is missing; give {name}=VALUE, {_wanted(argument)}"
+                f"{at or where}: argument {name!r}{about} is missing; give {name}=VALUE, where VALUE is "
+                f"{_wanted(argument)}"
             )
     return values
 
@@ -121,11 +126,13 @@ def parsed_arguments(texts: Sequence[str], declared: Mapping[str, Argument]) -> 
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            names = f"; arguments are {', '.join(declared)}" if declared else "; the file has no arguments"
-            raise PlanError(f"{text!r}: an argument is written name=value{names}{did_you_mean(text, declared)}")
+            names = f"; the arguments are {', '.join(declared)}" if declared else "; the file has no arguments"
+            raise PlanError(f"{text!r} is no argument; write name=value{names}{did_you_mean(text, declared)}")
         name, value = name.strip(), value.strip()
         if name in values:
-            raise PlanError(f"argument {name!r} is given twice: {value} after {text_of(values[name])}")
+            raise PlanError(
+                f"argument {name!r} is given twice, as {text_of(values[name])} and as {value}; give it once"
+            )
         is_text = name in declared and declared[name].kind == "text"
         values[name] = value if is_text and value[:1] not in "\"'" else _parsed(value)
     return values
@@ -139,8 +146,10 @@ def _parsed(text: str) -> Any:
 
 
 def _fitting(value: Any, argument: Argument, where: str) -> Any:
-    """A value converted to the type of an argument. PlanError, beginning with `where`, for a value that the argument
-    does not accept."""
+    """A value converted to the type of an argument.
+
+    Raises PlanError, whose message begins with `where`, for a value that the argument does not accept.
+    """
     kind, _ = KINDS[argument.kind]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = (number and math.isfinite(value)) if kind is float else type(value) is kind
@@ -151,7 +160,7 @@ def _fitting(value: Any, argument: Argument, where: str) -> Any:
         fits = (low is None or value >= low) and (high is None or value <= high)
     if not fits:
         near = did_you_mean(value, argument.choices) if argument.choices else ""
-        raise PlanError(f"{where}: {text_of(value, quoted=True)} does not fit; it takes {_wanted(argument)}{near}")
+        raise PlanError(f"{where}: {text_of(value, quoted=True)} is not allowed; give {_wanted(argument)}{near}")
     return float(value) if kind is float else value
 
 
@@ -174,10 +183,10 @@ def text_of(value: object, quoted: bool = False) -> str:
 
 
 def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> Any:
-    """A copy of tables, lists and texts in which `"${name}"` is replaced by the argument's value; `"$${"` stands for
-    "${".
+    """A copy of tables, lists and texts in which `"${name}"` is replaced by the argument's value.
 
-    A text that consists of one argument becomes the argument's value, in its type.
+    A text such as "${name}", without other characters, becomes the argument's value with the value's own type, such as
+    a number. `"$${"` becomes "${".
     """
     if isinstance(values, dict):
         return {key: substituted(item, arguments, source.table(source.label, key)) for key, item in values.items()}
@@ -189,7 +198,7 @@ def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> An
         if name not in arguments:
             key = next((key for key in reversed(source.path) if isinstance(key, str)), "")
             hint = suggestion(name, arguments) if arguments else "; the file has no table [args]"
-            raise PlanError(f"{source}: key {key!r}: no argument {name!r} for {values!r}{hint}")
+            raise PlanError(f"{source}: key {key!r}: {values!r} uses argument {name!r}, which does not exist{hint}")
     whole = _USE.fullmatch(values)
     if whole and not whole[1]:
         return arguments[whole[2].strip()]

@@ -1,4 +1,7 @@
-"""Conditions of a launch file: `if = "args.viewer and not args.robot == 'gibbon'"`, on the arguments alone."""
+"""Conditions in a launch file, such as `if = "args.viewer and not args.robot == 'gibbon'"`.
+
+A condition depends on the arguments of the launch file alone.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from nodes.plan.key_checks import PlanError, suggestion
 
 LONGEST = 500  # characters of a condition
 NO_ARGUMENTS = "; the file has no table [args]"
-FORM = "a condition has args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
+FORM = "write a condition with args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
 
 
 def holds(condition: object, arguments: Mapping[str, Any], where: str) -> bool:
-    """Value of a condition; PlanError, beginning with `where`, for one that is neither true nor false."""
+    """Value of a condition. Raises PlanError, whose message begins with `where`, for an invalid condition."""
     if isinstance(condition, bool):
         return condition
     if not isinstance(condition, str):
-        raise PlanError(f"{where}: key 'if': {condition!r} is not a condition in text; {FORM}")
+        raise PlanError(f"{where}: key 'if': {condition!r} is neither text nor true or false; {FORM}")
     try:
         if len(condition) > LONGEST:
-            raise ValueError(f"{len(condition)} characters, at most {LONGEST}")
+            raise ValueError(f"the condition has {len(condition)} characters; shorten it to at most {LONGEST}")
         return _truth(ast.parse(condition.strip(), mode="eval").body, arguments)
     except SyntaxError as error:
         raise PlanError(f"{where}: key 'if': {condition!r}: {error.msg}; {FORM}") from None
@@ -55,23 +58,30 @@ def _value(part: ast.expr, arguments: Mapping[str, Any]) -> Any:
             return word == "true"
         case ast.Attribute(value=ast.Name(id="args"), attr=name):
             if name not in arguments:
-                raise ValueError(f"no argument {name!r}{suggestion(name, arguments) if arguments else NO_ARGUMENTS}")
+                raise ValueError(
+                    f"there is no argument {name!r}{suggestion(name, arguments) if arguments else NO_ARGUMENTS}"
+                )
             return arguments[name]
         case ast.Name(id=name) if name in arguments:
-            raise ValueError(f"{name!r} is an argument: write args.{name}")
+            raise ValueError(f"{name!r} is an argument; write args.{name}")
     raise ValueError(f"{ast.unparse(part)!r} is not allowed; {FORM}")
 
 
 def _truths(part: ast.BoolOp, arguments: Mapping[str, Any]) -> list[bool]:
-    """Values, true or false, of all parts of an `and` or `or`: every part is evaluated, so that an error in any part is
-    found."""
+    """Values, true or false, of all parts of an `and` or `or`.
+
+    Every part is evaluated, so that an error in any part is found.
+    """
     return [_truth(one, arguments) for one in part.values]
 
 
 def _equal(part: ast.Compare, right: ast.expr, arguments: Mapping[str, Any]) -> bool:
     first, second = _value(part.left, arguments), _value(right, arguments)
     if _kind(first) is not _kind(second):
-        raise ValueError(f"{ast.unparse(part)} compares {first!r} with {second!r}, which is never equal")
+        raise ValueError(
+            f"{ast.unparse(part)} compares {first!r} with {second!r}, which are never equal because their types "
+            "differ; compare values of one type"
+        )
     return bool(first == second)
 
 

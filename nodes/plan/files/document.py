@@ -27,9 +27,10 @@ class Document:
 
 
 def read_document(file: Path, asked_in: str = "") -> Document:
-    """The tables of a launch file. PlanError, one line, for a file that cannot be read or is not TOML.
+    """The tables of a launch file. Raises PlanError with a one-line message if the file cannot be read or is not TOML.
 
-    asked_in  place of the include that names the file; a message about a missing file begins with it
+    asked_in  for an included file: place of its `include`, with which the message begins if the file is missing; ""
+              for other files
     """
     try:
         text = _text(file)
@@ -51,9 +52,9 @@ def read_document(file: Path, asked_in: str = "") -> Document:
 
 
 def _text(file: Path) -> str:
-    """Text of a launch file; PlanError for a file above the size limit."""
+    """Text of a launch file. Raises PlanError for a file above the size limit."""
     if file.is_file() and file.stat().st_size > SIZE:
-        raise PlanError(f"{file}: {file.stat().st_size} bytes; a launch file has at most {SIZE}")
+        raise PlanError(f"{file}: the file has {file.stat().st_size} bytes; shorten it to at most {SIZE}")
     return file.read_text(encoding="utf-8")
 
 
@@ -72,8 +73,9 @@ def is_deeper(value: object, depth: int) -> bool:
 
 
 def _launch_file_like(file: Path) -> str:
-    """Text such as "; did you mean 'launch/charmie_pick.toml'?", where a launch file of a similar name is near; else
-    ""."""
+    """Text such as "; did you mean 'launch/charmie_pick.toml'?" for a launch file of a similar name; "" if there is
+    none.
+    """
     folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
     there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
     name = file.name.removesuffix(".toml")
@@ -81,17 +83,21 @@ def _launch_file_like(file: Path) -> str:
 
 
 def _no_text(file: Path) -> str:
-    """Message about a file that is not a launch file because it is not text; for a recording, with commands that read
-    it."""
+    """Message about a file that is no launch file because it is not text.
+
+    If the file is a recording, the message names the commands that read it.
+    """
     with file.open("rb") as opened:
         recording = opened.read(len(MCAP)) == MCAP
     if recording:
-        return f"a recording, no launch file; show it with 'armswing view {file}' or 'armswing info {file}'"
-    return "no launch file: it is not text; a launch file is TOML"
+        return f"this is a recording, not a launch file; show it with 'armswing view {file}' or 'armswing info {file}'"
+    return "this is no launch file, because it is not text; give a TOML file"
 
 
 def project_folder(file: Path) -> Path:
-    """Folder that contains the folder launch/, for a file in launch/ or below; for other files, the file's own
+    """Project folder of a launch file: the parent of the nearest folder "launch" that contains the file.
+
+    The file may be in a subfolder of "launch". If no folder "launch" contains the file, the result is the file's own
     folder.
     """
     for parent in file.resolve().parents:

@@ -23,9 +23,11 @@ def load_plan(
     host: str | None = None,
     arguments: Mapping[str, Any] | Sequence[str] = (),
 ) -> Plan:
-    """Checked plan of a launch file, with its arguments, and overrides "node.key=value" and "sim.key=value" applied.
+    """Plan of a launch file, with arguments and overrides applied, after all checks.
 
-    host       host that runs its nodes of the plan here: without an installed simulation only these nodes are checked
+    overrides  texts such as "node.key=value" and "sim.key=value"
+    host       name of this host if it is not the server's host; if this host lacks the packages for simulation, only
+               the nodes that run on it are checked
     arguments  values of the file's arguments, {name: value} or texts "name=value"
 
     Raises PlanError, one line with file, line and key.
@@ -80,14 +82,17 @@ def _node(entry: Entry) -> NodePlan:
 
 
 def _share_nodes(plan: Plan) -> None:
-    """Give the plan of each simulation the nodes of its namespace, under the names that they have in it."""
+    """Give the plan of each simulation the nodes of its namespace, with their names inside the namespace."""
     for namespace, view in plan.simulations.items():
         own = [node for node in plan.nodes if node.namespace == namespace]
         view.nodes = [msgspec.structs.replace(node, name=node.local_name, namespace="") for node in own]
 
 
 def _share_duration(plan: Plan, tables: Tables) -> None:
-    """Give all simulations one duration: the launched file's, or the only one of the included files."""
+    """Give all simulations one duration: that of the launched file or, if it has none, of the included files.
+
+    Raises PlanError if the included files have different durations.
+    """
     found = {
         namespace: (view.duration_s, tables.parts[namespace].plain["duration_s"].source)
         for namespace, view in plan.simulations.items()
@@ -98,7 +103,7 @@ def _share_duration(plan: Plan, tables: Tables) -> None:
         if len(values) > 1:
             there = ", ".join(f"{source.place('duration_s')} has {s:g} s" for s, source in found.values())
             where = f"{tables.source.file}: key 'duration_s'"
-            raise PlanError(f"{where}: {there}; simulations of one launch end together: write duration_s in this file")
+            raise PlanError(f"{where}: {there}; write one duration_s for all simulations in this file")
         plan.duration_s = values.pop()
     for view in plan.simulations.values():
         view.duration_s = plan.duration_s

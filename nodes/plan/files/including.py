@@ -41,8 +41,8 @@ class MilestoneTable(Milestone, kw_only=True, forbid_unknown_fields=True):
 class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[groups]]: nodes that are switched on and off together.
 
-    if          condition on the arguments, such as "args.viewer and not args.fast"; where it is false, all of the
-                group is left out
+    if          condition on the arguments, such as "args.viewer and not args.fast"; where it is false, the whole group
+                is left out
     nodes       the group's nodes, written [[groups.nodes]]
     milestones  the group's milestones, written [[groups.milestones]]
     include     launch files that the group includes, written [[groups.include]]
@@ -57,11 +57,11 @@ class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Include(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[include]]: another launch file, whose nodes are added to those of the including file.
 
-    file       launch file to include, from this file's folder or the one above launch/
+    file       launch file to include, relative to the including file's folder or to the folder above launch/
     if         condition on the arguments; where it is false, nothing is included
     args       values of the included file's arguments
-    namespace  first part of the names of its nodes and topics, as in "left/charmie/state"; its [sim] is then one of
-               several
+    namespace  first part of the names of the included nodes and topics, as in "left/charmie/state"; with a namespace, a
+               launch may have several tables [sim]
     """
 
     file: str
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """Folders in which files that the table names are searched for, in order of preference."""
+        """Folders to search for the files named in this table, in order of preference."""
         return self.folder, Path.cwd(), self.source.file.resolve().parent
 
 
@@ -95,9 +95,10 @@ class Tables:
     """All tables of a launch file and of the files that it includes, without those that are switched off.
 
     plain         values of the keys outside of tables
+    nodes         nodes of all namespaces
+    milestones    milestones of all namespaces
     switched_off  {name: place} of the nodes whose condition is false
-    parts         {namespace: tables of the file with its simulation}; the nodes and milestones of all namespaces are
-                  in `nodes` and `milestones`
+    parts         {namespace: tables of the included file that contains the simulation of the namespace}
     """
 
     source: Source
@@ -110,7 +111,10 @@ class Tables:
     parts: dict[str, Tables] = field(default_factory=dict)
 
     def part(self, namespace: str) -> Tables:
-        """The tables of the simulation with this namespace; `self` for a namespace without a simulation of its own."""
+        """The tables of the simulation with this namespace.
+
+        These are the tables of `self` if the namespace has no simulation of its own.
+        """
         own = self.parts.get(namespace, self)
         return replace(
             own,
@@ -120,14 +124,16 @@ class Tables:
         )
 
     def of_sim(self) -> Entry:
-        """The table [sim]; PlanError where there is none."""
+        """The table [sim]. Raises PlanError if there is none."""
         if self.sim is None:
-            raise PlanError(f'{self.source.file}: a table [sim] with robot = "..." is missing')
+            raise PlanError(f'{self.source.file}: the table [sim] is missing; add it with robot = "..."')
         return self.sim
 
 
 def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> Tables:
-    """The tables of a launch file and of the files that it includes. PlanError, one line, for the first error.
+    """The tables of a launch file and of the files that it includes.
+
+    Raises PlanError with a one-line message for the first error.
 
     arguments  {name: value}, or texts "name=value"
     """
@@ -156,8 +162,11 @@ def _composed(
     source = document.source
     file = source.file
     if len(document.values) > 1 and not TOP & set(document.values):
-        told = f'in the launch file: [sim], parameters = {{ file = "{file.name}" }}'
-        raise PlanError(f"{file}: no launch file: it has no table [sim]; a robot's parameter file is named {told}")
+        told = f'parameters = {{ file = "{file.name}" }} in [sim] of a launch file'
+        raise PlanError(
+            f"{file}: this is no launch file, because it has no table [sim]; to use it as a robot's parameter file, "
+            f"write {told}"
+        )
     for key in document.values:
         if key not in TOP:
             raise PlanError(f"{source.at(key)}: unknown key {key!r}{suggestion(key, TOP)}")
@@ -184,7 +193,7 @@ class _Composition:
                 self.tables.plain[key] = Entry({key: value}, source, self.folder)
         if "sim" in values:
             if not isinstance(values["sim"], dict):
-                raise PlanError(f'{source.at("sim")}: sim is a table, written [sim], with robot = "..."')
+                raise PlanError(f'{source.at("sim")}: sim must be a table; write [sim] with robot = "..."')
             place = source.table("[sim]", "sim")
             self.tables.sim = Entry(substituted(values["sim"], self.arguments, place), place, self.folder)
 
@@ -229,7 +238,7 @@ class _Composition:
         declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
         values = argument_values(declared, include.args, document.source, place.at("args"))
         if include.namespace and not all(NAME.fullmatch(each) for each in include.namespace.split("/")):
-            what = f"{include.namespace!r} is no name: letters, digits and _, a letter first"
+            what = f"{include.namespace!r} is no valid name; use letters, digits and _, with a letter first"
             raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}")
         other = _composed(document, declared, values, self.files)
         if include.namespace:
@@ -238,9 +247,9 @@ class _Composition:
             self._merge(other, place)
 
     def _file(self, asked: str) -> Path:
-        """Path of an included file, found beside this file or below its project folder.
+        """Path of an included file: in the folder of the including file or, if it is not there, in the project folder.
 
-        The path is relative to the working folder if the path of this file is.
+        A path in the including file's folder is relative to the working folder if the including file's path is.
         """
         own = self.files[-1]
         if (project := self.folder / asked).is_file() and not (own.parent / asked).is_file():
@@ -258,11 +267,11 @@ class _Composition:
                 there = (
                     f"{present.source.at(key)} has {present.table[key]!r}, {entry.source.at(key)} {entry.table[key]!r}"
                 )
-                raise PlanError(f"{place}: key {key!r}: {there}; set {key} in {self.files[-1]}, whose value applies")
+                raise PlanError(f"{place}: key {key!r}: {there}; set {key} in {self.files[-1]} to override both")
         if other.sim is not None:
             if mine.sim is not None:
                 there = f"is in {mine.sim.source.place()} and in {other.sim.source.place()}"
-                raise PlanError(f"{place}: [sim] {there}; remove one of them, or give the include a namespace")
+                raise PlanError(f"{place}: [sim] {there}; remove one of the two, or give the include a namespace")
             mine.sim = other.sim
         for namespace, part in other.parts.items():
             self._add_part(namespace, part, place)
@@ -271,7 +280,7 @@ class _Composition:
         mine.switched_off |= other.switched_off
 
     def _merge_into_namespace(self, other: Tables, namespace: str, place: Source) -> None:
-        """Add the tables of an included file with a namespace, whose simulation is then one of several."""
+        """Add the tables of an included file under a namespace, so that its simulation is one of several."""
         mine = self.tables
         for name, part in [*([("", other)] if other.sim is not None else []), *other.parts.items()]:
             self._add_part(joined(namespace, name), part, place)
@@ -284,7 +293,10 @@ class _Composition:
     def _add_part(self, namespace: str, part: Tables, place: Source) -> None:
         if (other := self.tables.parts.get(namespace)) is not None:
             there = f"{other.of_sim().source.place()} and {part.of_sim().source.place()}"
-            raise PlanError(f"{place.at('namespace')}: key 'namespace': {namespace!r} has two tables [sim], {there}")
+            raise PlanError(
+                f"{place.at('namespace')}: key 'namespace': {namespace!r} has two tables [sim], in {there}; use two "
+                "namespaces"
+            )
         self.tables.parts[namespace] = part
 
 
@@ -296,17 +308,15 @@ def _parts(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, dic
 
 
 def _label(kind: str, index: int, table: Mapping[str, Any]) -> str:
-    """Name of a table in messages: "node 'recorder'"."""
+    """Name of a table in messages, such as "node 'recorder'"."""
     noun = {"nodes": "node", "milestones": "milestone", "groups": "group"}.get(kind, kind)
     name = table.get("file" if kind == "include" else "name", f"number {index + 1}")
     return f"{noun} {name!r}"
 
 
 def tables_of(values: Mapping[str, Any], key: str, source: Source) -> list[dict[str, Any]]:
-    """The value of a key that is a list of tables, [] where the key is absent. PlanError for a value of another
-    kind.
-    """
+    """The list of tables at a key; [] if the key is absent. Raises PlanError if the value is not a list of tables."""
     tables = values.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise PlanError(f"{source.at(key)}: {key!r} is a list of tables, written [[{key}]]")
+        raise PlanError(f"{source.at(key)}: {key!r} must be a list of tables; write [[{key}]]")
     return tables

@@ -32,8 +32,10 @@ class Lines:
                 self._add_assignment(table, statement, number)
 
     def of(self, path: KeyPath) -> int | None:
-        """Line of a key or table; for a key that is not in the text, that of the nearest table around it. None for no
-        line."""
+        """Line of a key or table; for a key that is not in the text, the line of the nearest enclosing table.
+
+        None if there is no such line.
+        """
         while path:
             if path in self._lines:
                 return self._lines[path] or None
@@ -41,7 +43,7 @@ class Lines:
         return None
 
     def forget(self, path: KeyPath) -> None:
-        """Remove the line number of a key whose value is no longer that of the text."""
+        """Remove the line number of a key whose value no longer comes from the text, as after an override."""
         self._lines[path] = 0
 
     def _add(self, path: KeyPath, number: int) -> None:
@@ -64,7 +66,7 @@ class Lines:
         return (*path, index)
 
     def _resolved(self, keys: KeyPath) -> KeyPath:
-        """Path of the table that a header names: a list of tables stands for its last entry."""
+        """Path of the table that a header names; a list of tables in the header stands for its last entry."""
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)

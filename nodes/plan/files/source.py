@@ -30,7 +30,7 @@ class Source:
         return self.lines.of(self.path)
 
     def at(self, *keys: str | int) -> str:
-        """Text with file, line and label of the table, or of the key at `keys`, for a message about it.
+        """Text with file, line and label of the table, or of the key at `keys`, for a message.
 
         The line is left out where the value was not written in the file.
         """
@@ -52,6 +52,8 @@ class Source:
 
 
 def at(where: Source | str, *keys: str | int) -> str:
-    """Text of a place in a launch file, for messages: file, line and label of a Source and key. Other text is
-    unchanged."""
+    """Text of a place in a launch file, for messages.
+
+    For a Source, the text consists of file, line and label of the key; a `where` that is text is returned unchanged.
+    """
     return where.at(*keys) if isinstance(where, Source) else where

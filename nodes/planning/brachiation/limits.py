@@ -25,25 +25,26 @@ def least_torque(mechanism: Mechanism) -> float:
 
 
 def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.inf) -> None:
-    """Raise ValueError for a torque_limit, N m, above `most` or too small to hold the lighter arm out horizontally.
+    """Raise ValueError for a torque limit that is above `most` or too small to hold the lighter arm out horizontally.
 
-    most  limit of the motor, N m
+    torque_limit  limit of the elbow's torque, N m
+    most          limit of the motor, N m
     """
     least = least_torque(mechanism)
     if torque_limit < least:
         raise ValueError(
-            f"torque_limit is {torque_limit:g} N m; the elbow needs {rounded_up(least)} N m at least to hold an arm "
-            "out level"
+            f"torque_limit is {torque_limit:g} N m; it must be at least {rounded_up(least)} N m, to hold an arm "
+            "out horizontally"
         )
     if torque_limit > most:
         raise ValueError(
             f"torque_limit is {torque_limit:g} N m; it must be in {rounded_up(least)} .. {most:g} N m, from the torque "
-            "that holds an arm out level to the limit of the elbow's motor"
+            "that holds an arm out horizontally to the limit of the elbow's motor"
         )
 
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
-    """Raise ValueError for a control law of the trunk that is unstable when torques are held over `period`, s."""
+    """Raise ValueError for gains of the trunk's controller that are unstable at a sampling period of `period`, s."""
     trunk = planner_model_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return
@@ -54,15 +55,16 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
     ):
         if value > most:
             raise ValueError(
-                f"{name} is {value:g}; it must be below {most:.3g}, or steps of {1e3 * period:g} ms are unstable with "
-                f"a trunk of {inertia:.3g} kg m2 about the elbow"
+                f"{name} is {value:g}; it must be below {most:.3g}, because the control with steps of "
+                f"{1e3 * period:g} ms is unstable otherwise (inertia of the trunk about the elbow: {inertia:.3g} kg m2)"
             )
 
 
 def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
     """Raise ValueError for a step, closing speed or rollout step that is not possible.
 
-    The step must fit arms and bars, the hand must be slow enough to grip, and the rollout must not diverge.
+    The arms must reach over the step, and the step must be a multiple of the distance of the bars. The hand must be
+    slow enough to grip. The rollout must not diverge.
 
     step          distance between the hands, m
     closing       speed of the hand toward the line, m/s
@@ -71,34 +73,42 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
     arms = sum(link.length for link in planner_model_of(mechanism).links)
     reach = ALMOST * arms
     if not NEAREST * arms <= step < reach:
-        raise ValueError(f"step is {step:g} m; the arms reach from {NEAREST * arms:.3g} to {reach:.3g} m")
+        raise ValueError(
+            f"step is {step:g} m; it must be in {NEAREST * arms:.3g} .. {reach:.3g} m, within the reach of the arms"
+        )
     check_room(mechanism, step)
     if not mechanism.beams:
         spacing, count = mechanism.parameters["spacing"], max(round(step / mechanism.parameters["spacing"]), 1)
         if abs(step - count * spacing) > 1e-9:
             fits = ", ".join(f"{k * spacing:g}" for k in range(1, max(int(reach / spacing), 1) + 1))
-            raise ValueError(f"step is {step:g} m; the bars are {spacing:g} m apart, so a step is one of {fits} m")
+            raise ValueError(
+                f"step is {step:g} m; the bars are {spacing:g} m apart, so that step must be one of {fits} m"
+            )
     if closing > numbers.CLOSING_SPEED:
-        raise ValueError(f"closing is {closing:g} m/s; a gripper catches a hand at up to {numbers.CLOSING_SPEED:g} m/s")
+        raise ValueError(
+            f"closing is {closing:g} m/s; it must be at most {numbers.CLOSING_SPEED:g} m/s, because a gripper cannot "
+            "grip at a higher speed"
+        )
     for beam in mechanism.beams:
         longest = RK4_REACH / float(beam_model(beam).frequencies.max())
         if rollout_step > longest:
             raise ValueError(
-                f"rollout_step_ms is {1e3 * rollout_step:g}; with {beam.modes} modes a rollout diverges above "
-                f"{1e3 * longest:.3g} ms"
+                f"rollout_step_ms is {1e3 * rollout_step:g}; it must be at most {1e3 * longest:.3g}, because a "
+                f"rollout with {beam.modes} modes diverges at longer steps"
             )
 
 
 def check_line(model: Mechanism, robot: Mechanism) -> None:
-    """Raise ValueError where model and robot have different lines: cable or bars, or other positions of the bars.
+    """Raise ValueError if the planner's model and the robot differ in the line along which the robot swings.
 
-    Tension and other properties of a cable that cannot be seen may differ.
+    The line is a cable or a row of bars. Number and spacing of the bars must agree; properties of a cable, such as the
+    tension, may differ.
     """
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
         raise ValueError(
-            f"the model swings along {lines[0]}, and the robot along {lines[1]}; both must agree: "
-            "set sim.parameters.line, and leave it out here"
+            f"the model swings along {lines[0]}, and the robot along {lines[1]}; set sim.parameters.line for both, "
+            "and remove the parameter from the node's own parameters"
         )
     if model.beams:
         return
@@ -106,8 +116,8 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
         asked, found = model.parameters[name], robot.parameters[name]
         if asked != found:
             raise ValueError(
-                f"the model's {name} is {asked:g}, and the robot's {found:g}; both must agree: set "
-                f"sim.parameters.{name}, and leave it out here"
+                f"the model's {name} is {asked:g}, and the robot's {found:g}; set sim.parameters.{name} for both, "
+                "and remove the parameter from the node's own parameters"
             )
 
 
@@ -117,7 +127,8 @@ def check_room(mechanism: Mechanism, step: float) -> None:
     front = given["start_x"] + (given["spacing"] if mechanism.start == "both" else 0.0)
     if front + step > end:
         raise ValueError(
-            f"the front hand starts at {front:g} m and hands grip up to {end:g} m: no step of {step:g} m fits"
+            f"the front hand starts at {front:g} m and hands grip up to {end:g} m, so that a step of {step:g} m does "
+            "not fit; shorten the step"
         )
 
 

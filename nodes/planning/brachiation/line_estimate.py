@@ -1,8 +1,8 @@
-"""Estimates the state of the cable, its modes and tension, from the motion of the hands that grip it.
+"""Estimates the vibration modes and the tension of the cable from the motion of the hands that grip the cable.
 
-A Kalman filter on the planner's modes [Kalman1960]. Inputs are the hands' forces, from the planner's model of the
-robot at the measured joints; measurements are deflection and rate of the line at each hand. What the model lacks (other
-modes, another tension) is treated as noise.
+The estimator is a Kalman filter on the vibration modes in the planner's model [Kalman1960]. Inputs are the forces of
+the hands, which the planner's model of the robot gives for the measured joints. Measurements are the deflection of the
+cable and its rate at each hand. Vibration modes that the model lacks are treated as noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TENSION_SPREAD, TENSION_WALK, TENSION_RANGE = 0.03, 0.01, (0.5, 2.0)
 
 @dataclass(frozen=True)
 class HandOnLine:
-    """A gripping hand on the line.
+    """A hand that grips the line (the cable).
 
     x      position along the line, m
     drop   depth below the straight line, m
@@ -42,10 +42,10 @@ class HandOnLine:
 
 
 class LineEstimate:
-    """Estimate of a cable's modal amplitudes and rates, and of its tension as a share of the model's, `tension_scale`.
+    """Estimate of a cable's modal amplitudes, their rates, and the tension divided by the model's, `tension_scale`.
 
-    It starts at rest, with the tension at which the line under its own weight and the hands' forces sags to the
-    measured depth of the hands.
+    The estimate starts at rest. The first estimate of the tension is the tension at which the cable, under its own
+    weight and the hands' forces, sags to the measured depth of the hands.
 
     width  length of line that a hand grips, m
     """
@@ -93,7 +93,10 @@ class LineEstimate:
         return np.asarray(self.model.frequencies**2 + (scale - 1.0) * self._tension_part)
 
     def _sag(self, scale: float, hands: list[HandOnLine]) -> float:
-        """Depth of the hands at rest minus their measured depth, m, summed over the hands."""
+        """Calculated depth of the hands at rest minus measured depth of the hands, m, summed over the hands.
+
+        scale  tension divided by the model's tension
+        """
         amplitude = self._rest(scale, hands)
         return float(sum(self.model.shape(hand.x) @ amplitude - hand.drop for hand in hands))
 
@@ -136,7 +139,9 @@ class LineEstimate:
 
 
 def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -> float:
-    """Zero of a decreasing function within `limits`; where there is none, the limit nearest to it."""
+    """Zero of a decreasing function within `limits`; if there is no zero, the limit at which the function is closest to
+    0.
+    """
     low, high = limits
     for _ in range(40):
         middle = 0.5 * (low + high)

@@ -1,8 +1,9 @@
 """Plans one swing by shooting: finds the elbow path that brings the free hand to its target on the line.
 
 The elbow moves from its present angle to the angle at which both hands can grip, as a quintic in time plus two bumps,
-s^3 (1-s)^3 times 1 and 2s - 1. Final angle, duration and both bumps are found by damped least squares on rollouts of
-the planner's model of robot and line.
+s^3 (1-s)^3 and s^3 (1-s)^3 (2s - 1), with s = time / duration. Damped least squares finds the final angle, the duration
+and the amplitudes of the two bumps; every residual comes from a simulation (rollout) of the planner's model of robot
+and line.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ class Task:
     """Goals of a swing.
 
     target        position along the line at which the free hand shall grip, m
-    above         height above the line at which the hand's path shall end, m: it grips when crossing the line
+    above         height above the line at which the hand's path shall end, m; the hand grips when it crosses the line
     closing       desired speed toward the line at arrival, m/s
     torque_limit  limit of the elbow's torque, N m
     step          time step of the rollouts, s
-    tolerance     distance from the target along the line, m, that costs as much as a gap of GAP_SCALE
+    tolerance     scale, m, of the distance from the target along the line: a distance of one `tolerance` costs as much
+                  as a height error of GAP_SCALE
     """
 
     target: float
@@ -50,8 +52,9 @@ class Path:
     duration: float
 
     def at(self, elapsed: float) -> tuple[float, float, float]:
-        """(angle, rad; rate; acceleration) of the elbow `elapsed` s after the start; at rest before and after the
-        path.
+        """Elbow angle (rad), rate (rad/s) and acceleration (rad/s^2), `elapsed` s after the start of the path.
+
+        Before the start and after the end, the elbow is at rest at the path's first or last angle.
         """
         s = min(max(elapsed / self.duration, 0.0), 1.0)
         position = rate = acceleration = 0.0
@@ -69,11 +72,11 @@ class Plan:
     """A planned swing.
 
     path      path of the elbow
-    arrival   state of the second hand at the end
+    arrival   state of the free hand at the end of the swing
     torque    (n + 1,) torque of the elbow, N m, at equal times from start to end
     poses     (n + 1, n_q) coordinates of the planner's model at the same times
-    unknowns  (4,): final angle, rad; duration, s; amplitudes of the path's two bump functions, rad. The first guess of
-              the next plan
+    unknowns  (4,): final angle, rad; duration, s; amplitudes of the path's two bump functions, rad. The next plan
+              uses `unknowns` as its first guess
     cost      sum of the squared residuals
     rollouts  number of rollouts made
     """
@@ -93,8 +96,9 @@ class Plan:
 
 
 def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
-    """Elbow angle, rad, at which both hands are on a horizontal line at a distance d, m: pi - 2 beta for equal
-    links.
+    """Elbow angle, rad, at which both hands are on a horizontal line at a distance d, m, from each other.
+
+    For two links of equal length l the angle is pi - 2 beta, with sin beta = d / (2 l).
     """
     a, b = lengths
     cosine = (a * a + b * b - d * d) / (2.0 * a * b)
@@ -102,7 +106,10 @@ def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
 
 
 def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
-    """Path of the elbow from `start` (angle, rate, acceleration) to rest, from the `unknowns` as in Plan."""
+    """Path of the elbow from `start` (angle, rate, acceleration) to rest.
+
+    unknowns  (4,) final angle, duration and amplitudes of the two bumps, as in `Plan.unknowns`
+    """
     final, duration, even, odd = (float(value) for value in unknowns)
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
     gap = final - position - rate - bend
@@ -126,7 +133,7 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
 
 
 def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
-    """(start, unknowns) for which `elbow_path` returns the part of a path that is still to come.
+    """Arguments (start, unknowns) of `elbow_path` that describe the rest of a path after the time `elapsed`.
 
     elapsed  time since the start of the path, s
     """
@@ -151,11 +158,11 @@ def plan_swing(
     most: int = 20,
     enough: float = 0.0,
 ) -> Plan:
-    """Plan of a swing from q, v of the roller's model, by damped Gauss-Newton steps.
+    """Plan of a swing from the coordinates q and velocities v of the roller's model, by damped Gauss-Newton steps.
 
     start   angle (rad), rate and acceleration of the elbow at the start
-    guess   (4,) first guess: final angle, duration, bumps
-    most    largest number of steps
+    guess   (4,) first guess of `Plan.unknowns`
+    most    largest number of Gauss-Newton steps
     enough  cost below which no further step is made
     """
     unknowns, damping = np.array(guess, dtype=float), 1e-3

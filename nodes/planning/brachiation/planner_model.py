@@ -1,4 +1,4 @@
-"""Derives the planner's model of a gibbon and its line from a mechanism."""
+"""Derives the brachiation planner's model from the mechanism of a gibbon robot and its cable or bars."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from sim_core.mechanism.quantities import value_of
 
 
 def planner_model_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> PlannerModel:
-    """The planner's model of a gibbon robot, from its mechanism.
+    """The planner's model of a gibbon robot, derived from the robot's mechanism.
 
-    stiffness  N m/rad, of the control law that keeps a trunk with a motor hanging
-    damping    N m s/rad, of the same law
+    stiffness  stiffness (N m/rad) of the PD law by which the trunk's motor keeps the trunk vertical
+    damping    damping (N m s/rad) of this PD law
+
+    Without a motor for the trunk, neither number has an effect.
     """
     contacts = [constraint for constraint in mechanism.constraints if isinstance(constraint, BeamContact)]
     a_length, b_length = (-mechanism.joint(name).parent_point[2] for name in ("elbow", "wrist_b"))
@@ -28,7 +30,7 @@ def planner_model_of(mechanism: Mechanism, stiffness: float = 0.0, damping: floa
 
 
 def limit_of(mechanism: Mechanism, joint: str) -> float:
-    """Effort limit, N m, of a joint's motor; 0 for a joint without one."""
+    """Effort limit, N m, of a joint's motor; 0 if the joint has no motor or its motor has no limit."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint]
     return limits[0] or 0.0 if limits else 0.0
 

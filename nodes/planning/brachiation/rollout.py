@@ -1,6 +1,7 @@
-"""Simulates a swing with a prescribed elbow path; all other motion follows from the mechanism's kernels.
+"""Simulates a swing in which the elbow follows a prescribed path.
 
-A trunk with a motor is kept hanging by the robot's own control law.
+The compiled kernels of the mechanism compute all other motion. If the trunk has a motor, the robot's own PD law drives
+the motor so that the trunk hangs vertically.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ GIVEN = 2  # constraint row of the prescribed elbow acceleration
 
 @loop
 def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, torque, path):  # type: ignore[no-untyped-def]
-    """Runge-Kutta 4 over n_steps of length h with the elbow's acceleration from its polynomial; changes q, v in place.
+    """Integrate n_steps steps of length h by the classical Runge-Kutta method, and change q, v in place.
 
-    share     share of the path that lies behind at the start, 0 .. 1
+    The elbow's acceleration is prescribed: it is the second derivative of the elbow's polynomial.
+
+    share     fraction of the path that is already completed at the start, 0 .. 1
     duration  duration of the whole path, s
     powers    coefficients of the elbow's polynomial; empty for a free elbow with constant torque
-    kernel    (3,) address and pointer tables of `acceleration`
-    hanging   (4,) stiffness, damping and limit of the trunk's law; 1 where the trunk turns against the second link,
-              else 0
-    memory    (8, n): q, v, tau, a; q and v at the step's start; sums of the stages
-    rows      (2, n_rows): U, whose [GIVEN] is minus the prescribed elbow acceleration, and lam
+    kernel    (3,) addresses of the kernel `acceleration`, of its table of inputs and of its table of outputs
+    hanging   (4,) stiffness, damping and torque limit of the trunk's PD law, then a flag: 1 if the trunk's joint is on
+              the second link, 0 if it is on the first
+    memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q at the start of the step; v at the start of
+              the step; weighted sum of the stages' v; weighted sum of the stages' a
+    rows      (2, n_rows) rows: stabilization U, where U[GIVEN] is minus the prescribed elbow acceleration; Lagrange
+              multipliers lam
     torque    (n_steps + 1,) output: torque of the elbow, N m
     path      (n_steps + 1, n) output: q
     """
@@ -67,7 +72,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """Torque of the trunk's motor, N m, that lets the trunk hang: from its angle to the vertical and its rate."""
+    """Torque of the trunk's motor, N m, from a PD law on the trunk's angle to the vertical, limited to hanging[2]."""
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
     return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
@@ -75,7 +80,7 @@ def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
 
 @inner
 def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
-    """(value, first and second time derivative) at s, 0 .. 1, of a polynomial in s = time / duration."""
+    """(value, first time derivative, second time derivative) of a polynomial in s = time / duration, at s in 0 .. 1."""
     position, rate, bending = 0.0, 0.0, 0.0
     for k in range(powers.size - 1, -1, -1):
         bending = bending * s + 2.0 * rate
@@ -100,7 +105,7 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
 
 @loop
 def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
-    """(RMS of the part of the first n torques above the limit, RMS of the whole torques), N m."""
+    """(RMS of max(|torque| - limit, 0), RMS of the torque), N m, over the first n torques."""
     over, all_of_it = 0.0, 0.0
     for k in range(n):
         value = abs(torque[k])
@@ -114,10 +119,10 @@ def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
 class Arrival:
     """State of the second hand at the end of a rollout.
 
-    gap      height above the line, m
-    closing  velocity toward the line from below, m/s
-    way      position along the line, m
-    drift    velocity along the line, m/s
+    gap      height above the cable or bars, m
+    closing  upward velocity, m/s; positive as the hand approaches the cable or bars from below
+    way      position along the cable or bars, m
+    drift    velocity along the cable or bars, m/s
     """
 
     gap: float
@@ -127,16 +132,17 @@ class Arrival:
 
 
 class Roller:
-    """Kernels of one planner model with memory of their own, to simulate its motion.
+    """Simulates the motion of one planner model, with kernels that work on the arrays of this object.
 
     hand        hand that grips, "a" or "b"
     q, v        (n_q,) coordinates and rates
-    tau         (n_q,) generalized forces, of which those of elbow and trunk act
+    tau         (n_q,) generalized forces; only the entries of the elbow and the trunk have an effect
     a           (n_q,) accelerations
-    lam         multipliers
-    torque      torque of the elbow in the latest rollout, N m
-    path        coordinates in the latest rollout
-    accelerate  calls that write a and lam, for SWING, BOTH and DRIVEN
+    lam         (n_rows,) Lagrange multipliers
+    torque      torque of the elbow at each step of the latest rollout, N m
+    path        coordinates at each step of the latest rollout
+    accelerate  three functions without arguments, for the mechanisms SWING, BOTH and DRIVEN of `swing_model`; each
+                computes a and lam from q, v, tau
     """
 
     def __init__(self, planner_model: PlannerModel, hand: str) -> None:
@@ -158,7 +164,10 @@ class Roller:
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
     def _bound(self, system: System, planner_model: PlannerModel) -> tuple[BoundKernel, np.ndarray]:
-        """The kernel `acceleration` of a mechanism, (callable, array of pointers that `_roll` takes)."""
+        """The kernel `acceleration` of a mechanism, bound to the arrays of this object.
+
+        Returns (function that calls the kernel, addresses (3,) for the argument `kernel` of `_roll`).
+        """
         parameters = system.default_parameters()
         if planner_model.cable is not None and isinstance(planner_model.cable.tension, Tunable):
             place = system.parameter_names.index(planner_model.cable.tension.name)
@@ -179,8 +188,9 @@ class Roller:
         over_limit(self.torque, 1, 1.0)
 
     def snapshot(self) -> list[Any]:
-        """Forces and tensions of the model, for `restore`. The coordinates are not included, as each rollout sets
-        them.
+        """Generalized forces and cable tensions, for `restore`.
+
+        The coordinates are not included, because they are set before each rollout.
         """
         return [self.tau, [float(parameters[place]) for place, parameters, _ in self._tensions]]
 
@@ -191,14 +201,17 @@ class Roller:
             parameters[place] = tension
 
     def set_tension(self, scale: float) -> None:
-        """Set the line's tension to `scale` times the model's; 1 at first."""
+        """Set the cable's tension to `scale` times the tension in the planner model; initially `scale` is 1."""
         for place, parameters, tension in self._tensions:
             parameters[place] = scale * tension
 
     def roll(self, powers: np.ndarray, duration: float, until: float, step: float, share: float = 0.0) -> int:
-        """Move q, v along the elbow's path from `share` of it to `until`, both 0 .. 1; returns the number of steps.
+        """Move q, v along the elbow's path from the fraction `share` of its duration to the fraction `until`.
 
-        powers    (8,): elbow = sum powers[k] s^k, rad, s from 0 to 1 over `duration` s
+        Returns the number of steps. Both fractions are in 0 .. 1.
+
+        powers    (8,) coefficients of the elbow angle sum powers[k] s^k, rad, where s rises from 0 to 1 in `duration`
+                  seconds
         duration  duration of the whole path, s
         step      approximate time step, s
         """

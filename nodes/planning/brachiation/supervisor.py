@@ -1,7 +1,10 @@
-"""Decides when to plan a swing and from which state: follows the hands along the line, plans ahead and in flight.
+"""Decides when to plan a swing and from which state.
 
-The supervisor uses what a robot can measure (`Measured`), the model of robot and line, and its earlier plans. It
-handles no messages and reads no clock: its time is that of the latest measurement.
+The supervisor follows the hands along the cable or bars. It plans a swing while both hands grip, and replans during the
+swing.
+
+The supervisor uses what a robot can measure (`Measured`), the planner's model, and the plans that it made earlier. It
+handles no messages and reads no clock: it uses the time of the latest measurement.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ LONGEST_GAP = 0.05  # s, longest prediction step of the line estimate
 
 @dataclass(frozen=True)
 class Hand:
-    """Position (m) and velocity (m/s) of a hand in the world; x along the line, z up."""
+    """Position (m) and velocity (m/s) of a hand in the world; x points along the cable or bars, z up."""
 
     x: float
     z: float
@@ -46,14 +49,14 @@ class Hand:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measured state of the robot: joint angles (rad), rates (rad/s), torques (N m), both hands.
+    """Measured state of the robot: joint angles (rad), rates (rad/s), torques (N m), and motion of both hands.
 
     time    simulation time, s
-    pitch   angle of link a from hanging
+    pitch   angle of link a from the hanging position
     elbow   angle of the elbow
     grips   hands that grip: "", "a", "b" or "ab"
     torque  torque of the elbow
-    trunk   angle of the trunk against arm a, 0 without a trunk; trunk_rate and trunk_torque likewise
+    trunk   angle of the trunk relative to arm a; `trunk`, `trunk_rate` and `trunk_torque` are 0 without a trunk
     """
 
     time: float
@@ -81,14 +84,15 @@ class Gait:
     end           position along the line beyond which no hand shall grip, m
     torque_limit  limit of the elbow torque in plans, N m
     closing       speed of a hand toward the line at arrival, m/s
-    lead          time from a measurement to the start of the plan made from it, s
-    settle        time for which both hands grip before a plan is made, s
-    patience      time unit of waiting, s: as long as no good plan is found the robot waits for the line to swing
-                  favourably, and accepts a higher cost the longer it waits
-    period        time between plans in flight, s
-    last          time before the end of a swing without new plans, s
+    lead          time from a measurement to the start of the plan that is made from this measurement, s
+    settle        time for which both hands must have gripped before a plan is made, s
+    patience      time unit of waiting, s: while no good plan is found, the robot waits for the line to swing
+                  favourably; the highest cost that it accepts grows with the number of these units
+    period        time between two plans during a swing, s
+    last          time before the end of a swing in which no new plan is made, s
     rollout_step  time step of the rollouts, s
-    tolerance     miss along the line, m, see `Task`
+    tolerance     unit of miss distance, m, in the cost of a plan: a hand that arrives this far from its target along
+                  the line costs as much as a height error of GAP_SCALE, see `Task`
     above         height above the line at which the hand's path ends, m
     """
 
@@ -108,10 +112,10 @@ class Gait:
 
 @dataclass(frozen=True)
 class Swing:
-    """A plan with its times.
+    """A plan of one swing: its start time, its gripping hand and its target.
 
     hand     hand that grips during the swing
-    start    simulation time, s
+    start    simulation time at which the swing starts, s
     release  whether the other hand releases at the start
     target   position along the line of the next grip, m
     """
@@ -132,9 +136,11 @@ class Swing:
 class SwingSupervisor:
     """Takes measurements in order of time, and returns a plan whenever one is due.
 
-    after      earlier supervisor, of another model or gait, whose plan numbers and counts continue
+    after      earlier supervisor (of another model or gait) from which this supervisor takes over the number of the
+               latest plan and the two numbers below
     none_good  number of attempts in which no plan was good enough to swing
-    nearest    smallest distance, m, by which the best plan of such an attempt misses its target
+    nearest    smallest distance, m, between the second hand and its target at the end of the best plan, over all
+               attempts that `none_good` counts
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:
@@ -155,11 +161,14 @@ class SwingSupervisor:
 
     @property
     def line(self) -> LineEstimate | None:
-        """The estimate of the cable; None on bars or before the first measurement."""
+        """Estimate of the cable's motion; None before the first measurement, and for a robot on rigid bars."""
         return self._line
 
     def snapshot(self) -> dict[str, Any]:
-        """All data that the next plans depend on, for `restore`. Of earlier plans, only the paths are included."""
+        """All data that the next plans depend on, for `restore`.
+
+        An earlier plan is included with its elbow path, but without its torques and poses.
+        """
         empty = np.zeros(0)
         swings = [replace(swing, plan=replace(swing.plan, torque=empty, poses=empty)) for swing in self._swings]
         return {
@@ -181,7 +190,7 @@ class SwingSupervisor:
             roller.restore(state["rollers"][hand])
 
     def see(self, measured: Measured) -> None:
-        """Add a measurement, and update the estimate of the line."""
+        """Add a measurement, and update the estimate of the cable's motion."""
         before = self._seen
         if before is None or measured.grips != before.grips:
             self._regripped(before, measured)
@@ -190,7 +199,10 @@ class SwingSupervisor:
         self._seen = measured
 
     def refused(self, number: int) -> None:
-        """Drop a plan that reached the robot too late. The next first plan of a swing is made with a longer lead."""
+        """Drop a plan that reached the robot too late.
+
+        If the refused plan starts a swing from both hands, later plans that start a swing get a longer lead time.
+        """
         late = [swing for swing in self._swings if swing.number == number]
         self._swings = [swing for swing in self._swings if swing.number != number]
         if any(swing.release for swing in late):
@@ -215,7 +227,7 @@ class SwingSupervisor:
     # -- plans
 
     def _from_both_hands(self, measured: Measured) -> Swing | None:
-        """Plan a swing of the rear hand, with both hands gripping at its start."""
+        """Plan a swing of the rear hand that starts while both hands grip; None if no plan is due or good enough."""
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
             return None
@@ -255,8 +267,9 @@ class SwingSupervisor:
         return self._swing(current.hand, start, False, current.target, plan)
 
     def _follow(self, roller: Roller, swings: list[Swing], since: float, until: float) -> None:
-        """Simulate from time `since` to `until`, s, along the plans that are active: each plan until the next one
-        starts."""
+        """Simulate from time `since` to `until`, s, along consecutive plans `swings`, each of which is followed until
+        the next plan starts.
+        """
         changes = [since, *(swing.start for swing in swings[1:]), until]
         for swing, t0, t1 in zip(swings, changes[:-1], changes[1:], strict=True):
             path = swing.plan.path
@@ -264,10 +277,10 @@ class SwingSupervisor:
             roller.roll(path.powers, path.duration, end, self.gait.rollout_step, share)
 
     def _from_one_hand(self, measured: Measured) -> Swing | None:
-        """Plan a swing with one gripping hand and the elbow at rest: forward where the other hand is behind, else
-        backward.
+        """Plan a swing that starts with one gripping hand and the elbow at rest.
 
-        Returns None while no good plan is found: the robot swings on, and the planner tries again later.
+        The swing is forward if the free hand is behind the gripping hand, otherwise backward. Returns None while no
+        good plan is found: the robot swings on, and the planner tries again later.
         """
         hand, lead = measured.grips, self._first_lead
         other = HANDS[1 - HANDS.index(hand)]
@@ -289,14 +302,22 @@ class SwingSupervisor:
         return self._swing(hand, measured.time + lead, False, target, plan)
 
     def _count_without(self, best: Plan, target: float) -> None:
-        """Count an attempt without a good plan, and the distance by which its best plan misses the target."""
+        """Count an attempt without a good plan, and update `nearest` with the distance by which the best plan of this
+        attempt misses the target.
+        """
         self.none_good += 1
         self.nearest = min(self.nearest, math.hypot(best.arrival.gap - self.gait.above, best.arrival.way - target))
 
     def _replanned(
         self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task, enough: float
     ) -> Plan:
-        """The best plan near the rest of the previous one; where it is not good, other arrival times are tried."""
+        """The best plan found by starting from the parameters `guess`, which describe the rest of the previous plan.
+
+        If this plan is not good enough, the search is repeated from guesses with other durations.
+
+        begin   angle, rate and acceleration of the elbow at the start of the plan
+        enough  cost at which the first search stops
+        """
         q, v = roller.q.copy(), roller.v.copy()
         best = plan_swing(roller, q, v, begin, guess, task, REPLAN_STEPS, enough)
         rollouts = best.rollouts
@@ -308,8 +329,10 @@ class SwingSupervisor:
         return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
-        """The best of several plans, which start from the most promising of many first guesses.
+        """The best of several plans: many initial guesses are rated, and a plan is optimized from each of the most
+        promising ones.
 
+        begin  angle, rate and acceleration of the elbow at the start of the plan
         sense  1 for a forward swing, -1 for a backward swing
         """
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
@@ -342,7 +365,9 @@ class SwingSupervisor:
     # -- state of the planner's model
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
-        """Set the start of a rollout: the measured joints, with the robot hanging by `hand` from the estimated line."""
+        """Set the initial state of a rollout: the robot hangs by `hand`, with the measured joint state and the
+        estimated cable state.
+        """
         n = self._planner_model.n_rigid
         roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:
@@ -375,7 +400,11 @@ class SwingSupervisor:
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
     def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
-        """The gripping hands, with their downward forces, N, from the planner's model under the torques of `after`."""
+        """The gripping hands, with the downward forces, N, that these hands exert on the cable.
+
+        The planner's model gives the forces, for the state in `measured` and the joint torques in `after`, the next
+        measurement.
+        """
         if not measured.grips:
             return []
         hand = measured.grips[0]
@@ -402,8 +431,8 @@ class SwingSupervisor:
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """(coordinates, rates) of the robot relative to the gripping hand, (size,) each.
 
-    The coordinates are the first `size` of slide, drop, pitch, elbow, trunk; m and rad. The trunk's angle is chosen
-    within half a turn of hanging.
+    The coordinates are the first `size` of slide, drop (m), pitch, elbow, trunk (rad). Of the equivalent angles of the
+    trunk, the one within half a turn of the hanging position is chosen.
     """
     where = measured.hand(hand)
     q, v = np.zeros(5), np.zeros(5)
@@ -424,7 +453,9 @@ def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.
 
 
 def elbow_of_robot(hand: str, elbow: float) -> float:
-    """Elbow angle, rate or torque as the robot measures it, from that of a plan with `hand` gripping."""
+    """Elbow angle, rate or torque in the robot's sign convention, from the value `elbow` in a plan with `hand`
+    gripping.
+    """
     return elbow if hand == "a" else -elbow
 
 

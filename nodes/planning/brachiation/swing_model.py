@@ -1,15 +1,15 @@
-"""Mechanism of a planner's gibbon model: two links under a gripping hand, and the line.
+"""Mechanism of the brachiation planner's model: two links below a gripping hand, on a line of rigid bars or a cable.
 
-A trunk may hang on the elbow, passive or kept hanging by a motor between it and arm a.
+A trunk may hang on the elbow, either passive or kept vertical by a motor between the trunk and arm a.
 
-The gripping hand is the first hand of the mechanism, whichever it is on the robot. When both hands grip the line, the
-elbow is at +(pi - 2 beta) if the first hand is in front, and at -(pi - 2 beta) if the second is, where sin beta = d /
-(2 l) for links of length l and a step d. World x runs along the line, z up. The cable as a beam follows [Lipinski2023];
-the robot model does not.
+The first hand of the mechanism is the gripping hand, which may be hand a or hand b of the robot. World x runs along the
+line, z up. While both hands grip, the elbow angle is pi - 2 beta if the first hand is in front and -(pi - 2 beta) if
+the second hand is in front. Here sin beta = d / (2 l), for links of length l and a distance d between the hands. The
+model of the cable as a beam is that of [Lipinski2023]; the model of the robot is not from this paper.
 
-There are three mechanisms: SWING with one hand gripping, BOTH with both, and DRIVEN with one hand gripping and a
-prescribed elbow acceleration. The constraint rows of the second hand are its height above the line and its position
-along it. The prescribed acceleration is the last row, whose multiplier is the torque needed.
+There are three mechanisms. In SWING the first hand grips. In BOTH both hands grip; two further constraint rows are the
+second hand's height above the line and its position along the line. In DRIVEN the first hand grips, and the elbow
+acceleration is prescribed by the last constraint row, whose multiplier is minus the elbow torque needed.
 """
 
 from __future__ import annotations
@@ -63,17 +63,18 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerModel:
-    """The planner's model of robot and line.
+    """The planner's model of the robot, and of the cable or bars that the robot swings on.
 
     links          the links of hand a and hand b
-    elbow_damping  N m s/rad
-    gravity        m/s^2
+    elbow_damping  damping of the elbow, N m s/rad
+    gravity        gravitational acceleration, m/s^2
     cable          the cable as a beam; None for rigid bars at z = 0
     grip_width     length of cable that a hand grips, m
-    trunk          link that hangs on the elbow and turns against arm a, with `center` measured from the elbow; None for
-                   none
-    trunk_on       link of the mechanism against which the trunk turns
-    hanging        stiffness N m/rad, damping N m s/rad and limit N m of the control law that keeps the trunk hanging
+    trunk          link that hangs on the elbow and rotates relative to arm a, with `center` measured from the elbow;
+                   None for a robot without a trunk
+    trunk_on       link of the mechanism to which the trunk's joint connects the trunk, "upper" or "lower"
+    hanging        stiffness (N m/rad), damping (N m s/rad) and torque limit (N m) of the PD law that keeps the trunk
+                   vertical
     """
 
     links: tuple[Link, Link]
@@ -110,9 +111,11 @@ def swing_system(planner_model: PlannerModel, kind: int) -> System:
 
 
 def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
-    """The mechanism for a swing: coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then the cable's modes.
+    """The mechanism for a swing: coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then modal coordinates
+    of the cable.
 
-    kind  SWING: one hand grips; BOTH: both hands grip; DRIVEN: like SWING, with a constraint row for the elbow's rate
+    kind  SWING: one hand grips; BOTH: both hands grip; DRIVEN: like SWING, with an additional constraint row that
+          prescribes the elbow's acceleration
     """
     bodies, joints = _parts(planner_model)
     motors = ("elbow",) if planner_model.trunk is None else ("elbow", "trunk")
@@ -134,7 +137,9 @@ def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
 
 
 def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
-    """Grip constraints of the first hand, and of the second hand where it grips."""
+    """The four constraints of the hands: two that hold the first hand, then two that hold the second hand if both hands
+    grip.
+    """
     tip = (0.0, 0.0, -planner_model.links[1].length)
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:

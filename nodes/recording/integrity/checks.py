@@ -52,9 +52,10 @@ class ChannelCheck(msgspec.Struct, array_like=True):
 class Check(msgspec.Struct, omit_defaults=True):
     """Content of a check record: message counts of all channels before the record's position in the file.
 
-    offset     position of the chunk before the record; 0 for the check record at the file's beginning
-    length     number of bytes from `offset` to this record
-    frame_crc  CRC-32 of the chunk record without its messages, and of the records between it and this one
+    offset     position of the chunk before the check record; 0 for the check record at the file's beginning
+    length     number of bytes from `offset` to the check record
+    frame_crc  CRC-32 of the chunk record except its messages, followed by all records between the chunk record and the
+               check record
     channels   counts of each channel so far
     run_crc    CRC-32 of the run's metadata, see `metadata_crc`
     metadata   second copy of the run's metadata, in the check record at the file's beginning
@@ -73,14 +74,16 @@ _decode = msgspec.json.Decoder(Check).decode
 
 
 def encode_check(check: Check) -> bytes:
-    """The complete check record."""
+    """Bytes of the MCAP record with the given check: opcode, length and content."""
     text = _encode(check)
     content = _FRAME.pack(MAGIC, zlib.crc32(text), len(text)) + text
     return HEAD.pack(OPCODE, len(content)) + content
 
 
 def decode_check(data: bytes, start: int = 0) -> tuple[Check, int] | None:
-    """(check record whose magic is at `start`, its end); None where the record is damaged or incomplete."""
+    """(content of the check record whose magic bytes are at `start`, position of the end of this content); None if the
+    record is damaged or incomplete.
+    """
     if len(data) - start < _FRAME.size:
         return None
     magic, crc, length = _FRAME.unpack_from(data, start)
@@ -102,7 +105,10 @@ def metadata_crc(metadata: Mapping[str, str]) -> int:
 
 
 def chunk_head_bytes(content: bytes) -> int:
-    """Number of bytes before the messages in the content of a chunk record. ValueError for an invalid head."""
+    """Number of bytes before the messages in the content of a chunk record.
+
+    Raises ValueError if these bytes, the head of the chunk, are invalid.
+    """
     (length,) = struct.unpack_from("<I", content, CHUNK.size - 4)
     if length > 16:
         raise ValueError(f"damaged chunk: its compression name has {length} bytes, at most 16 are possible")

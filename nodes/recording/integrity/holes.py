@@ -14,12 +14,12 @@ MOST_HOLES = 5  # most holes described in one line
 class Hole(msgspec.Struct, kw_only=True):
     """Messages missing at one position of a recording.
 
-    start_s   log time of the message before it, simulation seconds; None at the beginning of the file
-    end_s     log time of the message after it; None at the end of the file
+    start_s   log time of the message before the hole, simulation seconds; None at the beginning of the file
+    end_s     log time of the message after the hole, simulation seconds; None at the end of the file
     messages  {topic: number of missing messages}
-    counted   whether `messages` is known; otherwise an unknown number is missing
-    cause     "damaged": the file's bytes were changed; "cut off": the writer was killed or its disk was full; "not
-              written": the recorder had to drop messages
+    counted   false if the total number of missing messages is unknown, so that `messages` may be too low
+    cause     "damaged": the file's bytes were changed; "cut off": the writer was killed or its disk was full;
+              "not written": the recorder had to drop messages
     """
 
     start_s: float | None
@@ -39,7 +39,7 @@ class Hole(msgspec.Struct, kw_only=True):
     def length_s(self) -> float | None:
         """Duration from the message before the hole to the message after it, s.
 
-        None where one of the two is missing, or where time was set back in the hole.
+        None if there is no message before or no message after, or if simulation time was set back in the hole.
         """
         if self.start_s is None or self.end_s is None or self.end_s < self.start_s:
             return None
@@ -73,19 +73,19 @@ def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], meta
     """One line about missing messages and damage in a recording; "" for an intact recording.
 
     path              path of the recording
-    damage            damage by which no message is missing
+    damage            short descriptions of damage that removed no message
     metadata_damaged  whether the run's metadata are damaged
     """
     lines = [*(f"{hole.text()}" for hole in holes[:MOST_HOLES])]
     if len(holes) > MOST_HOLES:
         lines.append(f"and {len(holes) - MOST_HOLES} more holes")
     if metadata_damaged:
-        lines.append("its plan and parameters are damaged and left out")
+        lines.append("the plan and parameters in the file are damaged and are ignored")
     if damage:
-        lines.append(f"damaged without a message missing: {', '.join(damage)}")
+        lines.append(f"damage that removed no message: {', '.join(damage)}")
     return f"{path}: {'; '.join(lines)}" if lines else ""
 
 
 def inner(holes: Iterable[Hole]) -> list[Hole]:
-    """The holes with messages missing inside the recording, without a truncated end."""
+    """The holes that are followed by intact messages, that is, all holes except a truncated end of the file."""
     return [hole for hole in holes if hole.cause != CUT_OFF]

@@ -11,13 +11,14 @@ from nodes.recording.integrity.checks import COUNTED
 
 @dataclass(slots=True)
 class Channel:
-    """A topic of the file, with the numbers of its messages that were read and that are missing so far.
+    """A topic of the file, with the numbers of messages read and messages missing so far in a scan of the file.
 
-    counted   whether the field `sequence` of a message counts the channel's messages
-    expected  `sequence` expected of the next message
-    read      number of messages read
-    damaged   number of messages missing in damaged parts
-    seen_at   number of messages read from the file when this channel was last known to be complete
+    counted   whether the field `sequence` numbers the messages of the channel consecutively
+    expected  value of `sequence` that the channel's next message must have
+    read      number of messages read from this channel
+    damaged   number of messages of this channel that were lost in damaged parts of the file
+    seen_at   number of messages that the scan had read from all channels when the messages of this channel were last
+              known to be counted completely (present and missing)
     """
 
     topic: str
@@ -30,22 +31,22 @@ class Channel:
 
 
 def schema_of(content: bytes) -> tuple[int, str]:
-    """(number, name) of a schema record. ValueError for invalid content."""
+    """(number, name) of a schema record. Raises ValueError for invalid content."""
     (number,) = struct.unpack_from("<H", content)
     return number, text_at(content, 2)[0]
 
 
 def text_at(content: bytes, start: int) -> tuple[str, int]:
-    """(length-prefixed text at `start`, position after it). ValueError where the text exceeds the record."""
+    """(length-prefixed text at `start`, position after the text). Raises ValueError if the text exceeds the record."""
     (length,) = struct.unpack_from("<I", content, start)
     end = start + 4 + length
     if end > len(content):
-        raise ValueError("a text is longer than its record")
+        raise ValueError("damaged record: a text in it is longer than the record")
     return content[start + 4 : end].decode(), end
 
 
 def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
-    """(dictionary of texts at `start`, position after it)."""
+    """(dictionary of texts at `start`, position after the dictionary)."""
     (length,) = struct.unpack_from("<I", content, start)
     position, end = start + 4, start + 4 + length
     found = {}
@@ -56,21 +57,21 @@ def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
 
 
 def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
-    """(name, content) of a metadata record. ValueError where they do not fill the record exactly."""
+    """(name, content) of a metadata record. Raises ValueError if name and content do not fill the record exactly."""
     name, position = text_at(content, 0)
     found, end = texts_at(content, position)
     if end != len(content):
-        raise ValueError("the entries of a metadata record do not end where the record ends")
+        raise ValueError("damaged metadata record: its entries do not end where the record ends")
     return name, found
 
 
 def has_schema(content: bytes) -> bool:
-    """Whether a channel record refers to a schema; the number 0 stands for none."""
+    """Whether a channel record refers to a schema; the schema number 0 stands for "no schema"."""
     return bool(struct.unpack_from("<HH", content)[1])
 
 
 def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel]:
-    """(number, channel) of a channel record. ValueError for invalid content.
+    """(number, channel) of a channel record. Raises ValueError for invalid content.
 
     schemas  {schema number: name}
     """
@@ -79,6 +80,6 @@ def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel
     _, position = text_at(content, position)
     metadata, end = texts_at(content, position)
     if end != len(content):
-        raise ValueError("the fields of a channel record do not end where the record ends")
+        raise ValueError("damaged channel record: its fields do not end where the record ends")
     counted = metadata.items() >= COUNTED.items()
     return number, Channel(topic, schemas.get(schema, ""), counted)

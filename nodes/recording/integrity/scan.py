@@ -1,9 +1,11 @@
-"""Reads every intact message of an MCAP file that may be damaged elsewhere, and determines what is missing.
+"""Scanner: reads every intact message of an MCAP file that may be partly damaged, and determines which are missing.
 
-Only data confirmed by a checksum are used: messages come from chunks with the right CRC, and the length of a record is
-followed only where it fits. Where it does not, the file is searched from the last confirmed position for the next
-chunk or check record. What is missing follows from three counts: the `sequence` of messages, check records (module
-`checks`), and the statistics at the end of the file. Files without the first two can be read as well.
+Only data confirmed by a checksum are used: messages come from chunks with the right CRC. The scanner skips from record
+to record by the records' lengths. If a length is implausible, the scanner continues at the next intact chunk, or at the
+next check record, which is an additional record with message counts (module `checks`). It searches for them from the
+end of the last confirmed record on. The number of missing messages follows from three sources: the field `sequence` of
+the messages, the check records, and the statistics at the end of the file. A file that has only the statistics, or no
+counts at all, can be read too.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, p
 
 @dataclass(slots=True)
 class _FoundHole:
-    """A hole, with the state of the scan when it was found.
+    """A hole, with the state of the scan when the hole was found.
 
-    opened_at  number of messages read before it
-    settled    whether a later count has determined the number of missing messages
-    last_s     log time of the last missing message, s, where a check record has it
+    opened_at  number of messages read before the hole
+    settled    whether a later check record, or the file's statistics, has determined the number of missing messages
+    last_s     log time of the last missing message, s; None if no check record contains this time
     """
 
     hole: Hole
@@ -60,9 +62,9 @@ class Scanner:
     """One pass over a file: iterate over `messages`. The attributes are complete after the iteration.
 
     holes             missing messages, in file order
-    damage            short descriptions of damage by which no message is missing
+    damage            short descriptions of damage that removed no message
     cut_off           whether the file ends before its writer closed it
-    metadata          the run's metadata, {} where no copy is intact
+    metadata          the run's metadata; {} if no copy is intact
     metadata_damaged  whether the file had metadata of which no copy is intact
     """
 
@@ -127,8 +129,10 @@ class Scanner:
         return self._verified
 
     def _step(self, position: int, chunk: list[RawMessage]) -> int | None:
-        """End of the record at `position`; None where the record is damaged. The messages of a chunk are appended to
-        `chunk`."""
+        """Process the record at `position`, and return the position of its end; None for a damaged record.
+
+        If the record is a chunk, its messages are appended to `chunk`.
+        """
         head = self._bytes(position, HEAD.size)
         if len(head) < HEAD.size:
             return None
@@ -165,7 +169,9 @@ class Scanner:
         return end
 
     def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
-        """Whether the inner lengths of a record without a checksum are consistent. If so, the content is processed."""
+        """Process a record without a checksum if the lengths inside its content are consistent; returns whether they
+        are.
+        """
         try:
             if opcode == Opcode.MESSAGE_INDEX:
                 return len(content) >= 6 and struct.unpack_from("<I", content, 2)[0] == len(content) - 6
@@ -196,7 +202,7 @@ class Scanner:
             return False
 
     def _chunk(self, content: bytes) -> list[RawMessage] | None:
-        """Messages of a chunk record; None where it is damaged."""
+        """Messages of a chunk record; None for a damaged chunk."""
         try:
             size_of_head = checks.chunk_head_bytes(content)
             first_ns, last_ns, size, crc, _ = _CHUNK.unpack_from(content)
@@ -230,7 +236,9 @@ class Scanner:
         return content[_CHUNK.size : checks.chunk_head_bytes(content) - 8] in (b"lz4", b"zstd")
 
     def _records(self, data: bytes) -> Iterator[RawMessage]:
-        """Messages of a decompressed chunk. The schemas and channels in the chunk are added to the scanner's."""
+        """Messages of a decompressed chunk. The schemas and channels in the chunk are added to `_schemas` and
+        `_channels`.
+        """
         position, size = 0, len(data)
         while position < size:
             opcode, length = HEAD.unpack_from(data, position)
@@ -267,8 +275,11 @@ class Scanner:
         self._has_checks = self._has_checks or channel.counted
 
     def _known_channel(self, number: int) -> Channel:
-        """The channel with this number. Where its record is damaged, the channel is taken from the summary or the next
-        check record."""
+        """The channel with this number, whose channel record was not read, from the file's summary or the next check
+        record.
+
+        If neither contains the channel, the result has an empty topic.
+        """
         channel = self._channels.get(number)
         if channel is not None:
             return channel
@@ -276,7 +287,9 @@ class Scanner:
         return channel
 
     def _channel_elsewhere(self, number: int) -> Channel | None:
-        """The channel with this number from the summary, else from the next check record; None where neither has it."""
+        """The channel with this number from the file's summary, otherwise from the next check record; None if neither
+        has it.
+        """
         summary = self._summary()
         if summary is not None and number in summary.channels:
             there = summary.channels[number]
@@ -314,7 +327,8 @@ class Scanner:
     def _count_missing(self, channel: Channel, count: int) -> None:
         """Count `count` missing messages of a channel.
 
-        They belong to the latest hole, or to a new one if the channel was complete after the latest.
+        The messages are added to the latest hole. If a message of the channel was read after the latest hole, or a
+        check record showed that none was missing, a new hole is opened instead.
         """
         place = self._found_holes[-1] if self._found_holes else None
         if place is None or place.opened_at < channel.seen_at:
@@ -359,11 +373,14 @@ class Scanner:
         self._frame = None
 
     def _set_times(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
-        """Set the times of a hole at the beginning or, so far, at the end of the file, from a check record.
+        """Set the times of the latest hole from a check record, because the missing messages themselves cannot be read.
 
-        lost         channels with missing messages
-        is_of_chunk  whether all missing messages were in the chunk before the check record, so that their first time is
-                     known
+        If no message precedes the hole, its start time is set to the log time of the first missing message. `last_s` is
+        set to the log time of the last missing message, for use if no message follows the hole.
+
+        lost         rows of the check record for the channels with missing messages
+        is_of_chunk  whether all missing messages were in the chunk before the check record; only then does the record
+                     contain the log time of the first one
         """
         place = self._found_holes[-1]
         counted = [row for row in lost if row.count]
@@ -380,7 +397,10 @@ class Scanner:
             self.damage.append(what)
 
     def _resynchronize(self, position: int) -> int | None:
-        """Position from which reading continues after a damaged record; None at the end of the file."""
+        """Position from which reading continues after a damaged record; None if nothing readable follows.
+
+        position  position of the damaged record
+        """
         anchor = self._next_anchor(self._verified)
         if anchor is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
@@ -406,9 +426,10 @@ class Scanner:
         return end
 
     def _next_anchor(self, start: int) -> tuple[int, tuple[checks.Check, int] | None] | None:
-        """The next intact chunk or check record from position `start` on; None for neither.
+        """Find the next intact chunk or check record from position `start` on; None if there is neither.
 
-        Returns (position of the chunk, None), or (end of the check record, (check record, its end)).
+        For a chunk, the result is (position of the chunk, None). For a check record, the result is (position of its
+        end, (content, position of its end)).
         """
         check = self._next_check(start)
         until = self._size if check is None else check[1]
@@ -418,7 +439,7 @@ class Scanner:
         return None if check is None else (check[1], check)
 
     def _next_check(self, start: int) -> tuple[checks.Check, int] | None:
-        """(next intact check record from position `start` on, its end); None where there is none."""
+        """(next intact check record from position `start` on, position of its end); None if there is none."""
         if self._no_check_from is not None and start >= self._no_check_from:
             return None
         searched = start
@@ -474,7 +495,9 @@ class Scanner:
         return self._summary_found
 
     def _is_end(self, end: int) -> bool:
-        """Whether the messages end at the position `end`. False where the record DATA_END itself is damaged."""
+        """Whether the messages end at the position `end`. Returns False if the record DATA_END, which marks this end,
+        is damaged.
+        """
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
             return True
@@ -516,7 +539,14 @@ class Scanner:
         self._settle_metadata()
 
     def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
-        """Assign missing messages that only the file's statistics reveal to the hole that must contain them."""
+        """Assign the missing messages that only the file's statistics reveal to a hole.
+
+        If exactly one damaged hole has an unknown number of missing messages, they must belong to this hole. If no hole
+        has an unknown number, they are assigned to the last damaged hole, or to a new one if there is none. Otherwise
+        they are not assigned.
+
+        is_open  the holes with the cause "damaged"
+        """
         assert summary.counts is not None
         missing: dict[str, int] = {}
         for number, count in summary.counts.items():
@@ -538,7 +568,10 @@ class Scanner:
             place.hole.messages, place.settled = missing, True
 
     def _settle_metadata(self) -> None:
-        """Choose the copy of the metadata that agrees with the checksum, in a file that has a checksum."""
+        """Choose the copy of the metadata that agrees with the checksum in the check records.
+
+        In a file without check records, the metadata are used as they were read, because there is no checksum.
+        """
         if self._run_crc is not None:
             everywhere = [self.metadata, *self._candidates, {}]
             fitting = [each for each in everywhere if checks.metadata_crc(each) == self._run_crc]

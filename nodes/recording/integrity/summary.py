@@ -24,7 +24,7 @@ class Summary:
 
     start     position of the section in the file
     channels  {channel number: channel}
-    counts    {channel number: number of messages}; None where the section has no statistics
+    counts    {channel number: number of messages}; None if the section has no statistics
     """
 
     start: int
@@ -41,7 +41,9 @@ def read_summary(read: Read, size: int) -> Summary | None:
 
 
 def is_closed_by(read: Read, size: int) -> bool:
-    """Whether a file was closed: it ends with the magic bytes, or, where those are damaged, with a footer."""
+    """Whether the writer closed the file: the file ends with the magic bytes, or with a footer if the magic bytes are
+    damaged.
+    """
     magic = read(max(0, size - len(MAGIC)), len(MAGIC))
     if magic == MAGIC and size > 2 * len(MAGIC):
         return True
@@ -50,7 +52,7 @@ def is_closed_by(read: Read, size: int) -> bool:
 
 
 def _footer(read: Read, size: int) -> tuple[int, int] | None:
-    """(start of the summary, CRC) from the footer; None where the file does not end with one."""
+    """(start of the summary, CRC) from the footer; None if the file does not end with a footer."""
     start = size - len(MAGIC) - _FOOTER.size
     if start < len(MAGIC):
         return None

@@ -1,4 +1,4 @@
-"""Rate-limited events for nodes that command: refused, silent and disconnected ones, and commands that were limited."""
+"""Rate-limited events about nodes that command: commands refused or limited, and nodes that are silent or left."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ QUIET_S = 5.0  # wall time between two equal lines on the terminal
 
 
 class CommandEvents:
-    """Makes the events to publish, and logs them on the server's terminal.
+    """Makes events about the nodes that command, for the server to publish, and logs the events on the server's
+    terminal.
 
     watchdog_s  the watchdog's limit, s; None for no watchdog
     safe_mode   name of the safe mode, for the messages
     safe_since  simulation time, s, at which actuators last went to their safe mode; None for never
-    gone        nodes that left since the last call of `departures`; any thread may append
-    cut         (node, line) of commands limited to a joint's range since then
+    gone        nodes that left since the last call of `departures`; any thread may append to it
+    cut         (node, one-line message) of commands limited to a joint's range since the last call of `departures`
     """
 
     def __init__(self, watchdog_s: float | None, safe_mode: str, cut: deque[tuple[str, str]]) -> None:
@@ -43,7 +44,9 @@ class CommandEvents:
         self._refused_at.pop(source, None)
 
     def refused(self, source: str, reason: str, now: float) -> Iterator[Event]:
-        """The event of a refused command, at most once per AGAIN_S for each node."""
+        """Yield the event of a refused command, or nothing if a command of this node was refused less than AGAIN_S
+        before.
+        """
         refused_at = self._refused_at.get(source)
         if refused_at is None or not 0.0 <= now - refused_at < AGAIN_S:
             self._refused_at[source] = now
@@ -59,10 +62,10 @@ class CommandEvents:
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
-        """Events of commands limited to a joint's range, and of nodes that left while their last command stays in
-        effect.
+        """Yield events for commands limited to a joint's range, and for nodes that left.
 
-        The last command holds only without a watchdog.
+        If there is no watchdog, the last command of a node that left stays in effect, and the event reports this. With
+        a watchdog, the event "safe" follows later instead.
         """
         while self.cut:
             source, line = self.cut.popleft()

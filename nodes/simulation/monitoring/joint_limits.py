@@ -33,7 +33,9 @@ class JointLimitMonitor:
         self._lowest[:], self._highest[:] = np.inf, -np.inf
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{joint beyond its limits: position farthest beyond, lower and upper limit (None for none), unit}."""
+        """{joint: data} of each joint that left its limits: its farthest position beyond them, both limits (None: no
+        limit), unit.
+        """
         found: dict[str, dict[str, Any]] = {}
         for joint, lowest, highest in zip(self._joints, self._lowest.tolist(), self._highest.tolist(), strict=True):
             lower, upper = joint.lower, joint.upper

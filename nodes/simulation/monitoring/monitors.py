@@ -56,11 +56,11 @@ class MilestoneWatch:
         self.pending = list(self._milestones)
 
     def to_plain(self) -> dict[str, Any]:
-        """Reached milestones, and the times since which joints are near their targets, as plain data for a snapshot."""
+        """Milestones reached, and the time since when each joint has been near its target, as plain data."""
         return {"reached": dict(self.reached), "since": dict(self._since)}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Continue from a result of `to_plain`. Milestones that are missing in it count as not reached."""
+        """Continue from a result of `to_plain`. Milestones that `plain` lacks count as not reached."""
         self.clear()
         self.reached |= {name: time for name, time in plain["reached"].items() if name in self.reached}
         self._since = {name: time for name, time in plain["since"].items() if name in self.reached}
@@ -86,7 +86,9 @@ class MilestoneWatch:
 
 
 class RealTimeFactor:
-    """Simulated seconds, and processor seconds, per wall-clock second, over the time in which the simulation ran."""
+    """Ratios of simulated time and of processor time to wall-clock time, over the periods in which the simulation was
+    running.
+    """
 
     def __init__(self) -> None:
         self.clear()
@@ -106,8 +108,9 @@ class RealTimeFactor:
         self._ran, self._began = self._until(simulated), None
 
     def factor(self, simulated: float) -> float:
-        """Simulated seconds per wall-clock second; 0 before the simulation ran. `simulated` is the simulation time,
-        s.
+        """Simulated seconds per wall-clock second; 0 before the simulation ran.
+
+        simulated  simulation time, s
         """
         ran, wall, _ = self._until(simulated)
         return ran / wall if wall > 0.0 else 0.0

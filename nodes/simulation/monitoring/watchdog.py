@@ -21,7 +21,7 @@ class Watchdog:
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason to refuse a command that replies to a state of this age; "" where the command is accepted.
+    """Reason to refuse a command that replies to a state of the age `age_s`; "" if the command is not too old.
 
     A node that replies to an old state was held up and is processing a backlog.
 
@@ -35,7 +35,9 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Number of latest states whose replies are never refused as too old, for states published every `every_s`
-    seconds.
+    """Number of the most recent states that a command may reply to without being refused as too old.
+
+    limit_s  limit of the watchdog, s; None for no watchdog, and the result is then infinite
+    every_s  time between two published states, s
     """
     return math.inf if limit_s is None else int(limit_s / every_s) - 1

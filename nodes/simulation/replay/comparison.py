@@ -25,9 +25,9 @@ class Line:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A field whose values differ, or, with field "", a message that is only in the recording or only in the replay.
+    """A field whose values differ; or, if `field` is "", a message that is only in the recording or only in the replay.
 
-    time, seq  of the recorded message, or of the replayed message where none was recorded
+    time, seq  time (s) and sequence number of the recorded message; of the replayed message if it was not recorded
     """
 
     topic: str
@@ -50,13 +50,16 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Result of a replay.
 
     compared     number of pairs of messages compared
-    differing    number of pairs that differ, and of messages that are only in the recording or only in the replay
-    first        differences in the first of these
-    worst        {field: largest difference of a number in it, in the field's unit}
-    unanswered   number of messages in the replay of a real-time run that were not recorded; they are no differences, as
-                 the node may have missed messages
-    crossed      times at which the node must have received messages in another order than the recorder
-    refused      invalid messages that the node published or received
+    differing    number of differing messages: pairs that differ, and messages that are only in the recording or only in
+                 the replay
+    first        differences in the first differing message, ordered by topic and seq
+    worst        {field: largest difference of a number in the field, in the field's unit}
+    unanswered   number of replayed messages without a recorded counterpart, in the replay of a run outside lockstep;
+                 they do not count as differing, because the recorded node may have missed the messages that it would
+                 have replied to
+    crossed      number of times that the order in which the node must have received messages begins or ceases to differ
+                 from the file's order
+    refused      number of invalid messages that the node published or received
     """
 
     node: str
@@ -79,15 +82,19 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Permitted differences of numbers: |a - b| <= t max(1, |b|), with t from `fields` or `default`."""
+    """Permitted differences of a recorded number a and a replayed number b: |a - b| <= t max(1, |a|).
+
+    The tolerance t is that of the field in `fields`, otherwise `default`.
+    """
 
     default: float = 0.0
     fields: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """Tolerance of a field.
+        """Tolerance of the field `name`.
 
-        "outputs.height" has the tolerance given for "outputs.height", else that for "outputs".
+        For the field "outputs.height", this is the tolerance given for "outputs.height", otherwise the tolerance given
+        for "outputs", otherwise the default tolerance.
         """
         plain = re.sub(r"\[.*?\]", "", name)
         return self.fields.get(plain, self.fields.get(plain.partition(".")[0], self.default))
@@ -98,7 +105,8 @@ def compare(
 ) -> None:
     """Pair and compare all messages, and add the differences to `outcome`.
 
-    strict  whether a message that is only in the replay is a difference; false where the node may have missed messages
+    strict  whether a message that is only in the replay counts as a difference; false if the recorded node may have
+            missed messages
     """
     waiting: dict[Any, list[Line]] = {}
     for line in replayed_lines:
@@ -133,8 +141,11 @@ def _differ(outcome: Outcome, differences: list[Difference]) -> None:
 
 
 def _key(line: Line) -> Any:
-    """Key by which a recorded and a replayed message are paired: the state that a command replies to, otherwise topic
-    and time."""
+    """Key by which a recorded and a replayed message are paired.
+
+    The key is (topic, seq of the state that the message replies to). For a message that replies to no state, the
+    message's timestamp takes the place of the seq.
+    """
     state_seq = getattr(line.message, "state_seq", None)
     return (
         (line.topic, "state_seq", state_seq)
@@ -191,7 +202,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _apart(old: float, new: float) -> float:
-    """Absolute difference of two numbers; 0 for equal infinities, and for two NaN."""
+    """Absolute difference of two numbers: 0 for equal infinities and for two NaN; infinite if only one is NaN."""
     if old == new or (math.isnan(old) and math.isnan(new)):
         return 0.0
     apart = abs(old - new)

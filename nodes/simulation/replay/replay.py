@@ -1,8 +1,9 @@
 """Replay: feeds a recorded run to one node without sockets, and compares its messages with the recorded ones.
 
-A lockstep recording has every message in the order of the run, so its schedule can be run again: the node has its turns
-at the same ticks with the same messages. In the modes realtime and fast the order in which the node received messages
-was not recorded; it receives them in the order of the file.
+A lockstep recording has every message in the order of the run, so that its schedule can be run again: the node runs at
+the same ticks and receives the same messages. In the modes realtime and fast, the order in which the node received
+messages was not recorded; the replay uses the order of the file, or another order that explains the recorded replies
+(module `stream`).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
     """(messages of known types in file order, metadata) of a recording.
 
-    RecordingError where messages are missing: each would count as a difference. Of a truncated recording the last
-    instants are left out, since messages at those instants may be missing.
+    Raises RecordingError if messages are missing before the end, because each missing message would count as a
+    difference. The last instants of a truncated recording are left out, because some of their messages may be missing.
     """
     file = RecordingFile(path)
     lines = []
@@ -58,9 +59,9 @@ def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
 
 
 def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
-    """The plan with which the recording was made. PlanError for a recording without a plan."""
+    """The plan with which the recording was made. Raises PlanError for a recording without a readable plan."""
     if "plan" not in metadata:
-        raise PlanError(f"{path} holds no plan, which a replay needs; recordings made in a launch hold their plan")
+        raise PlanError(f"{path} contains no plan, which a replay needs; replay a recording that was made in a launch")
     try:
         plain = msgspec.json.decode(metadata["plan"], type=dict[str, Any])
         plain["sim"] = sim = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
@@ -69,14 +70,15 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
         plain.pop("milestones", None)
         return convert(plain, Plan, f"{path}: plan")
     except msgspec.DecodeError as error:
-        raise PlanError(f"{path}: its plan cannot be read: {error}") from None
+        raise PlanError(f"{path}: the recorded plan cannot be read: {error}") from None
 
 
 def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
-    """The recorded node that the node class `run` replaces: the node called `name`, else the node with the same class
-    name.
+    """Node of the recorded plan that the node class `run` replaces, with `run` as its class.
 
-    The recorded parameters apply, except those given in `params`.
+    The replaced node is the one called `name`, or, if `name` is None, the only one whose class has the same name as the
+    class in `run`. The result has the recorded parameters, except those given in `params`. Raises PlanError if no node,
+    or no single node, fits.
     """
     there = [node.name for node in plan.nodes]
     if name is not None:
@@ -87,8 +89,8 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
         if len(same) != 1:
             many = "no node" if not same else f"{len(same)} nodes"
             raise PlanError(
-                f"the recorded plan has {many} of a class {wanted!r}; name the node that it replaces with --as"
-                f"{suggestion(wanted, there) if there else ': it has none'}"
+                f"the recorded plan has {many} of the class {wanted!r}; name the node to replace with --as"
+                f"{suggestion(wanted, there) if there else ': the plan has no nodes'}"
             )
         chosen = same[0]
     return NodePlan(name=chosen.name, run=run, decimation=chosen.decimation, params={**chosen.params, **params})
@@ -103,9 +105,10 @@ class ReplayStart:
 
     tick       first tick at which the node runs
     compare_s  time of the first messages that are compared, s
-    state    state of the node before, see `HostedNode.snapshot`; b"" for a node that starts fresh
-    waiting  messages for its first turn
-    links    messages on their way to it; None for a run without links
+    state      state of the node before its first turn, see `HostedNode.snapshot`; b"" for a node that starts without
+               recorded state
+    waiting    messages that wait for the node's first turn
+    links      state of the links, with the messages on their way to the node; None for a run without links
     """
 
     tick: int
@@ -122,7 +125,9 @@ def replay(
     tolerances: Tolerances,
     start: ReplayStart | None = None,
 ) -> Outcome:
-    """Feed the recorded run to a node and compare its messages. PlanError where the run cannot be replayed.
+    """Feed the recorded run to a node and compare its messages with the recorded ones.
+
+    Raises PlanError if the run cannot be replayed.
 
     start  point of a lockstep recording at which to begin; None for the beginning
     """
@@ -133,11 +138,14 @@ def replay(
         raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
     own = {_source(line) for line in lines if line.topic in topics}
     if not own:
-        raise PlanError(f"the recording has no message that {cls.__name__} publishes: {', '.join(sorted(topics))}")
+        raise PlanError(
+            f"the recording has no message on the topics that {cls.__name__} publishes "
+            f"({', '.join(sorted(topics))}); replay a node whose messages were recorded"
+        )
     if mode != "lockstep" and cls.rate_hz is not None:
         raise PlanError(
             f"{cls.__name__} acts on its clock (rate_hz = {cls.rate_hz:g}), which a recording in mode {mode!r} does "
-            "not hold; record in lockstep to replay it"
+            "not contain; record the run in mode 'lockstep' to replay this node"
         )
     outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
     if len(own) > len({topic for topic, _ in own}):  # other nodes command too: a first run shows which are this node's
@@ -172,9 +180,10 @@ def _replayed(
 ) -> list[Line]:
     """Messages that the node publishes in the replay.
 
-    own         (topic, actuators) of the node's own messages
-    tolerances  permitted differences of the node's messages, by which turns are matched; None: keep the file's order
-                of messages, whatever the node publishes
+    own         (topic, commanded actuators) of the node's own messages, which the node does not receive
+    tolerances  permitted differences from the recorded messages. In a run outside lockstep, the order of the received
+                messages is chosen such that the node's messages agree within these tolerances; None: keep the file's
+                order
     """
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, own, plan, hosted)
@@ -191,15 +200,18 @@ def _replayed(
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Discards a message: the `out` of a node before it is replaced."""
+    """Discard a message: the initial `out` function of a node, until another function is set."""
 
 
 @dataclass
 class _Tick:
-    """Messages of one tick: from the server before all turns, and from other nodes by the port that returns them.
+    """Recorded messages of one tick.
 
-    turns  whether the nodes ran at this tick; false where the run ended or was reset first
-    jump   whether the simulation was reset or restored, which drops queued messages
+    server  messages that the server published before the nodes ran
+    others  {name of a port: recorded messages that this port returns when it runs}, for ports that stand in for the
+            nodes other than the replayed node
+    turns   whether the nodes ran at this tick; false if the run ended or was reset before they did
+    jump    whether the simulation was reset or restored at this tick, so that queued messages are dropped
     """
 
     tick: int
@@ -210,7 +222,7 @@ class _Tick:
 
 
 class _Recorded:
-    """Takes the place of the simulation server in the scheduler: each step publishes the recorded messages of a
+    """Substitute for the simulation server in the scheduler: each step publishes the server's recorded messages of one
     tick.
     """
 
@@ -264,7 +276,7 @@ class _Recorded:
 
 
 class _Others:
-    """Stands in for other nodes: its turn returns their recorded messages."""
+    """Port that stands in for nodes other than the replayed one and returns their recorded messages."""
 
     lossless = False
     publishes = True
@@ -291,7 +303,7 @@ class _Others:
 
 
 def _from(lines: Sequence[Line], first: int, plan: Plan) -> list[Line]:
-    """The recorded lines of the last run from a tick on, with the robot descriptions before them."""
+    """The robot descriptions, then the recorded messages of the last run from the tick `first` on."""
     latched = [line for line in lines if isinstance(line.message, Description)]
     found: list[Line] = []
     now = 0
@@ -362,16 +374,18 @@ def _in_lockstep(
 
 
 def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
-    """{topic: node that publishes it} of the topics that the node receives. PlanError for one of several nodes.
+    """{topic: name of the node that publishes it}, for the topics that the replayed node receives.
 
-    The links of a run draw the losses and delays of each pair of nodes, so that the node of each message is needed.
+    The publisher of each message must be known, because losses and delays are drawn per pair of nodes. Raises PlanError
+    for a topic that several nodes publish, and for a recorder with a link.
     """
     found: dict[str, str] = {}
     for node in plan.nodes:
         cls = load_class(node.run, plan.folder or Path.cwd())
         if cls.lossless and node.link != LinkPlan():
             raise PlanError(
-                f"the recorder {node.name!r} had a link, so that the recording lacks what it did not receive"
+                f"recorder {node.name!r} had a link, which delays or loses messages; "
+                "record again without a link for this node"
             )
         if node.name == hosted.name:
             continue
@@ -379,8 +393,8 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
             topic = topic_of(name, remap=node.remap, robot=plan.sim.robot_name)
             if hosted.wants(topic) and found.setdefault(topic, node.name) != node.name:
                 raise PlanError(
-                    f"nodes {found[topic]!r} and {node.name!r} publish {topic}, and messages take time: which of them "
-                    "published a message is not recorded"
+                    f"both {found[topic]!r} and {node.name!r} publish {topic}, and the recording does not say which of "
+                    "them published a message; to replay a run with links, let one node publish the topic"
                 )
     return found
 
@@ -388,9 +402,10 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
 def _ticks(
     lines: Sequence[Line], own: set[Source], plan: Plan, port_of: Callable[[Line], str], first: int = 0
 ) -> Iterator[_Tick]:
-    """The recorded run, tick by tick from `first` on.
+    """Yield the recorded run tick by tick, from the tick `first` on.
 
-    port_of  name of the port that returns a message
+    own      (topic, commanded actuators) of the replayed node's own messages, which are left out
+    port_of  function that returns the name of the port that publishes a given message in the replay
     """
     served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
@@ -420,8 +435,12 @@ def _ticks(
 
 
 def _later(lines: Sequence[Line], own: set[Source], robot: str) -> set[Source]:
-    """(topic, actuators) of the messages of nodes that run after this node in a tick, found from the order within the
-    ticks."""
+    """(topic, actuators) of the messages of nodes that run after the replayed node in a tick.
+
+    Whether a node runs later is determined from the order of the recorded messages within the ticks.
+
+    own  (topic, actuators) of the replayed node's own messages
+    """
     later: set[Source] = set()
     we_spoke = False
     for line in lines:

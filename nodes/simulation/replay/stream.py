@@ -1,7 +1,8 @@
-"""Replay of a run that was not in lockstep: messages in the file's order, except for those that may have crossed.
+"""Replay of a run that was not in lockstep: messages in the file's order, except for messages that may have crossed.
 
-The recorder may have received a reference and a state in another order than the controller did. Around each state that
-the node replied to, the replay uses the order that reproduces the recorded reply; where none does, the file's order.
+Messages cross if the recorder and the node receive them in different orders, for example a reference and a state. For
+each state that the node replied to, the replay tries different orders of the messages close to this state, and uses the
+first order that reproduces the recorded reply. If no order reproduces the reply, the replay uses the file's order.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ CROSSING_S = 0.05  # messages closer than this in simulation time may have cross
 class Stream:
     """Passes recorded messages to a node; `published` collects the messages that the node publishes.
 
-    answers  {seq of a state: the recorded command in reply to that state}
-    agree    function of a recorded and a replayed line: whether they agree
-    crossed  number of states at which the order of messages differs from the file's
+    answers  {seq of a state: the recorded command in reply to the state}
+    agree    function that takes a recorded and a replayed message and returns whether the two agree
+    crossed  number of times that the order used begins or ceases to differ from the file's order, or differs by another
+             number of messages
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:
@@ -54,8 +56,14 @@ class Stream:
         self._pass(rest[passed:])
 
     def _choices(self, rest: Sequence[Line], state: Line, passed: int, in_file: int) -> list[int]:
-        """Numbers of other messages that the node may have received before this state, with the number by file order
-        first."""
+        """Numbers of messages of `rest` that the node may have received before it received the state.
+
+        The recorder and the node may have received messages close to the state in different orders. The numbers are
+        sorted by their distance from `in_file`, the number of messages of `rest` before the state in the file.
+
+        rest    all messages except robot states, in the file's order
+        passed  number of messages of `rest` that the node has received already
+        """
         first, last = in_file, in_file
         while first > passed and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
@@ -64,9 +72,10 @@ class Stream:
         return sorted(range(first, last + 1), key=lambda n: abs(n - in_file))
 
     def _try(self, state: Line, rest: Sequence[Line], passed: int, choices: Sequence[int]) -> int:
-        """Pass the state to the node, after as many other messages as are needed to reproduce the recorded reply.
+        """Pass messages of `rest` and then the state to the node, such that the node gives the recorded reply.
 
-        Returns the number of these messages.
+        The numbers in `choices` are tried in order: for the number n, the node receives the messages of `rest` up to n
+        before the state. If no number reproduces the reply, the first is used. Returns the number used.
         """
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:

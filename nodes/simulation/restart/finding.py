@@ -47,7 +47,8 @@ class _Run:
         self.actions: list[tuple[int, Event]] = []
 
     def state(self, path: Path) -> RunState:
-        """The state in the snapshot. RecordingError, one line, where the snapshot cannot be read."""
+        """State of the run in the snapshot. Raises RecordingError with a one-line message if the snapshot cannot be
+        read."""
         message = None if self.snapshot is None else self.snapshot.message()
         try:
             return RunState.decode(message.data if isinstance(message, Snapshot) else b"")
@@ -56,18 +57,21 @@ class _Run:
 
 
 def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int | None = None) -> Restart:
-    """The point of a recording from which `plan` continues, so that the first published step is the one at `at_s`.
+    """Point of a recording from which `plan` continues; its first published step is the one at `at_s`.
 
-    at_s  simulation time, s; the nearest step is taken
-    run   number of the run in the recording, from 1; None for the last
+    at_s  simulation time, s, rounded to the nearest step
+    run   number of the run in the recording, from 1; None for the last run
 
-    Raises RecordingError for a recording without the time or without snapshots, and PlanError for a plan that does not
-    continue it: another robot or another [sim], or a node with a state of which the recording has none. Each is one
-    line. A node whose code or parameters are not those of the recording starts anew; `Restart.fresh` names it.
+    Raises RecordingError if the recording cannot be restarted at `at_s`, for example because it has no snapshot before
+    that time. Raises PlanError if `plan` has several robots, if its robot, its [sim] or its links differ from the
+    recorded ones, or if the state of one of its nodes was not recorded. Each message is one line.
+
+    A node whose code or parameters differ from the recorded ones starts anew; `Restart.fresh` names the node and the
+    reason.
     """
     path, step_s = Path(path), plan.sim.step_s
     if plan.simulations:
-        raise PlanError(f"plan {plan.name!r} has several robots; a recorded run of one robot alone can be continued")
+        raise PlanError(f"plan {plan.name!r} has several robots; only a recorded run of one robot can be continued")
     file = RecordingFile(path)
     with warnings.catch_warnings(record=True) as told:  # shown only where no error follows
         warnings.simplefilter("always")
@@ -90,13 +94,16 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
 def read_replay_start(
     path: str | os.PathLike[str], at_s: float, plan: Plan, node_plan: NodePlan
 ) -> tuple[ReplayStart, str]:
-    """(point of a lockstep recording at which the replay of a node begins, reason why the node starts anew or "").
+    """Point of a lockstep recording at which the replay of a node begins.
+
+    Returns (point, reason why the node starts anew). The reason is "" for a node that continues from its recorded
+    state.
 
     at_s       simulation time of the first messages that are compared, s
     plan       the recorded plan
-    node_plan  the node, under the name of the recorded one that it replaces
+    node_plan  plan of the node to replay; it has the name of the recorded node that it replaces
 
-    Raises RecordingError for a recording without the time or without snapshots.
+    Raises RecordingError if the recording has no snapshots, or does not cover the time `at_s`.
     """
     path, step_s = Path(path), plan.sim.step_s
     with warnings.catch_warnings():
@@ -117,10 +124,11 @@ def read_replay_start(
 def _point(
     file: RecordingFile, at_s: float, step_s: float, run: int | None, check: Callable[[], None]
 ) -> tuple[_Run, str]:
-    """(data for a restart at the time `at_s`, code hash of the description). RecordingError where no restart is
-    possible.
+    """Returns (data of the run for a restart at the time `at_s`, code hash in the robot's description).
 
-    check  called once the file is read, before its runs are examined
+    check  function that is called once the file is read, before its runs are examined
+
+    Raises RecordingError if the run cannot be restarted at `at_s`.
     """
     tick = round(at_s / step_s) if abs(at_s) < 1e12 else -1
     runs, found, code_hash = _read(file, tick, step_s)
@@ -131,23 +139,24 @@ def _point(
     except ValueError as error:
         raise RecordingError(f"{file.path}: {error}") from None
     if there.first_s is None:
-        raise RecordingError(f"{file.path} has no snapshots, from which a run restarts; see snapshot_s in [sim]")
+        raise RecordingError(f"{file.path} has no snapshots to restart from; set snapshot_s in [sim] and record again")
     first_s = there.first_s + step_s
     if there.snapshot is None or not at_s <= there.end_s + step_s / 2.0:
         range_s = f"t = {first_s:.6g} .. {there.end_s:.6g} s"
-        raise RecordingError(f"{file.path} can be restarted at {range_s}, not at {at_s:g} s")
+        raise RecordingError(f"{file.path} cannot be restarted at {at_s:g} s; choose a time in {range_s}")
     return there, code_hash
 
 
 def notes(begin: Restart, path: str | os.PathLike[str]) -> list[str]:
-    """Lines for the user: the time from which the run continues, and each node that starts anew with the reason."""
+    """Lines for the user: the time from which the run continues, and each node that starts anew, with the reason."""
     at_s, snapshot_s = (tick * begin.step_s for tick in (begin.tick, begin.run.tick))
     lines = [f"continues {os.fspath(path)} at t = {at_s:.6g} s, from its snapshot of t = {snapshot_s:.6g} s"]
     return lines + [f"node {name!r} starts fresh: {reason}" for name, reason in begin.fresh.items()]
 
 
 def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dict[int, _Run], str]:
-    """(runs of a recording, {index of the run: data for its restart}, code hash of the description)."""
+    """Returns (runs of a recording, {index of a run: its data for a restart at `tick`}, code hash in the robot's
+    description)."""
     cutter, runs, code_hash = RunCutter(), dict[int, _Run](), ""
     now = 0
     for recorded in file:
@@ -193,27 +202,30 @@ def _code_hash(recorded: Recorded) -> str:
 
 
 def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
-    """Raise PlanError, one line, for a plan whose [sim] is not that of the recording."""
+    """Raise PlanError with a one-line message if the robot, [sim] or the links of `plan` differ from the recorded ones.
+
+    The keys of [sim] that are listed in FREE may differ.
+    """
     if recorded.sim.robot_name != plan.sim.robot_name:
         raise PlanError(
-            f"{path} is a recording of robot {recorded.sim.robot_name!r}; the plan has {plan.sim.robot_name!r}"
+            f"{path} is a recording of robot {recorded.sim.robot_name!r}; the plan has robot {plan.sim.robot_name!r}"
         )
     before, after = msgspec.to_builtins(recorded.sim), msgspec.to_builtins(plan.sim)
     for key in before:
         if key not in FREE and before[key] != after[key]:
             old, new = (msgspec.json.encode(value).decode() for value in (before[key], after[key]))
-            raise PlanError(f"{path} cannot be continued: [sim] {key} is {old} in the recording, {new} in the plan")
+            raise PlanError(f"{path} cannot be continued: [sim] {key} is {old} in the recording and {new} in the plan")
     _require_same_links(recorded, plan, path)
 
 
 def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
-    """Raise PlanError, one line, for nodes whose messages or turns take another time than in the recording."""
+    """Raise PlanError with a one-line message if a node's link or computing time differs from the recorded one."""
     nodes = {node.name: node for node in plan.nodes}
     for before in recorded.nodes:
         after = nodes.get(before.name)
         if after is None and takes_time(before):
             raise PlanError(
-                f"{path} cannot be continued: messages of node {before.name!r} take time, and the plan has no such node"
+                f"{path} cannot be continued: node {before.name!r}, whose messages were delayed, is not in the plan"
             )
     there = {node.name: node for node in recorded.nodes}
     for name, node in nodes.items():
@@ -222,12 +234,16 @@ def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
             old, new = (_text(msgspec.to_builtins(getattr(each, key))) for each in (before, node))
             if old != new and (name in there or takes_time(node)):
                 raise PlanError(
-                    f"{path} cannot be continued: node {name!r}: {key} is {old} in the recording, {new} in the plan"
+                    f"{path} cannot be continued: {key} of node {name!r} was {old} when recorded and is {new} now"
                 )
 
 
 def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[tuple[str, str]]:
-    """(node, reason) of each node that the run depends on and that does not continue from its recorded state."""
+    """(node, reason) of each node that starts anew, because it cannot continue from its recorded state.
+
+    Recorders are left out, because the run does not depend on them. Raises PlanError for a node whose state was not
+    recorded.
+    """
     before = {node.name: node for node in recorded.nodes}
     for node in plan.nodes:
         cls = load_class(node.run, plan.folder)
@@ -240,13 +256,16 @@ def _fresh(recorded: Plan, plan: Plan, state: RunState, path: Path) -> Iterator[
             yield node.name, reason
         elif read_node_state(saved).node is None and not cls.stateless:
             raise PlanError(
-                f"{path} cannot be continued: the state of node {node.name!r} is not recorded; its class needs "
-                "`state_attributes`, or `snapshot` and `restore`, or `stateless = True`"
+                f"{path} cannot be continued: the state of node {node.name!r} is not recorded; define "
+                "`state_attributes`, or `snapshot` and `restore`, or `stateless = True` in its class, and record again"
             )
 
 
 def _change(before: NodePlan, after: NodePlan, cls: type[Node], saved: bytes) -> str:
-    """Difference between a recorded node and the node of the plan, as text; "" where they are equal."""
+    """First difference between a recorded node and the same node of the plan, as text; "" if the two are equal.
+
+    saved  recorded state of the node, encoded
+    """
     if read_node_state(saved).code != code_of(cls):
         return "its code changed"
     if before.remap != after.remap:
@@ -265,11 +284,10 @@ def _text(value: Any) -> str:
 
 
 def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> dict[str, list[tuple[int, str, bytes]]]:
-    """{node: (tick, topic, message) that it published after the snapshot}, of the nodes that do not run until
-    `begin.tick`.
+    """{node: [(tick, topic, encoded message)]}: recorded messages that replace nodes until the tick of the restart.
 
-    These are the nodes that start anew, and the nodes that the plan lacks; "" stands for a node whose name is not
-    known.
+    The replaced nodes are those that start anew without their recorded state, and those that `plan` lacks; the key ""
+    stands for an unknown node. The messages are those after the snapshot and before `begin.tick`.
     """
     robot = plan.sim.robot_name
     classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}

@@ -1,8 +1,8 @@
 """Snapshots of a run, and the point of a recorded run from which a new run continues.
 
-A snapshot is taken in a step after all nodes have run and replied, before the simulation advances: the server holds the
-commands of this step, and each participant the messages that wait for its next turn. The rest of the run depends on
-nothing else.
+A snapshot is taken within a step, after all nodes have run and replied and before the simulation advances. It contains
+the state of the server, with the commands of this step, and the state of each node, with the messages that wait for the
+node's next turn. The rest of the run depends on nothing else.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ ACTIONS = ("push", "set", "pause", "resume")  # kinds of the events of a user's 
 
 
 class LinksState(msgspec.Struct, kw_only=True):
-    """State of the links of a run: messages on their way, with arrival time, s, and number.
+    """State of the simulated links of a run: the delayed messages, and the state of the random delays and losses.
 
-    links       draws and latest arrivals, see `Links.snapshot`
-    commands    (arrival, number, node, topic, message) on their way to the server
-    on_the_way  {node: (arrival, number, topic, message) on their way to the node}
-    busy_until  {node: time before which the node has no turn, s}
+    Arrival times are simulation times in s. Messages with equal arrival times arrive in the order of their sequence
+    numbers.
+
+    links       number of random draws and latest arrival time for each pair of nodes, see `Links.snapshot`
+    commands    (arrival time, sequence number, node, topic, message) of each message on its way to the server
+    on_the_way  {node: (arrival time, sequence number, topic, message) of each message on its way to this node}
+    busy_until  {node: simulation time (s) until which this node computes and is not stepped}
     """
 
     links: dict[str, Any]
@@ -42,9 +45,9 @@ class RunState(msgspec.Struct, kw_only=True):
     """State of a run at a tick, after the nodes have run.
 
     server   state of the simulation server, see `SimServer.run_state`
-    nodes    {name: state of the node, see `HostedNode.snapshot`}, of the nodes that publish
-    waiting  {name: messages for its next turn}
-    links    state of the links, None for a run without
+    nodes    {name of a node: state of the node, see `HostedNode.snapshot`}, for the nodes that publish
+    waiting  {name of a node: messages that the node receives in its next turn (lockstep step)}
+    links    state of the links; None for a run without links
     """
 
     tick: int
@@ -55,18 +58,24 @@ class RunState(msgspec.Struct, kw_only=True):
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """The `data` of a `Snapshot`."""
+        """The state as bytes, for the field `data` of a `Snapshot`."""
         return zlib.compress(_encoder.encode(self), LEVEL)
 
     @staticmethod
     def decode(data: bytes) -> RunState:
-        """The state in the `data` of a `Snapshot`. ValueError, one line, for data that cannot be read."""
+        """State of a run from the field `data` of a `Snapshot`.
+
+        Raises ValueError with a one-line message if the data cannot be read.
+        """
         try:
             found = _decoder.decode(zlib.decompress(data))
         except (zlib.error, msgspec.MsgspecError) as error:
-            raise ValueError(f"its snapshot cannot be read: {error}") from None
+            raise ValueError(f"a snapshot of this recording cannot be read: {error}; record the run again") from None
         if found.format != FORMAT:
-            raise ValueError(f"its snapshots have format {found.format}; this armswing reads format {FORMAT}")
+            raise ValueError(
+                f"the snapshots of this recording have format {found.format}, but this version of armswing reads "
+                f"format {FORMAT}; use the version of armswing that made the recording"
+            )
         return found
 
 
@@ -78,8 +87,8 @@ class Restart(msgspec.Struct, kw_only=True):
     """Point of a recorded run from which a new run continues.
 
     step_s     step of the run, s
-    tick       first step whose messages are published, at least one after that of the snapshot
-    run        the latest snapshot before `tick`
+    tick       first step whose messages the new run publishes
+    run        state of the recorded run in the latest snapshot before `tick`
     code_hash  hash of the kernels in the recorded robot description
     fresh      {node: reason} of the nodes that start anew instead of from the snapshot
     played     {node: messages recorded from it between snapshot and `tick`, with their ticks}, of those nodes
@@ -100,18 +109,21 @@ class Restart(msgspec.Struct, kw_only=True):
 
     @staticmethod
     def decode(data: bytes) -> Restart:
-        """The point that `encode` returned as bytes. ValueError, one line, for other bytes."""
+        """Point of a recorded run from the bytes that `encode` returned.
+
+        Raises ValueError with a one-line message for other bytes.
+        """
         try:
             return _restart_decoder.decode(data)
         except msgspec.MsgspecError as error:
-            raise ValueError(f"not a point of a recording: {error}") from None
+            raise ValueError(f"these bytes are not a restart point of a recording: {error}") from None
 
 
 _restart_decoder = msgspec.msgpack.Decoder(Restart)
 
 
 class Played:
-    """A port that returns the recorded messages of a node in place of the node, which does not run."""
+    """Stand-in for a node that does not run: sends the messages that the node published in the recording."""
 
     lossless, state, publishes = False, b"", True
 
@@ -131,26 +143,27 @@ class Played:
         return self._at.get(round(now / self._step_s), [])
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Does nothing."""
+        """Do nothing, because a recorded node has no state to restore."""
 
     def settle(self) -> list[EncodedMessage]:
-        """Returns no messages, as no reply is ever pending."""
+        """Return no messages, because no reply is ever pending."""
         return []
 
 
 def require_robot(begin: Restart, code_hash: str) -> None:
-    """Raise ValueError, one line, where the recorded robot or its kernels are not those of the simulation."""
+    """Raise ValueError with a one-line message if the recorded robot and the simulated robot have different kernels."""
     if begin.code_hash != code_hash:
         raise ValueError(
-            f"the recording is of a robot with other equations (hash {begin.code_hash or 'none'}, here {code_hash}); "
-            "its description or armswing changed, so the run cannot be continued"
+            f"the recording has a robot with other equations (hash {begin.code_hash or 'none'}) than this simulation "
+            f"(hash {code_hash}); use the robot description and the version of armswing that made the recording"
         )
 
 
 def next_snapshot(tick: int, snapshot_s: float, step_s: float) -> int:
-    """The first tick from `tick` on at which a snapshot is taken: 0, and the last one before each `snapshot_s`.
+    """First tick at or after `tick` at which a snapshot is taken; NEVER if `snapshot_s` is 0.
 
-    A run that is restarted at a multiple of `snapshot_s` thus takes a single step before.
+    Snapshots are taken at tick 0, and one step before each multiple of `snapshot_s`. A run that is restarted at such a
+    multiple therefore repeats a single step.
     """
     if not snapshot_s:
         return NEVER
@@ -159,5 +172,5 @@ def next_snapshot(tick: int, snapshot_s: float, step_s: float) -> int:
 
 
 def waiting_plain(waiting: Mapping[str, Sequence[EncodedMessage]]) -> dict[str, list[EncodedMessage]]:
-    """The waiting messages by participant, {name: messages}, without participants that have none."""
+    """{node: messages that wait for this node}, without the nodes for which no messages wait."""
     return {name: list(messages) for name, messages in waiting.items() if messages}

@@ -1,6 +1,6 @@
-"""Loads of every actuator in a motion: efforts over time, and peak, RMS, share of the limit and power of each.
+"""Loads of every actuator in a motion: effort over time, peak and RMS effort with their shares of the limit, and power.
 
-Choosing actuators is the main use of step 7 in the paper. [GoncalvesEtAl2024, secs. 1 and 7]
+The paper uses its step 7 (loads of the closed loops) mainly to choose actuators. [GoncalvesEtAl2024, secs. 1 and 7]
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ Times = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class ActuatorLoad:
-    """Loads of one actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, and powers (W).
+    """Loads of one actuator over a motion.
 
-    peak_power    largest power that the actuator delivers
-    most_braking  largest power that the actuator absorbs, as a number >= 0
+    limit                  effort limit, N m or N; inf without a limit
+    peak, rms              peak and RMS effort, N m or N
+    peak_share, rms_share  peak and RMS effort as fractions of the limit
+    peak_power             largest power that the actuator delivers, W
+    most_braking           largest power that the actuator absorbs, W, as a number >= 0
     """
 
     name: str
@@ -42,10 +45,13 @@ class ActuatorLoad:
 
 @dataclass(frozen=True)
 class Efforts:
-    """Efforts and speeds of all actuators over time, (n, 21) in the order of `actuators`; {spring: tensions (n,), N}.
+    """Efforts and speeds of all actuators over time, and tensions of the springs.
 
-    For lift and tilt, effort and speed are those of the linear actuator: force along it and rate of its length. For all
-    other actuators they are those of the joint.
+    effort, speed  (n, 21), in the order of `actuators`
+    tensions       {spring: tension (n,), N}
+
+    The actuators of the joints lift and tilt are linear: their effort is the force along the actuator, and their speed
+    is the rate of its length. Every other actuator has the effort and the speed of its joint.
     """
 
     actuators: tuple[Actuator, ...]
@@ -55,13 +61,13 @@ class Efforts:
     tensions: dict[str, np.ndarray]
 
     def of(self, name: str) -> np.ndarray:
-        """Effort of one actuator over time, (n,)."""
+        """Effort of the actuator `name` over time, (n,)."""
         return np.asarray(self.effort[:, [actuator.name for actuator in self.actuators].index(name)])
 
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion, with all data that the loads at this instant depend on, except the springs."""
+    """One instant of a motion: joint positions `q`, joint velocities `v`, and the motion of each body in `moving`."""
 
     q: np.ndarray
     v: np.ndarray
@@ -69,7 +75,7 @@ class Posed:
 
 
 def posed(mechanism: Mechanism, motion: JointMotion, times: Times) -> list[Posed]:
-    """The instants of a motion of the open tree `mechanism`, at the given times."""
+    """Joint positions, joint velocities and body motions of the open tree `mechanism` at given times of a motion."""
     found = []
     for t in times:
         q, v, a = motion(t)
@@ -78,7 +84,8 @@ def posed(mechanism: Mechanism, motion: JointMotion, times: Times) -> list[Posed
 
 
 def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Times) -> Efforts:
-    """Efforts of every actuator at the instants of a motion; `mechanism` is the open tree built from p."""
+    """Efforts of every actuator at the instants of a motion; `mechanism` is the open tree built from the parameters
+    `p`."""
     joints = [joint.name for joint in mechanism.moving_joints]
     rods = rod_actuators(p)
     actuators = tuple(rods.get(actuator.name, actuator) for actuator in mechanism.actuators)
@@ -97,9 +104,10 @@ def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed],
 def _at_actuators(
     p: Parameters, joints: Sequence[str], instant: Posed, loads: CharmieLoads
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(efforts, speeds) of the actuators at one instant, in the order of the joints.
+    """(efforts, speeds) of the actuators at one instant, in the order of `joints`.
 
-    For lift and tilt they are those of the linear actuators.
+    For the joints lift and tilt, the effort is the force along the linear actuator, and the speed is the rate of the
+    actuator's length.
     """
     tau, rate = np.array(efforts(instant.moving, loads.joints)), instant.v.copy()
     for name, line in (("lift", lift_actuator), ("tilt", tilt_actuator)):
@@ -110,7 +118,7 @@ def _at_actuators(
 
 
 def load_report(found: Efforts) -> list[ActuatorLoad]:
-    """Loads of every actuator over the motion, one row per actuator."""
+    """Load statistics of every actuator over the motion, one row per actuator."""
     rows = []
     for column, actuator in enumerate(found.actuators):
         effort = found.effort[:, column]

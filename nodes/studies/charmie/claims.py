@@ -19,7 +19,7 @@ SHARE = (0.60, 0.70)
 
 
 def claims() -> tuple[Claim, ...]:
-    """All claims, in the paper's order."""
+    """All claims of the study, in the order of the paper."""
     return (
         Claim(
             "bodies",
@@ -105,19 +105,19 @@ def timed_claims() -> tuple[Claim, ...]:
 
 
 def seen(results: Results) -> Validation:
-    """Results of the validation motion, taken from the results of the study."""
+    """Results of the validation motion, a part of the study's results."""
     found: Validation = results.parts["validation"]
     return found
 
 
 def times(results: Results, model: str) -> Times:
-    """Computing times of one model of table 5, taken from the results of the study."""
+    """Computing times of one model of table 5, a part of the study's results."""
     found: Times = results.parts[model]
     return found
 
 
 def count_bodies(results: Results) -> list[Finding]:
-    """Finding on the number of bodies, joints and degrees of freedom."""
+    """Judge the claim about the numbers of bodies, joints and degrees of freedom."""
     tree = build("charmie")
     joints = connections(tree)
     bodies = {end for joint in joints for end in (joint.body_a, joint.body_b)} - {"ground"}
@@ -129,14 +129,14 @@ def count_bodies(results: Results) -> list[Finding]:
 
 
 def ends_at_rest(results: Results) -> list[Finding]:
-    """Finding on the joint velocities at the end of the motion."""
+    """Check that all joint velocities are zero at the end of the motion."""
     speed = seen(results).last_speed
     here = f"largest joint velocity at the end: {sci(speed)}"
     return [Finding("validation motion", here, verdict_of(speed <= 1e-12), {"speed": speed})]
 
 
 def same_claw(results: Results) -> list[Finding]:
-    """Findings on the claw's position in comparison with each other engine."""
+    """Compare the claw's position with the result of each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
@@ -150,7 +150,7 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def same_force(results: Results) -> list[Finding]:
-    """Findings on the force of body 2 on body 3 in comparison with each other engine."""
+    """Compare the force of body 2 on body 3 with the result of each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = _relative(seen(results).ours.force, other.force)
@@ -160,14 +160,18 @@ def same_force(results: Results) -> list[Finding]:
 
 
 def same_without_loops(results: Results) -> list[Finding]:
-    """Finding on the force with step 7 (closed loops) against the open tree without it."""
+    """Compare two results for the force of body 2 on body 3: with and without the loads of the closed loops.
+
+    The loads of the closed loops are step 7 of the paper. Without them, the mechanism is an open tree.
+    """
     apart = _relative(seen(results).ours.force, seen(results).open_tree)
     here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
     return [Finding("with and without step 7", here, verdict_of(apart <= IDENTICAL), {"relative": apart})]
 
 
 def grows_linearly(results: Results) -> list[Finding]:
-    """Findings on the times of the three arms, for both implementations."""
+    """Check, for both implementations, that the computing times of the three arms grow linearly with the number of
+    bodies."""
     found = []
     for way in (NUMPY, COMPILED):
         arms = [times(results, model) for model in MODELS[:3]]
@@ -181,14 +185,16 @@ def grows_linearly(results: Results) -> list[Finding]:
 
 
 def saved(results: Results, way: str) -> list[float]:
-    """Share of time that each model saves without dynamics, in the order of MODELS. `way`: implementation, NUMPY or
-    COMPILED."""
+    """Fraction of the computing time of each model that is saved if dynamics is not computed, in the order of MODELS.
+
+    way  implementation, NUMPY or COMPILED
+    """
     found = [times(results, model) for model in MODELS]
     return [1 - each.kinematics[way] / each.whole[way] for each in found]
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
-    """Findings on the share of time saved without dynamics, for both implementations."""
+    """Check that the fraction of time saved without dynamics lies in the paper's range, for both implementations."""
     return [
         Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
         for way in (NUMPY, COMPILED)
@@ -200,7 +206,7 @@ def _within(shares: list[float]) -> Verdict:
 
 
 def grows_with_size(results: Results) -> list[Finding]:
-    """Findings on whether leaving dynamics out saves a larger share of time in larger models: numpy, compiled."""
+    """Check that the fraction of time saved without dynamics is larger for larger models, for both implementations."""
     return [
         Finding(
             way,

@@ -20,7 +20,7 @@ TICKS = (-0.6, 0.0, 0.6)  # m; labels of closer ticks would overlap
 
 
 def poses(results: Any, figure: Any) -> None:
-    """Draw all bodies at several instants: main chains black, auxiliary ones in colour."""
+    """Draw all bodies at several instants: bodies of the main chains black, the other bodies in colour."""
     found = results.parts["clouds"]
     for place, (t, clouds) in enumerate(found.items()):
         axis = figure.add_subplot(1, len(found), place + 1, projection="3d")
@@ -50,7 +50,11 @@ def _look(name: str) -> tuple[str, float]:
 
 
 def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """(start, end) points of the edges of boxes given by 8 corners each; for a line, its two ends."""
+    """(start, end) points of the edges of boxes or of a line.
+
+    corners  8 points per box. If the number of points is not a multiple of 8, the points form a line, and the only edge
+             joins the first point and the last point
+    """
     if len(corners) % 8:
         yield corners[0], corners[-1]
         return
@@ -63,16 +67,16 @@ def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
 def claw(results: Any, figure: Any) -> None:
     """Draw figure 12: position of the claw over time.
 
-    This program's results are lines, those of other engines markers.
+    Lines show this program's results, markers those of other engines.
     """
     found = seen(results)
     _compared(figure, found.times, found.ours.claw, {name: o.claw for name, o in found.others.items()}, "m")
 
 
 def floor(results: Any, figure: Any) -> None:
-    """Draw figure 13: force of body 2 on body 3 over time, in body 3's axes.
+    """Draw figure 13: force of body 2 on body 3 over time, in the axes of body 3.
 
-    This program's results are lines, those of other engines markers.
+    Lines show this program's results, markers those of other engines.
     """
     found = seen(results)
     _compared(figure, found.times, found.ours.force, {name: o.force for name, o in found.others.items()}, "N")
@@ -95,7 +99,7 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
 
 
 def computed(results: Any, figure: Any) -> None:
-    """Draw table 5: time of 1000 steps over the number of bodies, and the share of it that dynamics takes."""
+    """Draw table 5: the time of 1000 steps against the number of bodies, and the percentage that dynamics requires."""
     left, right = figure.subplots(1, 2)
     found = [times(results, model) for model in MODELS]
     bodies = [each.bodies for each in found]
@@ -120,7 +124,8 @@ def computed(results: Any, figure: Any) -> None:
 
 
 def actuators(results: Any, figure: Any) -> None:
-    """Draw efforts over the validation motion: linear actuators and springs, and the most heavily loaded joints."""
+    """Draw efforts over the validation motion: left the linear actuators and springs, right the most heavily loaded
+    joints."""
     found = seen(results).efforts
     left, right = figure.subplots(1, 2)
     _linear(left, found)
@@ -152,7 +157,8 @@ def _linear(axis: Any, found: Efforts) -> None:
 
 
 def tuned_springs(results: Any, figure: Any) -> None:
-    """Draw actuator forces with the springs before and after tuning, over the motion that squats and leans."""
+    """Draw the forces of the linear actuators over the squatting and leaning motion, before and after tuning of the
+    springs."""
     study: SpringStudy = results.parts["springs"]
     axes = figure.subplots(1, len(study.tuned))
     for axis, tuned in zip(axes, study.tuned, strict=True):

@@ -29,8 +29,11 @@ NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
 
 @dataclass(frozen=True)
 class Seen:
-    """Results of one engine for a motion: position of D12a in the world, m, and force of body 2 on body 3 in body 3's
-    axes, N."""
+    """Results of one simulation engine for a motion, at n instants.
+
+    claw   position of D12a (centre of the left claw) in the world, m
+    force  force of body 2 on body 3, N, in the axes of body 3
+    """
 
     claw: np.ndarray
     force: np.ndarray
@@ -38,13 +41,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Validation:
-    """Results of the validation motion at times (n,).
+    """Results of the validation motion at `times` (n,).
 
     ours        claw position and force computed by this program
-    others      claw position and force by other engines, by name
+    others      {engine: claw position and force that this other engine computed}
     open_tree   force of body 2 on body 3 without the closed loops, N
-    efforts     efforts of actuators and springs
-    last_speed  largest joint velocity at the end
+    efforts     efforts of actuators and tensions of springs
+    last_speed  largest joint velocity at the end of the motion
     """
 
     times: np.ndarray
@@ -57,7 +60,12 @@ class Validation:
 
 @dataclass(frozen=True)
 class Times:
-    """Processor time of 1000 steps of a model, s, {implementation: time}: of kinematics alone, and with dynamics."""
+    """Processor time of 1000 steps of a model, s.
+
+    bodies      number of bodies of the model
+    kinematics  {implementation: time for kinematics alone}
+    whole       {implementation: time for kinematics and dynamics}
+    """
 
     bodies: int
     kinematics: dict[str, float]
@@ -70,9 +78,10 @@ def joint_names(mechanism: Mechanism) -> list[str]:
 
 
 def validation(samples: int, checked: int) -> Validation:
-    """Results of the 5 s motion at `samples` instants.
+    """Results of the 5 s validation motion at `samples` instants, by this program and by other engines.
 
-    checked  number of instants computed by the slow reference; pinocchio, where installed, computes all
+    checked  number of instants at which the slow engine `sim_core.reference` computes results. The engine pinocchio
+             computes results at all instants if it is installed
     """
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
@@ -98,7 +107,7 @@ def validation(samples: int, checked: int) -> Validation:
 def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], checked: int) -> Seen:
     """Claw position and force by the slow reference: second-order Taylor series along the motion, and Newton's law.
 
-    Computed at every (n / checked)-th instant; NaN at the other instants.
+    The reference is computed at `checked` evenly spaced instants; the results at all other instants are NaN.
     """
     n = len(instants)
     claw, force = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
@@ -142,7 +151,10 @@ def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -
 
 
 def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
-    """Joint positions in pinocchio's form, in which a continuous joint has cosine and sine of its angle."""
+    """Joint positions as pinocchio expects them, from the positions `q`.
+
+    A continuous joint has two entries, the cosine and the sine of its angle. Any other joint has its position.
+    """
     found = np.zeros(model.nq)
     for joint in range(1, model.njoints):
         at, value = model.idx_qs[joint], q[model.idx_vs[joint]]
@@ -151,21 +163,21 @@ def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
 
 
 def springs(samples: int) -> SpringStudy:
-    """Balancing springs with the least actuator forces while CHARMIE squats and leans."""
+    """Find the spring parameters that minimize the actuator forces while CHARMIE squats and leans."""
     p, tree = read_parameters(), build("charmie")
     times = np.linspace(0.0, SQUAT_S, samples)
     return tune_springs(p, tree, posed(tree, squat_and_lean(p, joint_names(tree)), times), times)
 
 
 def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
-    """{time: {body: points of the body}} at the given times of the validation motion."""
+    """{time: {body: its point cloud}} at the given times of the validation motion."""
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
 
 
 def times_of(name: str, steps: int) -> Times:
-    """Computing times of one of table 5's models, scaled to 1000 steps."""
+    """Computing times of 1000 steps of one model of table 5, extrapolated from `steps` measured steps."""
     motion = _motion_of(name)
     kinematics, whole = {}, {}
     for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
@@ -191,8 +203,10 @@ def _motion_of(name: str) -> JointMotion:
 
 
 def _by_numpy(name: str) -> tuple[Step, Step]:
-    """Steps 4 to 6 of the paper in numpy for the robot `name`: a function for the points of all bodies, one for poses
-    and loads."""
+    """Two numpy functions for the robot `name` that compute one instant by steps 4 to 6 of the paper.
+
+    The first function computes poses and points of all bodies, the second also the loads.
+    """
     mechanism, p = build(name), read_parameters()
     local = local_points(mechanism)
 
@@ -214,9 +228,10 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
 
 def _by_kernels(name: str) -> tuple[Step, Step]:
-    """Two functions of compiled kernels, which compute one step: poses only, and poses with joint efforts.
+    """Two functions for the robot `name` that compute one instant by compiled kernels.
 
-    The kernels of CHARMIE are those of its open tree.
+    The first function computes the poses of all bodies, the second also the joint efforts. For CHARMIE, the kernels are
+    those of the open tree.
     """
     from sim_core.system import assemble
 
@@ -239,7 +254,10 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
 
 
 def _cost(step: Step, motion: JointMotion, steps: int) -> float:
-    """Processor time of 1000 steps through a motion, s: the best of TRIALS trials of at least LASTING seconds each."""
+    """Processor time (s) of 1000 steps through a motion.
+
+    The result is the shortest time of TRIALS trials. Each trial repeats the motion until about LASTING seconds pass.
+    """
     instants = [motion(DURATION * k / steps) for k in range(steps)]
     rounds, best = 1, float("inf")
     for trial in range(TRIALS + 1):

@@ -23,9 +23,9 @@ ACTUATORS = {"balance": "lift_rod", "tilt_spring": "tilt_rod"}
 
 @dataclass(frozen=True)
 class Tuned:
-    """A spring before and after tuning, and the RMS force, N, of the actuator that the spring relieves.
+    """A spring before and after tuning, and the RMS force (N) of the actuator that the spring relieves.
 
-    at_bound  names of the numbers, "stiffness" and "pretension", whose optimum is at a bound
+    at_bound  spring parameters ("stiffness", "pretension") whose optimal value equals one of their bounds
     """
 
     spring: str
@@ -39,8 +39,12 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SpringStudy:
-    """Result of the study: parameters with tuned springs, the springs that were changed, and the efforts before and
-    after."""
+    """Result of the study.
+
+    parameters     CHARMIE's parameters with the tuned springs
+    tuned          the springs before and after tuning
+    before, after  efforts of all actuators before and after tuning
+    """
 
     parameters: Parameters
     tuned: tuple[Tuned, ...]
@@ -49,12 +53,15 @@ class SpringStudy:
 
 
 def spring_of(p: Parameters, name: str) -> ExtensionSpring:
-    """The spring "balance" (4slb and 4srb, which are equal) or "tilt_spring" (5s)."""
+    """The spring with this name in the parameters `p`.
+
+    name  "balance" for the two equal springs 4slb and 4srb, or "tilt_spring" for spring 5s
+    """
     return p.balance.spring if name == "balance" else p.tilt_spring
 
 
 def with_spring(p: Parameters, name: str, stiffness: float, pretension: float) -> Parameters:
-    """The parameters with another stiffness (N/m) and pretension (N) of one spring."""
+    """Copy of the parameters `p`, with new values of stiffness (N/m) and pretension (N) for the spring `name`."""
     spring = msgspec.structs.replace(spring_of(p, name), stiffness=stiffness, pretension=pretension)
     if name == "balance":
         return msgspec.structs.replace(p, balance=msgspec.structs.replace(p.balance, spring=spring))
@@ -62,7 +69,8 @@ def with_spring(p: Parameters, name: str, stiffness: float, pretension: float) -
 
 
 def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Times) -> SpringStudy:
-    """Springs that minimize the RMS force of the lift and tilt actuators over the instants of a motion."""
+    """Find the spring parameters that minimize the RMS force of the lift and tilt actuators over the instants of a
+    motion."""
     from scipy.optimize import lsq_linear
 
     def forces(trial: Parameters, actuator: str) -> np.ndarray:

@@ -22,7 +22,11 @@ MOMENTS = (0.0, 1.3, 5.0)
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another set of sizes ("tiny", for tests)."""
+    """Definition of the study: its claims, computations and page.
+
+    quick  whether to use the smaller sizes of a quick study
+    spans  key of EXTENTS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the sizes
+    """
     samples, checked, steps, tuned = EXTENTS[spans or ("quick" if quick else "full")]
     return Study(
         name="charmie",
@@ -94,7 +98,7 @@ ASSUMPTIONS = (
 
 
 def sections() -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     return (
         Section(
             "robot",
@@ -132,7 +136,7 @@ def sections() -> tuple[Section, ...]:
 
 
 def validation_section() -> Section:
-    """Section with figures 12 and 13."""
+    """Section of the study's page with figures 12 and 13 of the paper."""
     return Section(
         "validation",
         "The validation motion",
@@ -146,7 +150,7 @@ def validation_section() -> Section:
 
 
 def loads_section() -> Section:
-    """Section on actuator loads, the first use of the model in the paper."""
+    """Section on actuator loads, the first use that the paper makes of the model."""
     return Section(
         "loads",
         "Actuator loads",
@@ -171,7 +175,7 @@ def loads_section() -> Section:
 
 
 def springs_section() -> Section:
-    """Section on the balancing springs, the second use of the model in the paper."""
+    """Section on the balancing springs, the second use that the paper makes of the model."""
     return Section(
         "springs",
         "The balancing springs",
@@ -240,7 +244,7 @@ def table5(results: Results) -> list[dict[str, Any]]:
 
 
 def validation_rows(results: Results) -> list[dict[str, Any]]:
-    """One row per instant: claw position, force of body 2 on body 3, efforts (N, N m) of all actuators."""
+    """One row per instant: claw position (m), force of body 2 on body 3 (N), efforts of all actuators (N or N m)."""
     found = seen(results)
     names = ["t_s", *(f"claw_{axis}_m" for axis in "xyz"), *(f"force_{axis}_N" for axis in "xyz")]
     names += [f"effort_{actuator.name}" for actuator in found.efforts.actuators]

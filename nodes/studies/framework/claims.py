@@ -1,7 +1,7 @@
-"""Claims of a paper, and rules that decide from computed figures whether each claim is reproduced.
+"""Claims of a paper, and rules that decide from computed results whether each claim is reproduced.
 
-A rule is a function of computed series or figures; the page prints its text beside the verdict. No verdict is written
-by hand.
+A rule is a function of computed results; the study's page shows the text of the rule beside the verdict. No verdict is
+written by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SETTLED = 0.1  # fraction of its peak below which a series has settled
 
 
 class Verdict(StrEnum):
-    """Result of applying a claim's rule to the computed figures."""
+    """Result of applying a claim's rule to the computed results."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -40,12 +40,12 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a claim for one interpretation of the paper, or for one case.
+    """Result of judging a claim for one interpretation of the paper, or for one case.
 
-    reading  interpretation of the paper, or the case considered
-    here     text of the result
+    reading  interpretation of the paper, or name of the case
+    here     text that describes the computed result
     verdict  verdict that the claim's rule gives
-    figures  {name: number} of the numbers on which the verdict is based
+    figures  {name: value} of the computed numbers on which the verdict is based
     """
 
     reading: str
@@ -58,14 +58,15 @@ class Finding:
 class Claim:
     """A claim in the project's words, the rule that decides it, and the function that applies the rule to the results.
 
-    key    identifier within the study
+    key    identifier of the claim within the study
     where  place in the paper
-    says   the claim
+    says   text of the claim
     rule   text of the rule
-    judge  function that applies the rule and returns the findings
-    plots  files of the plots that show it
-    timed  whether it depends on measured times, which differ from run to run and are kept in separate tables
-    met    verdict where the rule is met, for claims whose fulfilment reproduces nothing
+    judge  function that applies the rule, and returns one `Finding` per interpretation or case
+    plots  names of the plot files that show the results on which the claim is judged
+    timed  whether the claim depends on measured times, which differ from run to run and are kept in separate tables
+    met    verdict if the rule is met; it is not REPRODUCED for a claim that does not support the paper, such as a claim
+           of the project's own
     """
 
     key: str
@@ -78,26 +79,29 @@ class Claim:
     met: Verdict = Verdict.REPRODUCED
 
     def findings(self, results: Any) -> list[Finding]:
-        """Findings that the claim's rule gives for the results, with their verdicts replaced by those that this claim
-        can have."""
+        """Apply the claim's rule to the results, and return one `Finding` per interpretation or case.
+
+        If the rule is met, the verdict is the claim's `met`. If the rule is not met, the verdict is FAILS for a claim
+        whose `met` is HOLDS, and NOT_REPRODUCED for any other claim.
+        """
         unmet = Verdict.FAILS if self.met == Verdict.HOLDS else Verdict.NOT_REPRODUCED
         ours = {Verdict.REPRODUCED: self.met, Verdict.NOT_REPRODUCED: unmet}
         return [replace(found, verdict=ours.get(found.verdict, found.verdict)) for found in self.judge(results)]
 
 
 def verdict_of(holds: bool) -> Verdict:
-    """REPRODUCED if the rule holds, else NOT_REPRODUCED.
+    """REPRODUCED if the rule holds, otherwise NOT_REPRODUCED.
 
-    `Claim.findings` replaces the verdict where the claim has another `met`.
+    `Claim.findings` replaces the verdict of a claim whose `met` is not REPRODUCED.
     """
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
 
 def growth(series: np.ndarray) -> float:
-    """Growth of a series after its start: median of its last tenth divided by the median of its second tenth.
+    """Growth factor of a series: the median of its last tenth divided by the median of its second tenth.
 
-    inf for a series that starts at zero and ends above zero, 1 where both medians are zero; for a series that is too
-    short to have tenths, the ratio of its ends.
+    Returns 1 if both medians are zero, and inf if only the median of the second tenth is zero. For fewer than ten
+    samples, the result is the last sample divided by the first.
     """
     n = len(series) // 10
     early, late = (series[n : 2 * n], series[-n:]) if n else (series[:1], series[-1:])
@@ -108,9 +112,9 @@ def growth(series: np.ndarray) -> float:
 
 
 def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
-    """Fraction of the time after which |series| stays below `level` times its peak.
+    """Fraction of the time span after which the absolute values of a series stay below `level` times the largest one.
 
-    1 where the series never stays below, 0 for a series of zeros.
+    Returns 1 if the last sample is not below this threshold, and 0 for a series of zeros.
     """
     size = np.abs(series)
     peak = float(size.max())
@@ -123,25 +127,35 @@ def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> 
 
 
 def held_share(lost_at: float | None, seconds: float) -> float:
-    """Fraction of the simulated time for which the mechanism stayed assembled; 1 for a run that was not lost."""
+    """Fraction of the simulated time for which the mechanism stayed assembled.
+
+    lost_at  time at which the run failed, s; None for a run that did not fail, for which the fraction is 1
+    seconds  simulated time of a run that does not fail, s
+    """
     return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
-    """Time of the first sample above the level; None where no sample is."""
+    """Time of the first sample above the level; None if no sample is above it."""
     above = np.flatnonzero(series > level)
     return float(t[above[0]]) if len(above) else None
 
 
 def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Instants sampled in both outcomes, and the watched quantity of each at these instants, (n, k)."""
+    """(instants (n,) that are sampled in two runs, quantity `name` of the first run at these instants (n, k), quantity
+    `name` of the second run (n, k)).
+
+    one, other  outcomes of the two runs
+    """
     _, first, second = np.intersect1d(np.round(one.t, 9), np.round(other.t, 9), return_indices=True)
     return one.t[first], one.watched[name][first], other.watched[name][second]
 
 
 def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
-    """First time at which two motions (n, k), sampled at the same instants, differ by more than `distance`; None if
-    they never do."""
+    """First time at which two motions (n, k), sampled at the same times `t`, differ by more than `distance`.
+
+    Returns None if the motions never differ by more than `distance`.
+    """
     return first_above(t, np.abs(one - other).max(axis=1), distance)
 
 
@@ -149,8 +163,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sci(value: float) -> str:
-    """Number as text with two digits in scientific notation, 3.1·10⁻⁵; numbers between 0.01 and 1000 without an
-    exponent."""
+    """Number as text with two significant digits, such as 3.1·10⁻⁵; numbers between 0.01 and 1000 have no exponent."""
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else "∞"
     if 0.01 <= abs(value) < 1000:
@@ -160,13 +173,14 @@ def sci(value: float) -> str:
 
 
 def violation_text(outcome: Any) -> str:
-    """Text with the peak violations of an outcome; for a run that was lost, with the time and the reason of that."""
+    """Text with the peak constraint violations of a run or, for a run that failed, with the time and the reason of the
+    failure."""
     peaks = f"peaks |Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
     return peaks if outcome.held else loss_text(outcome)
 
 
 def loss_text(outcome: Any) -> str:
-    """Text with the time and the reason for which a run was lost."""
+    """Text with the time at which a run failed, and the reason."""
     return f"{LOSS.get(outcome.reason, 'lost')} at {sci(outcome.lost_at)} s"
 
 
@@ -175,18 +189,20 @@ LOSS |= {"solver did not converge": "the solver fails"}
 
 
 def growth_text(factor: float, needed: str) -> str:
-    """Text with the factor by which a violation grew, and the factor that the rule requires."""
+    """Text with the factor by which a violation grew, and the condition `needed` of the rule."""
     return f"|Φ| {f'grows {sci(factor)}-fold' if factor >= 1.0 else f'shrinks to {sci(factor)}'} ({needed})"
 
 
 def share_text(share: float) -> str:
-    """Text about when a series settles, as a fraction of the time."""
+    """Text that says after which fraction of the time a series settles."""
     return "never settle" if share >= 1.0 else f"settle after {100 * share:.0f} % of the time"
 
 
 def bound_text(limit_s: float) -> str:
-    """Text about the stabilizer's linear bound on a fixed step, s; inf means that every step is stable, 0 that none
-    is."""
+    """Text with the largest fixed step that is stable according to the stabilizer's linearized analysis.
+
+    limit_s  this step, s; inf if every step is stable, 0 if no step is stable
+    """
     if 0.0 < limit_s < math.inf:
         return f"linear bound {sci(1e3 * limit_s)} ms"
     return f"linear bound: {'any' if limit_s else 'no'} step"

@@ -1,7 +1,7 @@
-"""Executes a study's runs, in several processes if requested, and measures computing times one at a time.
+"""Executes the runs of a study, in several processes if requested, and measures computing times one at a time.
 
-With worker processes, the main process only waits and reports several times a second, so that it can be stopped at any
-report; the workers end with it.
+With worker processes, the main process waits and calls `report` several times a second. Each of these calls may stop
+the study; the worker processes are then ended.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Report = Callable[[str, int, int], None]  # (kind of work, amount done, total am
 
 
 class LostWorkerError(RuntimeError):
-    """A worker process of a study ended before its task had a result: one line."""
+    """Raised when a worker process of a study ended before it returned the result of its task. The message is one
+    line."""
 
 
 class Call(NamedTuple):
-    """A function and its arguments; `place` is its place among calls that are made together."""
+    """A function call to execute: the function, its arguments, and the index `place` of the call in a list of calls."""
 
     place: int
     function: Callable[..., Any]
@@ -38,20 +39,21 @@ class Call(NamedTuple):
 
 
 class Executor(Protocol):
-    """What makes the calls of a study."""
+    """Interface of an object that makes the function calls of a study."""
 
     def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """Place and result of each call, in the order in which they end.
+        """(`Call.place`, result) of each call, in the order in which the calls end.
 
-        look  called several times a second while calls are made in other processes; may raise to stop them
+        look  function that is called several times a second while worker processes work. If `look` raises an error, the
+              worker processes are stopped.
         """
 
 
 class InlineExecutor:
-    """Executor that makes each call in this process, one after the other."""
+    """Executor that makes the calls in this process, one after the other."""
 
     def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """Place and result of each call."""
+        """(`Call.place`, result) of each call, in the given order."""
         for call in calls:
             yield call.place, call.function(*call.arguments)
             look()
@@ -64,7 +66,10 @@ class PoolExecutor:
         self._pool = pool
 
     def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """Place and result of each call. LostWorkerError where a process ended; the error of a call that raised one."""
+        """(`Call.place`, result) of each call, in the order in which the calls end.
+
+        Raises the error of a call that failed, and LostWorkerError if a worker process ended.
+        """
         for call, result in self._pool.results(calls, look):
             if isinstance(result, Raised):
                 raise result.error
@@ -85,7 +90,7 @@ class CallJob:
         return pickle.dumps(task)
 
     def do(self, task: bytes) -> bytes:
-        """Make a call; its result, or the error that it raised, as bytes."""
+        """Make a call, and return its result, or the error that it raised, as bytes."""
         try:
             call = pickle.loads(task)
             return pickle.dumps(call.function(*call.arguments))
@@ -98,18 +103,20 @@ class CallJob:
                 return pickle.dumps(Raised(RuntimeError(where)))
 
     def decode(self, result: bytes) -> Any:
-        """A result from its bytes."""
+        """Result of a call from its bytes."""
         return pickle.loads(result)
 
     def lost(self, task: Call, loss: Loss) -> Any:
-        """The error of a call whose process ended."""
+        """Error that is returned instead of the result of a call, because the call's worker process ended."""
         return Raised(LostWorkerError(f"a worker process of the study was lost: {loss.reason}"))
 
 
 def carry_out(study: Study, workers: int, report: Report) -> Results:
-    """Results of a study: outcomes, costs and parts. They do not depend on `workers`, except for measured times.
+    """Compute the results of a study: outcomes of its runs, computing times, and results of its other computations.
 
-    workers  number of worker processes; 0: computed in this process
+    Apart from measured times, the results do not depend on `workers`.
+
+    workers  number of worker processes; with 0, this process computes everything
     """
     with make_executor(workers) as crew:
         warm(study.runs, crew, report)
@@ -122,10 +129,10 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
-    """{part: result} of a study's parts, in the order of `parts`.
+    """{name of a part: its result} for the parts (computations) of a study, in the order of `parts`.
 
-    Parts marked `alone` are computed first, one at a time. The very first part is also computed alone, so that the
-    others find the code that it compiled on disk.
+    The first part, and all parts that are marked `alone`, are computed one at a time before the others. The first part
+    stores compiled code on disk, which the later parts use.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
@@ -141,10 +148,10 @@ def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str,
 def one_by_one(
     calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report, of: int | None = None
 ) -> list[Any]:
-    """Results of calls (function, arguments ...), each started when the previous one has ended.
+    """Results of calls (function, arguments ...). Each call starts when the previous one has ended.
 
     what  kind of work, for the progress report
-    of    total number to report, where more work follows; None: the number of calls
+    of    total number of calls for the progress report, if further calls follow later; None for the number of `calls`
     """
     found: list[Any] = []
     of = len(calls) if of is None else of
@@ -158,7 +165,10 @@ def one_by_one(
 
 @contextmanager
 def make_executor(workers: int) -> Iterator[Executor]:
-    """Context for an executor with `workers` processes, or an InlineExecutor for 0; its end ends the processes."""
+    """Context manager for an executor. The executor's `workers` processes end when the context is left.
+
+    If `workers` is 0, the executor makes the calls in this process.
+    """
     if workers == 0:
         yield InlineExecutor()
         return
@@ -167,7 +177,10 @@ def make_executor(workers: int) -> Iterator[Executor]:
 
 
 def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
-    """Derive each robot and compile each stepper once, so that the worker processes find the results on disk."""
+    """Derive the equations of each robot and compile each stepper once.
+
+    The results are stored on disk, from which worker processes load them.
+    """
     robots = {(run.robot, run.parameters): run for run in runs}
     steppers = {run.stepping.name: run for run in runs}
     of = len(robots) + len(steppers)
@@ -200,15 +213,15 @@ def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Ou
 
 
 def _size(run: Run) -> float:
-    """Rough duration of a run, to start long ones first."""
+    """Number of steps of a run, an estimate of its computing time. The runs with the most steps are started first."""
     return run.seconds / run.step_s
 
 
 def cost_of(run: Run, trial_s: float) -> Cost:
-    """Processor time of a run from its start, the best of TRIALS trials.
+    """Processor time of a run, the shortest of TRIALS trials.
 
-    A trial with a fixed step takes about `trial_s`; one with an adaptive solver, whose steps differ along the motion,
-    covers the first ADAPTIVE_TRIAL simulated seconds, so that all cover the same motion.
+    Each trial simulates the beginning of the run. With a fixed step, a trial lasts about `trial_s` seconds of processor
+    time. With an adaptive solver, whose steps differ along the motion, a trial lasts ADAPTIVE_TRIAL simulated seconds.
     """
     sim, _ = simulation_of(run)
     n = max(1, round(run.seconds / run.step_s))

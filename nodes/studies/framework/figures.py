@@ -1,4 +1,4 @@
-"""Plots for any study: curves over time, trajectories, cost and precision."""
+"""Plots for any study: curves over time, trajectories, and plots of cost and precision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Named = tuple[str, Run]
 
 
 def envelope(t: np.ndarray, series: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """(times of the ends of `bins` sections, largest value of a series in each section), for plots of long series."""
+    """Envelope of a long series for a plot: at most `bins` points, one for each section of consecutive samples.
+
+    Returns (time at the end of each section, largest value in each section).
+    """
     size = max(1, -(-len(t) // bins))
     ends = range(0, len(t), size)
     return np.array([t[min(i + size, len(t)) - 1] for i in ends]), np.array([series[i : i + size].max() for i in ends])
@@ -39,15 +42,18 @@ def _log_time_axis(axis: Any, named: Sequence[Named], label: str) -> None:
 
 
 def _between_bounds(axes: Iterable[Any]) -> None:
-    """Restrict logarithmic axes with a shared range to values between FLOOR and CEILING."""
+    """Restrict the ranges of logarithmic axes to values between FLOOR and CEILING."""
     for axis in axes:
         low, high = axis.get_ylim()
         axis.set_ylim(max(low, FLOOR), min(high, CEILING))
 
 
 def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outcome], label: str, shown: Any) -> None:
-    """Draw a curve, with a cross where the first of its runs (`outcomes`) was lost; values are clipped to FLOOR ..
-    CEILING."""
+    """Draw a curve whose values are clipped to FLOOR .. CEILING.
+
+    outcomes  outcomes of the runs from which the curve is computed; a cross marks the time at which the first run fails
+    shown     keyword arguments of matplotlib's `plot`, such as the colour
+    """
     there = np.clip(series, FLOOR, CEILING)
     axis.plot(t, there, label=label, **shown)
     lost = min((found.lost_at for found in outcomes if found.lost_at is not None), default=None)
@@ -56,7 +62,7 @@ def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outc
 
 
 def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
-    """Record each curve that a later curve covers completely, for the legend."""
+    """Note each curve that is hidden under a curve drawn later, so that the legend can say so."""
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
@@ -68,7 +74,10 @@ def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
 
 
 def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str) -> None:
-    """Draw |Phi| or |Phidot| of several runs over time; a cross marks the loss of a run."""
+    """Draw |Phi| or |Phidot| of several runs over time. A cross marks the time at which a run failed.
+
+    level  "phi" or "phidot"
+    """
     curves = {}
     for index, (label, run) in enumerate(named):
         found: Outcome = results[run]
@@ -81,7 +90,10 @@ def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str
 
 
 def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]) -> None:
-    """Draw |Phi| (upper row) and |Phidot| (lower row) over time, with one column per title."""
+    """Draw |Phi| (upper row) and |Phidot| (lower row) over time.
+
+    columns  {title of a column of plots: (label, run) of each curve in this column}
+    """
     axes = figure.subplots(2, len(columns), sharey="row", squeeze=False)
     for column, (title, named) in enumerate(columns.items()):
         for row, level in enumerate(LEVELS):
@@ -99,7 +111,10 @@ def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]
 def watched_curves(
     results: Any, figure: Any, name: str, columns: Mapping[str, Sequence[Named]], labels: Sequence[str]
 ) -> None:
-    """Draw the absolute values of a watched quantity (n, k) in k rows, with one column per title."""
+    """Draw the absolute values of the k components of the sampled quantity `name` over time, in k rows of plots.
+
+    columns  {title of a column of plots: (label, run) of each curve in this column}
+    """
     axes = figure.subplots(len(labels), len(columns), sharey="row", squeeze=False)
     for column, (title, named) in enumerate(columns.items()):
         for row, label in enumerate(labels):
@@ -118,8 +133,10 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Draw the path of the tip in its plane, one axis per run, with the circle that the tip cannot leave while the
-    joints hold."""
+    """Draw the path of the pendulum's tip, one plot per run, with a circle of radius `reach`, m.
+
+    The tip can leave this circle only if the joint constraints are violated.
+    """
     axes = figure.subplots(1, len(named), sharex=True, sharey=True, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 200)
     span = 1.25 * reach
@@ -141,9 +158,9 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
 def motions(
     results: Any, figure: Any, name: str, named: Sequence[Named], labels: Sequence[str], rows: Sequence[int]
 ) -> None:
-    """Draw watched quantities over time, one axis per row.
+    """Draw components of the sampled quantity `name` over time, one plot for each component index in `rows`.
 
-    A series of few samples is drawn as points, unless it is the first.
+    A series of fewer than FEW samples is drawn as points, except the series of the first run.
     """
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axis, row, label in zip(axes, rows, labels, strict=True):
@@ -159,8 +176,9 @@ def motions(
 
 
 def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Run, Run]], unit: str) -> None:
-    """Draw the distance between the motions of pairs of runs over time: its largest component, on a logarithmic
-    axis.
+    """Draw the distance between the motions of each pair of runs over time, on a logarithmic axis.
+
+    The distance is the largest absolute difference between the components of the sampled quantity `name`.
     """
     for index, (label, one, other) in enumerate(pairs):
         a, b = results[one], results[other]
@@ -174,7 +192,10 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 def against_step(
     axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
-    """Draw a quantity of every run over the paper's dt, one curve per label; lost runs have no point."""
+    """Draw a quantity of every run against the paper's step dt, one curve per label.
+
+    value  function that returns the quantity for a run, or None for a run that gets no point
+    """
     against(axis, {name: [(1e3 * run.dt, value(run)) for run in runs] for name, runs in named.items()})
     axis.set(xlabel="step (ms)", ylabel=label)
     steps = sorted({1e3 * run.dt for runs in named.values() for run in runs})
@@ -191,11 +212,13 @@ def plain_number(value: float, _place: int | None = None) -> str:
 def against(
     axis: Any,
     named: Mapping[str, Sequence[tuple[float | None, float | None]]],
-    empty: str = "no run held at any step",
+    empty: str = "every run failed",
 ) -> None:
-    """Draw points (x, y) joined to one curve per label, both axes logarithmic; points without a value are left out.
+    """Draw one curve through the points (x, y) of each label, on two logarithmic axes.
 
-    empty  text drawn where no point has a value
+    Points whose x or y is None are left out.
+
+    empty  text that is drawn if no points are left
     """
     drawn = {}
     for index, (name, points) in enumerate(named.items()):
@@ -213,7 +236,7 @@ def against(
 
 
 def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:
-    """Draw work and precision: the peak of |Phi| over the step on the left, over the computing time on the right."""
+    """Draw a work-precision diagram: the peak of |Phi| against the step (left) and the computing time (right)."""
     left, right = figure.subplots(1, 2, sharey=True)
     against_step(left, named, results.peak, "peak " + LEVELS["phi"])
 

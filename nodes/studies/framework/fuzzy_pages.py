@@ -1,4 +1,4 @@
-"""Interpretations, assumptions and plots shared by the pages of the two papers on fuzzy stabilization."""
+"""Interpretations, assumptions and plots that the pages of the two papers on fuzzy stabilization share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ Columns = Mapping[str, Named]
 
 
 def readings(step: str, beside: str = "") -> dict[str, str]:
-    """{FIXED, ONE_CALL: text}: the two interpretations of `step`, a time step that a paper does not define.
+    """Texts of the two interpretations of a time step that a paper does not define.
 
-    beside  text to append to that of ONE_CALL
+    Returns {FIXED: text, ONE_CALL: text}: the step of an integrator, or the interval between the outputs of one call of
+    an adaptive solver.
+
+    step    name of the time step in the paper
+    beside  text to append to the text of ONE_CALL
     """
     return {
         FIXED: f"{step} is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), with steps of "
@@ -41,12 +45,18 @@ def gaussians(sigma: str, universe: str) -> Assumption:
 
 
 def conjunction(why: str) -> Assumption:
-    """Assumption about the operator that joins two memberships, with the reason `why`."""
+    """Assumption about the AND operator for two membership values of a fuzzy rule.
+
+    why  reason for the assumption
+    """
     return Assumption("AND of two memberships", "product", why)
 
 
 def clamped(why: str) -> Assumption:
-    """Assumption about inputs outside the universe of the sets, with the reason `why`."""
+    """Assumption about inputs outside the universe of the fuzzy sets.
+
+    why  reason for the assumption
+    """
     return Assumption("inputs beyond the universe", "clamped to it", f"{why}unclamped Gaussians end in 0/0")
 
 
@@ -61,7 +71,7 @@ def surfaces_plot(kinds: Sequence[str], caption: str, size: tuple[float, float])
 
 
 def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float, float] | None = None) -> Plot:
-    """Plot of |Φ|₁ above |dΦ/dt|₁ over time, with one column per interpretation of the paper.
+    """Plot of |Φ|₁ over time above a plot of |dΦ/dt|₁, with one column of plots per title in `columns`.
 
     The curves are also written as a table.
     """
@@ -75,18 +85,21 @@ def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float
 
 
 def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float]) -> Plot:
-    """Plot of the path of the tip in several runs."""
+    """Plot of the path of the pendulum's tip in several runs."""
     draw = figures.trajectories
     return Plot("tips", caption, lambda results, figure: draw(results, figure, named, reach), size=size)
 
 
 def precision_plot(file: str, caption: str, swept: Any) -> Plot:
-    """Plot of work and precision: the largest |Φ|₁ over the step, and over the computing time."""
+    """Work-precision diagram: the largest |Φ|₁ against the step, and against the computing time."""
     return Plot(file, caption, lambda results, figure: figures.precision(results, figure, swept))
 
 
 def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
-    """Plot of the largest stable steps; limits() returns {stabilizer: {stepper: s}}."""
+    """Plot of the largest stable steps.
+
+    limits  function that returns the steps to plot, {stabilizer: {stepper: step in s}}
+    """
     words = (
         "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. Hollow points "
         f"stand at the edges: {caption}"
@@ -96,10 +109,10 @@ def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
 
 
 def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
-    """(label, run) of every curve of a plot, each once."""
+    """(label, run) of every curve in the columns of a plot, without repetition."""
     return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
 
 
 def sized(size: tuple[float, float] | None) -> dict[str, Any]:
-    """Keyword arguments of a plot with this size; empty for the default size."""
+    """Keyword argument for the size of a plot; empty for the default size."""
     return {} if size is None else {"size": size}

@@ -46,8 +46,10 @@ PROJECTION = Method("projection (armswing)", "projection")
 
 
 def b3(dt: float) -> Method:
-    """Baumgarte stabilization with gains 1/dt and sqrt2/dt, where dt is the paper's time step, s. [NadaBayoumi2024,
-    sec. 2.2]"""
+    """Baumgarte stabilization with the gains 1/dt and sqrt(2)/dt. [NadaBayoumi2024, sec. 2.2]
+
+    dt  the paper's time step, s
+    """
     return Method("Baumgarte (1/δt, √2/δt)", "baumgarte", (("alpha", 1.0 / dt), ("beta", math.sqrt(2.0) / dt)))
 
 

@@ -1,4 +1,4 @@
-"""Output folder of a study: one page, its plots, its tables. All paths on the page are relative."""
+"""Output folder of a study: one HTML page, its plots and its tables. All paths on the page are relative."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLES = ("runs", "claims", "timing", "timing_claims")
 
 
 def tables_of(study: Study) -> list[str]:
-    """Names of the tables that a study writes; a study without runs has no tables about runs."""
+    """Names of the tables that a study writes. A study without runs has no tables about runs."""
     return [table for table in TABLES if study.runs or table not in ("runs", "timing")]
 
 
@@ -46,7 +46,7 @@ def files_of(study: Study) -> list[str]:
 def foreign_files(folder: Path, study: Study) -> list[str]:
     """Files in the folder that no study wrote and that this study would overwrite.
 
-    In a folder without a marker file, these are all files.
+    If the folder has no marker file, all files in the folder are returned.
     """
     if not os.path.isdir(folder):  # also False for a name that no folder can have
         return []
@@ -59,7 +59,10 @@ def foreign_files(folder: Path, study: Study) -> list[str]:
 
 
 def marker_of(folder: Path) -> dict[str, Any] | None:
-    """Content of the folder's marker file, {"study", "files"}; None without a valid marker."""
+    """Content {"study", "files"} of the folder's marker file, which lists the files that a study wrote.
+
+    Returns None without a valid marker file.
+    """
     try:
         marker = json.loads((folder / MARKER).read_text())
         return {"study": str(marker["study"]), "files": list(marker["files"])}
@@ -70,7 +73,7 @@ def marker_of(folder: Path) -> dict[str, Any] | None:
 def write(study: Study, results: Results, folder: Path, report: Report) -> None:
     """Write the page, plots and tables of a study to a folder, and remove the files of an earlier study.
 
-    Everything is drawn elsewhere first and then moved to the folder at once.
+    All files are first written to a temporary folder, and moved when they are complete.
     """
     stage = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
@@ -121,7 +124,7 @@ def _write_all(study: Study, results: Results, folder: Path, report: Report) -> 
 def provenance(study: Study) -> dict[str, Any]:
     """Version and date of the run, for the page and the marker file.
 
-    The tables omit them and have the same bytes on every run.
+    The tables contain neither version nor date, so that their bytes are the same on every run.
     """
     return {
         "quick": study.quick,
@@ -131,7 +134,7 @@ def provenance(study: Study) -> dict[str, Any]:
 
 
 def verdicts(study: Study, results: Results) -> tables.Rows:
-    """Verdicts of all claims, one row per interpretation of the paper."""
+    """Verdicts of all claims, one row per claim and interpretation of the paper."""
     judged = results.judged(study)
     return tables.plain([*tables.claims_table(judged, timed=False), *tables.claims_table(judged, timed=True)])  # type: ignore[no-any-return]
 
@@ -151,7 +154,7 @@ def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:
 
 
 def page(study: Study, results: Results) -> str:
-    """Text of index.html."""
+    """HTML text of the study's page, index.html."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent

@@ -24,14 +24,17 @@ Options = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Method:
-    """A stabilizer with its options and its name on the page."""
+    """A stabilizer with its options, and its name on the study's page."""
 
     label: str
     name: str
     options: Options = ()
 
     def make(self) -> Any:
-        """The stabilizer of sim_core; "nada" and "man" are the papers' scalings of the fuzzy one."""
+        """The stabilizer object of sim_core.
+
+        The names "nada" and "man" stand for fuzzy stabilizers with the scalings of [NadaBayoumi2024] and [Man2025].
+        """
         from nodes.studies.framework import scalings
         from sim_core.stabilization.registry import stabilizer_named
 
@@ -42,10 +45,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Stepping:
-    """A stepper with its options and its name on the page.
+    """A stepper (integrator) with its options, and its name on the study's page.
 
-    adaptive  whether the stepper chooses its own steps between the ticks
-    restarts  whether the stepper restarts at each sample, so that fewer samples are taken
+    adaptive  whether the stepper chooses its own steps within each step of the simulation
+    restarts  whether the stepper restarts at each sample of the results; fewer samples are then taken
     """
 
     label: str
@@ -55,7 +58,7 @@ class Stepping:
     restarts: bool = False
 
     def make(self) -> Any:
-        """The stepper of sim_core."""
+        """The stepper object of sim_core."""
         from sim_core.integrators import steppers
 
         return getattr(steppers, self.name)(**dict(self.options)) if self.options else steppers.STEPPERS[self.name]
@@ -65,10 +68,11 @@ class Stepping:
 class Run:
     """One simulation.
 
-    case     name of the robot and its start on the page
-    step_s   step of a fixed stepper; distance of the ticks that an adaptive stepper has to reach, s
-    given_s  the paper's dt, s, for gains computed from it, where dt is not step_s (an adaptive call); 0: step_s
-    watch    names of quantities sampled in addition to the violation: see `watcher`
+    case     text on the study's page that names the robot and its initial state
+    step_s   step of the simulation, s: the step of a fixed-step stepper, or the interval at whose ends an adaptive
+             stepper must stop
+    given_s  the paper's time step dt, s, from which gains are computed; 0 if dt equals `step_s`
+    watch    names of quantities that are sampled in addition to the constraint violation, see `watcher`
     """
 
     case: str
@@ -95,15 +99,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run: series sampled at the times `t`, all of the same length, and figures over all steps.
+    """Result of a run: series sampled at the times `t`, all of the same length, and quantities over all steps.
 
-    lost_at      time of the first step that leaves |Phi|_1 above one characteristic length, or of the last step before
-    the
-                 stepper failed, s; the series end there. None: never
-    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run not lost
-    peak_*       largest 1-norms over all steps, up to the loss of the run
-    evaluations  number of evaluations of the right-hand side, None where they are not counted
-    limit_s      largest step allowed by the stabilizer's linear bound, inf without a bound
+    A run fails (is lost) at the first step after which |Phi|_1 exceeds one characteristic length, or at the last step
+    before the stepper fails. The series end at this step.
+
+    lost_at      time at which the run failed, s; None for a run that did not fail
+    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run that did
+                 not fail
+    peak_*       largest 1-norms of Phi and Phidot over all steps, up to a failure
+    evaluations  number of evaluations of the right-hand side; None if they are not counted
+    limit_s      largest step that the stabilizer's linearized analysis allows, s; inf if the analysis sets no limit
     length       characteristic length of the robot, m
     """
 
@@ -121,12 +127,12 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether the mechanism stayed assembled to the end."""
+        """Whether the run did not fail, so that the mechanism stayed assembled to the end."""
         return self.lost_at is None
 
 
 def simulation_of(run: Run) -> tuple[Any, float]:
-    """(simulation of a run at its start, its stabilizer's linear bound on the step in s)."""
+    """(simulation of a run at its start, largest step that the stabilizer's linearized analysis allows, s)."""
     from robots.registry import build
     from sim_core.errors import SimulationWarning
     from sim_core.simulation import Simulation
@@ -143,7 +149,7 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 
 def execute(run: Run) -> Outcome:
-    """Outcome of one run, simulated to its end or until it is lost, and sampled at equal intervals."""
+    """Simulate a run to its end or until it fails, and return its outcome, sampled at equal intervals."""
     from sim_core.analysis.loss import advance_or_lose
 
     sim, limit = simulation_of(run)
@@ -167,7 +173,7 @@ def execute(run: Run) -> Outcome:
 
 
 class Sampler:
-    """Samples of a simulation: (t, |Phi|, |Phidot|) and the watched quantities, from its start on."""
+    """Samples of a simulation from its start on: (t, |Phi|, |Phidot|), and the quantities named in `watch`."""
 
     def __init__(self, sim: Any, watch: Sequence[str]) -> None:
         self.sim = sim
@@ -177,8 +183,10 @@ class Sampler:
         self.look()
 
     def look(self, blown_up: bool = False) -> None:
-        """Add a sample of the present state. With `blown_up`, because the next state is not finite, the violations are
-        infinite."""
+        """Add a sample of the present state.
+
+        blown_up  whether the next state is not finite; the violations in the sample are then infinite
+        """
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
         for name, look in self._watchers.items():
@@ -186,11 +194,19 @@ class Sampler:
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
-    """Function that returns the present value of a quantity of a simulation.
+    """Function that returns the present value of a quantity of a simulation. Valid names:
 
-    "outputs", "joints" (positions), "bars" (angles), "coordinates", "energy"; Phi and Phidot, with sign, of "row N"
-    (from 1); |Phi| and |Phidot| of "rows JOINT" and of the "unit rows" of Euler parameters; |Phidot| of the
-    nonholonomic "rolling rows".
+    outputs       outputs of the robot
+    joints        positions of the joints
+    bars          angles of the bars of a serial chain, measured from the x axis, rad
+    coordinates   generalized coordinates
+    energy        energy, J
+    row N         Phi and Phidot, with sign, of the constraint row with number N; the first row has number 1
+    rows JOINT    1-norms of Phi and Phidot over the rows of a joint
+    unit rows     1-norms of Phi and Phidot over the unit-norm rows of Euler parameters
+    rolling rows  1-norm of Phidot over the nonholonomic rows
+
+    Raises ValueError for another name.
     """
     if name == "outputs":
         return lambda: list(sim.outputs().values())
@@ -220,4 +236,7 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
         return lambda: [float(np.abs(rows[unit]).sum()) for rows in residual()]
     if name == "rolling rows":
         return lambda: [float(np.abs(residual()[1][kernels.n_holonomic :]).sum())]
-    raise ValueError(f"a study cannot watch {name!r}")
+    raise ValueError(
+        f"a study cannot watch {name!r}; use outputs, joints, bars, coordinates, energy, 'row N', 'rows JOINT', "
+        "'unit rows' or 'rolling rows'"
+    )

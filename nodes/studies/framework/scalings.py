@@ -1,7 +1,7 @@
 """Fuzzy controllers of the papers [NadaBayoumi2024] and [Man2025] by name: fuzzy sets and scalings.
 
-All use the universe [-1, 1]. The second paper has [-2, 2] for inputs and outputs, so its inputs are halved and its
-outputs doubled.
+The inputs and outputs of all controllers in this module lie in the universe [-1, 1]. In [Man2025], inputs and outputs
+lie in [-2, 2]. This module therefore halves Man's inputs and doubles Man's outputs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ def nada(
 ) -> FuzzyPaper:
     """Nada's fuzzy controller with set I (triangles), II (trapezoids) or III (Gaussians).
 
-    permitted  None: the scaling of the paper's examples, Kp = 1e2, Kd = 1e-2, Ku = 1e4. Or (|Phi|_1, |Phidot|_1), the
-               violation that is permitted or that the first steps leave: Kp = 1 / |Phi|, Kd = 1 / |Phidot|, Ku = 100 Kp
-               (the paper's outline, step 4)
-    The paper states neither conjunction nor width. [NadaBayoumi2024, secs. 3.3, 4]
+    permitted  (|Phi|_1, |Phidot|_1), the permitted violation or the violation after the first steps. The gains are then
+               Kp = 1 / |Phi|_1, Kd = 1 / |Phidot|_1, Ku = 100 Kp (the paper's outline, step 4). With None, the gains
+               are those of the paper's examples: Kp = 1e2, Kd = 1e-2, Ku = 1e4
+
+    The paper states neither the conjunction nor the width of the sets. [NadaBayoumi2024, secs. 3.3, 4]
     """
     if sets not in SETS:
-        raise InvalidRequest(f"nada has no sets {sets!r}; they are one of {', '.join(SETS)}")
+        raise InvalidRequest(f"nada: the argument sets is {sets!r}; it must be one of {', '.join(SETS)}")
     made = FuzzySets(SETS[sets], conjunction, width)
     if permitted is None:
         return FuzzyPaper(1e2, 1e-2, 1e4, made)
@@ -50,20 +51,26 @@ def man(
 ) -> FuzzyPaper:
     """Man's fuzzy controller with Gaussian sets. [Man2025, sec. 4.4]
 
-    case    1, for a start at rest: U = 100 FLC(Phi, Phidot). 2, for a start in motion: U = ku FLC(n kp Phi, n kd
-            Phidot) with kp = 1 / |Phi|, kd = 1 / |Phidot| of the first step, n = 2, ku = kp |v|
-    phi, phidot, speed  case 2 only: 1-norms of Phi and Phidot after the first step, 2-norm of the initial v, e.g. from
-                        sim_core.analysis.comparison.first_violation
-    sigma   width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
+    The output U depends on the output FLC of the fuzzy rules:
+
+    case 1 (start at rest)    U = 100 FLC(Phi, Phidot)
+    case 2 (start in motion)  U = ku FLC(n kp Phi, n kd Phidot), with n = 2, kp = 1 / phi, kd = 1 / phidot and
+                              ku = kp speed
+
+    phi, phidot  for case 2 only: 1-norms of Phi and Phidot after the first step, for example from
+                 sim_core.analysis.comparison.first_violation
+    speed        for case 2 only: 2-norm of the initial velocities
+    sigma        width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
     """
     sets = FuzzySets("gaussian", conjunction, sigma)
     if case == 1:
         return FuzzyPaper(1 / UNIVERSE, 1 / UNIVERSE, 100 * UNIVERSE, sets)
     if case != 2:
-        raise InvalidRequest(f"man has no case {case}; it is 1 (starts at rest) or 2 (starts in motion)")
+        raise InvalidRequest(f"man: the argument case is {case}; it must be 1 (start at rest) or 2 (start in motion)")
     if phi is None or phidot is None or speed is None:
         raise InvalidRequest(
-            "man's case 2 needs phi, phidot and speed: the violation that the first step leaves, and |v|"
+            "man: case 2 requires phi and phidot (1-norms of Phi and Phidot after the first step) and speed (2-norm of "
+            "the initial velocities); pass all three arguments"
         )
     _require_positive("man", phi=phi, phidot=phidot, speed=speed)
     return FuzzyPaper(1 / phi, 1 / phidot, UNIVERSE * speed / phi, sets)
@@ -72,7 +79,7 @@ def man(
 def _require_positive(owner: str, **values: float) -> None:
     for name, value in values.items():
         if not 0.0 < value < float("inf"):
-            raise InvalidRequest(f"{owner}: {name} is {value}; it must be positive")
+            raise InvalidRequest(f"{owner}: {name} is {value}; it must be positive and finite")
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
@@ -87,7 +94,10 @@ def man_case_2(
     conjunction: Literal["product", "minimum"] = "product",
     sigma: float = 0.2123,
 ) -> FuzzyPaper:
-    """`man` with case 2, for starts in motion, scaled by the violation after the first step. [Man2025, sec. 4.4]"""
+    """`man` with case 2, for starts in motion; the violation after the first step sets the scaling.
+
+    [Man2025, sec. 4.4]
+    """
     return man(2, phi, phidot, speed, conjunction, sigma)
 
 

@@ -1,4 +1,4 @@
-"""A study as data - runs, claims, plots - and its results."""
+"""A study as data (runs, claims and plots), and its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from nodes.studies.framework.runs import Outcome, Run
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot, filled by draw(results, figure). The series of the runs in `curves` are also written as a table."""
+    """One plot, which the function `draw(results, figure)` fills. The series of the runs in `curves` are also written
+    as a table."""
 
     file: str
     caption: str
@@ -22,13 +23,14 @@ class Plot:
 
 
 class Column(NamedTuple):
-    """Presentation of a table column on the page: heading with unit, and factor from the stored number to that unit."""
+    """Presentation of a table column on the page: heading with unit, and factor that converts a stored number to that
+    unit."""
 
     heading: str
     factor: float = 1.0
 
     def text(self, value: Any) -> str:
-        """A value as text for the page."""
+        """A value as text for the study's page."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
@@ -50,15 +52,15 @@ class Table:
     shown: bool = True
 
     def column(self, name: str) -> Column:
-        """Presentation of a column on the page; by default with its name as heading."""
+        """Presentation of a column on the page; a column without an entry in `columns` has its name as heading."""
         return self.columns.get(name, Column(name.replace("_", " ")))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A computation of a study besides its runs; `make` returns the result, which is stored under `name`.
+    """A computation of a study that is not a run. The function `make` returns the result, which is stored under `name`.
 
-    alone  whether nothing else may be computed meanwhile, because the computation measures times
+    alone  whether nothing else may be computed at the same time, because the computation measures times
     """
 
     name: str
@@ -68,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: heading, introductory text, plots and tables."""
+    """A section of a study's page: heading, introductory text, plots and tables."""
 
     key: str
     title: str
@@ -79,7 +81,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Assumption:
-    """A quantity that the paper does not state, the value assumed, and the reason for it."""
+    """A quantity that the paper does not state, the value assumed here, and the reason for this value."""
 
     what: str
     value: str
@@ -90,11 +92,11 @@ class Assumption:
 class Study:
     """One paper's study: its runs, claims and page.
 
-    measured   runs whose computing time is measured, one after the other, each for about trial_s
-    longest    runs of the full study, which a quick study may shorten
-    shortened  text about the other reductions of a quick study; it qualifies all verdicts
-    compared   introductory text about which of the paper's own numbers are compared
-    own        whether the study follows no paper: all claims and numbers are the project's
+    measured   runs whose computing time is measured, one after the other, in trials of about `trial_s` seconds each
+    longest    runs of the full study, which may simulate more time than the same runs of a quick study
+    shortened  text about the other reductions in a quick study; the page shows it as a reservation beside verdicts
+    compared   introductory text that says which numbers of the paper are compared with computed ones
+    own        whether the study follows no paper, so that all its claims are the project's own
     """
 
     name: str
@@ -118,9 +120,10 @@ class Study:
 
 
 def pace(quick: bool, spans: str) -> dict[str, Any]:
-    """Options of a study for time measurements and the resolution of plots.
+    """Keyword arguments `trial_s` (duration of a time measurement, s) and `dpi` (resolution of plots) for `Study`.
 
-    Full, quick, or minimal for tests (`spans` = "tiny").
+    quick  whether to return the values of a quick study instead of a full one
+    spans  "tiny" for the values of a minimal study for tests, which overrides `quick`
     """
     if spans == "tiny":
         return {"trial_s": 1e-3, "dpi": 50}
@@ -129,7 +132,11 @@ def pace(quick: bool, spans: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor time of a run on this computer, s: per tick, and per simulated second."""
+    """Processor time of a run on this computer, s.
+
+    per_tick    time per tick
+    per_second  time per simulated second
+    """
 
     per_tick: float
     per_second: float
@@ -137,7 +144,12 @@ class Cost:
 
 @dataclass
 class Results:
-    """Outcomes by run, costs of the measured runs that were not lost, and results of the parts by name."""
+    """Results of a study.
+
+    outcomes  outcome of each run
+    costs     processor time of each measured run that did not fail
+    parts     {name of a part: its result}
+    """
 
     outcomes: dict[Run, Outcome]
     costs: dict[Run, Cost] = field(default_factory=dict)
@@ -147,16 +159,19 @@ class Results:
         return self.outcomes[run]
 
     def cost(self, run: Run) -> Cost | None:
-        """Cost of a run; None for a run that was lost or not measured."""
+        """Processor time of a run; None for a run that failed or was not measured."""
         return self.costs.get(run)
 
     def peak(self, run: Run, level: str = "phi") -> float | None:
-        """Largest |Phi| (`level` "phi") or |Phidot| ("phidot") of a run; None for a lost run."""
+        """Largest |Phi| or |Phidot| of a run; None for a run that failed.
+
+        level  "phi" or "phidot"
+        """
         found = self.outcomes[run]
         return float(getattr(found, f"peak_{level}")) if found.held else None
 
     def judged(self, study: Study) -> list[Judged]:
-        """Every claim with its findings and the simulated times of the runs it is based on."""
+        """All claims of a study, each with its verdicts and with the simulated times of the runs that it judges."""
         spans: dict[Run, set[float]] = {}
         for run in study.longest:
             spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
@@ -173,13 +188,13 @@ class Results:
 
 
 def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None) -> tuple[str, ...]:
-    """Notes that qualify a claim's verdict."""
+    """Reservations about a claim's verdict, as lines of text for the page."""
     found = []
     stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
     if cut is not None:
         found.append(f"the full study simulates {cut:g} s, which may change this verdict")
     elif study.quick and study.shortened and stands_on_shortened:
-        found.append(f"with --quick {study.shortened}, which may change this verdict")
+        found.append(f"--quick reduces the study ({study.shortened}), which may change this verdict")
     if claim.timed:
         found.append(TIMED)
     return tuple(found)
@@ -189,7 +204,7 @@ TIMED = "the verdict depends on times of this computer, which differ from run to
 
 
 class _Seen(Results):
-    """Results that record which runs were read, to find the runs on which a claim is based."""
+    """Results that record the run of each outcome that is read, in order to find the runs on which a claim is based."""
 
     def __init__(self, results: Results) -> None:
         super().__init__(results.outcomes, results.costs, results.parts)
@@ -201,11 +216,13 @@ class _Seen(Results):
 
 
 class Judged(NamedTuple):
-    """A claim and its findings.
+    """A claim with the result of judging it.
 
-    seconds  simulated times of the runs on which the claim is based
-    cut      duration in the full study, s, of a run that was shortened and was not lost; None where there is none
-    notes    reasons why verdicts may change: a longer study, another computer
+    findings  one result for each interpretation of the paper, or for each case
+    seconds   simulated times of the runs on which the claim is based, s
+    cut       simulated time (s) in the full study, if this study is shorter: the longest time of a run on which the
+              claim is based and which did not fail; None if no such run is shortened
+    notes     reasons why the verdict may change, such as a longer study or another computer
     """
 
     claim: Claim
@@ -216,5 +233,5 @@ class Judged(NamedTuple):
 
     @property
     def span(self) -> str:
-        """Simulated times as text."""
+        """Simulated times (s) as text, such as "2" or "2 to 20"."""
         return " to ".join(f"{s:g}" for s in dict.fromkeys((self.seconds[0], self.seconds[-1]))) if self.seconds else ""

@@ -1,4 +1,5 @@
-"""Plots of the fuzzy controller: membership functions, control surface, its section, and stable step sizes."""
+"""Plots of the fuzzy controller: membership functions, control surface, a section of that surface, and stable step
+sizes."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ def memberships(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
-    """Draw the output U over both scaled inputs: a row per conjunction, a column per kind; a single kind in one row."""
+    """Draw the output U over both scaled inputs, one row of plots per conjunction, one column per kind of fuzzy sets.
+
+    For a single kind, the plots of both conjunctions are in one row.
+    """
     from sim_core.stabilization.rules import surface
 
     shape = (len(CONJUNCTIONS), len(kinds)) if len(kinds) > 1 else (1, len(CONJUNCTIONS))
@@ -64,7 +68,7 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def sections(axis: Any, kinds: Sequence[str]) -> None:
-    """Draw the output U along Kp Phi, with Kd Phidot = 0, for several kinds of fuzzy sets.
+    """Draw the output U over Kp Phi at Kd Phidot = 0, for several kinds of fuzzy sets.
 
     The slope at zero is the gain for small violations.
     """
@@ -83,9 +87,10 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
 
 
 def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
-    """Draw {stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one row per stabilizer.
+    """Draw the largest stable steps, {stabilizer: {stepper: step, s}}, on a logarithmic axis, one row per stabilizer.
 
-    Hollow points at the edges mean that any step is stable (right) or none (left).
+    A hollow point at the right edge means that every step is stable. A hollow point at the left edge means that no step
+    is stable.
     """
     finite = [limit for row in limits.values() for limit in row.values() if 0.0 < limit < math.inf]
     never, always = min(finite, default=1e-3) * 1e3 / 10, max(finite, default=1.0) * 1e3 * 10

@@ -1,5 +1,7 @@
-"""Tables of a study as CSV and JSON. Measured times are in separate tables, because all other numbers are the same on
-every run."""
+"""Tables of a study as CSV and JSON.
+
+Measured times have tables of their own, because all other numbers are the same on every run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Rows = list[dict[str, Any]]
 
 
 def runs_table(study: Study, results: Results) -> Rows:
-    """One row per run, with its settings and figures. Times in s, |Phi| in the rows' own units."""
+    """One row per run, with its settings and results. Times are in s, |Phi| in the units of the constraint rows."""
     rows = []
     for run in study.runs:
         found = results[run]
@@ -46,10 +48,12 @@ def runs_table(study: Study, results: Results) -> Rows:
 
 
 def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
-    """One row per claim and interpretation, of the claims that are `timed` or of those that are not.
+    """One row per claim and interpretation of the paper.
 
-    The column full_study_s is the duration in the full study where that is longer and the verdict may change. The
-    column notes states this, too, and marks verdicts that depend on times of this computer.
+    timed  true for the claims that depend on measured times, false for all other claims
+
+    If the full study simulates more time, which may change the verdict, the column full_study_s has this time (s). The
+    column notes has all reservations about the verdict as text.
     """
     return [
         {
@@ -72,7 +76,7 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
 
 
 def timing_table(study: Study, results: Results) -> Rows:
-    """One row per measured run that was not lost: times of this computer, s."""
+    """One row per measured run that did not fail, with processor times (s) on this computer."""
     return [
         {
             "case": run.case,
@@ -89,7 +93,11 @@ def timing_table(study: Study, results: Results) -> Rows:
 
 
 def curves_table(plot: Plot, results: Results) -> Rows:
-    """Curves of a plot, one row per time: the largest value in each section of samples."""
+    """Table rows of the curves of a plot.
+
+    Each curve is divided into sections of consecutive samples. A row has the time at the end of a section and the
+    largest |Phi| and |Phidot| in the section.
+    """
     rows = []
     for label, run in plot.curves:
         found = results[run]
@@ -102,7 +110,7 @@ def curves_table(plot: Plot, results: Results) -> Rows:
 
 
 def plain(value: Any) -> Any:
-    """A copy of the value in which non-finite numbers are None, also inside mappings and lists."""
+    """Copy of a value in which None replaces every non-finite number, also inside mappings and lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -113,12 +121,12 @@ def plain(value: Any) -> Any:
 
 
 def as_json(rows: Rows) -> str:
-    """Rows as indented JSON; non-finite numbers are null."""
+    """Rows as indented JSON. Non-finite numbers are written as null."""
     return json.dumps(plain(rows), indent=1, ensure_ascii=False) + "\n"
 
 
 def as_csv(rows: Rows) -> str:
-    """Rows as CSV with a header; nested figures as JSON, missing values as empty cells."""
+    """Rows as CSV with a header. Nested tables are written as JSON, and missing values as empty cells."""
     if not rows:
         return ""
     stream = io.StringIO()

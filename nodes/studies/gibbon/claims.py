@@ -12,7 +12,7 @@ NEAR, FAR = (0.101, 0.051), (0.201, 0.101)  # relative errors (tension, mass) th
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """All claims, in the order of the page."""
+    """All claims of the gibbon's study, in the order of the study's page."""
     return (launched_claim(runs), replanning_claim(runs), errors_claim(runs), damping_claim(runs))
 
 
@@ -33,7 +33,7 @@ def _together(reading: str, results: Results, cases: Sequence[Case], wanted: int
 
 
 def launched_claim(runs: Runs) -> Claim:
-    """Claim about hand-overs with the model errors that the launch file has."""
+    """Claim about hand-overs (changes of the gripping hand) with the model errors of the launch file."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:
@@ -56,7 +56,7 @@ def launched_claim(runs: Runs) -> Claim:
 
 
 def replanning_claim(runs: Runs) -> Claim:
-    """Claim that planning again in flight is needed."""
+    """Claim that replanning during the flight is necessary."""
 
     wanted = runs.spans.wanted
 
@@ -86,7 +86,7 @@ def _within(case: Case, most: tuple[float, float]) -> bool:
 
 
 def errors_claim(runs: Runs) -> Claim:
-    """Claim about errors of tension and mass, up to the largest that these runs cover."""
+    """Claim about errors of tension and mass, up to the largest errors that the runs cover."""
     wanted = runs.spans.wanted
     most = [max(abs(getattr(case, kind)) for case in runs.grid if _within(case, FAR)) for kind in ("tension", "mass")]
 

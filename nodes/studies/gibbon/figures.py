@@ -1,4 +1,4 @@
-"""Plots of the gibbon's study: paths of the hands, and hand-overs over errors of tension, mass and damping."""
+"""Plots of the gibbon's study: paths of the hands, and hand-overs for errors of tension, mass and damping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ KINDS = ((LAUNCHED, "planned anew in flight"), (BLIND, "planned once per swing")
 
 
 def motion(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw the paths of the hands, replanned in flight and planned once per swing, and below them x over time."""
+    """Draw the paths of the hands, and below them the hands' x coordinates over time.
+
+    There is one plot for swings that are replanned in flight, and one for swings that are planned once.
+    """
     grid = figure.add_gridspec(3, 2, height_ratios=(1.0, 1.0, 0.8))
     paths = [figure.add_subplot(grid[0, :])]
     paths.append(figure.add_subplot(grid[1, :], sharex=paths[0], sharey=paths[0]))
@@ -40,7 +43,7 @@ def overs(number: int) -> str:
 
 
 def count(results: Results, case: Any) -> int:
-    """Number of consecutive hand-overs in a case."""
+    """Number of consecutive hand-overs in a simulated case. At a hand-over, the other hand grips the cable."""
     return int(results.parts[case.name]["hand_overs"])
 
 
@@ -50,7 +53,7 @@ def percent(error: float) -> str:
 
 
 def errors(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw the number of consecutive hand-overs over the errors of tension and of mass."""
+    """Draw a map of the number of consecutive hand-overs for each pair of an error of tension and an error of mass."""
     axis, spans = figure.subplots(), runs.spans
     counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
     axis.grid(visible=False)
@@ -69,8 +72,10 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def damping(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw the number of consecutive hand-overs over the cable's damping, replanned in flight and planned once per
-    swing."""
+    """Draw the number of consecutive hand-overs for each value of the cable's damping.
+
+    There is one bar for swings that are replanned in flight, and one for swings that are planned once.
+    """
     axis, wanted = figure.subplots(), runs.spans.wanted
     places, width = np.arange(len(runs.damped)), 0.38
     axis.axhline(wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)), label="a run ends with so many", zorder=0.5)

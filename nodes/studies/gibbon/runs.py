@@ -1,4 +1,7 @@
-"""Runs of the gibbon's study: a robot on a cable that differs from its planner's model, simulated in one process."""
+"""Runs of the gibbon's study.
+
+Each run simulates, in one process, a robot and a cable that differ from the planner's model.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,10 @@ PLACES = ("hand_a_x", "hand_a_z", "hand_b_x", "hand_b_z")
 class Case:
     """Deviations of the robot and the cable from the planner's model.
 
-    tension, mass   relative error, positive where the real value is larger
-    damping, modes  real value as a multiple of the model's
+    tension, mass   relative deviation of the cable's tension and of the robot's mass; a positive value means that the
+                    simulated value is larger than the value in the planner's model
+    damping, modes  damping ratio and number of modes of the simulated cable, as multiples of the values in the
+                    planner's model
     replans         whether swings are replanned in flight
     """
 
@@ -49,7 +54,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Spans:
-    """Extent of a study: number of hand-overs required, simulated seconds, and the values of the varied parameters."""
+    """Extent of a study.
+
+    wanted            number of consecutive hand-overs that the claims require
+    seconds           simulated duration, s
+    tensions, masses  relative deviations of tension and of mass to simulate, see `Case`
+    dampings          damping ratios to simulate, as multiples of the damping ratio in the planner's model
+    """
 
     wanted: int
     seconds: float
@@ -75,23 +86,23 @@ BLIND = Case(tension=-0.1, mass=0.05, replans=False)
 
 @dataclass(frozen=True)
 class Runs:
-    """Cases of the study by purpose. `parts` lists all computations."""
+    """Cases of the study, grouped by the question that they answer; `parts` lists the computations of all cases."""
 
     spans: Spans
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """Cases over all errors of tension and mass."""
+        """Cases for all pairs of an error of tension and an error of mass."""
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property
     def damped(self) -> tuple[Case, ...]:
-        """Cases with the launch file's errors and different damping."""
+        """Cases with the deviations of the launch file in tension and mass, and with different values of damping."""
         return tuple(Case(LAUNCHED.tension, LAUNCHED.mass, damping) for damping in self.spans.dampings)
 
     @property
     def once(self) -> tuple[Case, ...]:
-        """The cases of `damped`, with one plan per swing and no replanning in flight."""
+        """The cases of `damped`, but with one plan per swing and no replanning in flight."""
         return tuple(replace(case, replans=False) for case in self.damped)
 
     @property
@@ -106,7 +117,7 @@ class Runs:
 
 
 def plan_of(case: Case, seconds: float) -> Any:
-    """Launch plan of a case."""
+    """Launch plan that simulates a case for a number of seconds."""
     import nodes
     from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 
@@ -132,9 +143,14 @@ def plan_of(case: Case, seconds: float) -> Any:
 
 
 def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
-    """Result of one case: consecutive hand-overs until one is missed, enough are made, or time is over.
+    """Simulate one case until a hand-over is missed, `spans.wanted` hand-overs are made, or the time is over.
 
-    places  rows of time and positions x, z of both hands, s and m
+    Returns a table:
+
+    hand_overs  number of consecutive hand-overs
+    seconds     time at the end, s
+    places      rows of five numbers: time (s), x and z (m) of hand a, x and z (m) of hand b
+    figures     {name: value} of the results that the planner and the controller report
     """
     from nodes.simulation.compose import compose
 

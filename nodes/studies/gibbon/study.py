@@ -11,7 +11,11 @@ from nodes.studies.gibbon.runs import BELIEVED, DAMPING, SPANS, Runs
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
+    """Definition of the study: its claims, computations and page.
+
+    quick  whether to use the smaller extent of a quick study
+    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the extent
+    """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="gibbon",
@@ -42,7 +46,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     motion = Plot(
         "motion",
         "The paths of the hands until one misses or enough hand-overs are made, and their places over time.",

@@ -21,7 +21,7 @@ UNITS = ("m", "m", "rad", "rad", "N")
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """The paper's claims in its order, then the project's own."""
+    """All claims of the study: the paper's claims in the paper's order, and the project's own."""
     return (
         printed_claim(runs),
         partition_claim(runs),
@@ -45,7 +45,7 @@ def _figures(largest: np.ndarray) -> dict[str, float]:
 
 
 def printed_claim(runs: Runs) -> Claim:
-    """Claim about equation 23, the force of the contact."""
+    """Claim about equation 23, the contact force."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -74,7 +74,7 @@ def printed_claim(runs: Runs) -> Claim:
 
 
 def partition_claim(runs: Runs) -> Claim:
-    """Claim about section 4, the elimination of multiplier and dependent coordinate."""
+    """Claim about section 4, the elimination of the multiplier and of the dependent coordinate."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -99,7 +99,7 @@ def partition_claim(runs: Runs) -> Claim:
 
 
 def energy_claim(runs: Runs) -> Claim:
-    """Claim of section 1 that multipliers conserve energy."""
+    """Claim of section 1 that formulations with multipliers conserve energy."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -178,7 +178,7 @@ def contact_claim(runs: Runs) -> Claim:
 
 
 def real_time_claim(runs: Runs) -> Claim:
-    """The project's own claim on the accuracy of the real-time form."""
+    """The project's own claim on the accuracy of the real-time formulation."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -208,7 +208,7 @@ def real_time_claim(runs: Runs) -> Claim:
 
 
 def cost_claim(runs: Runs) -> Claim:
-    """The project's own claim on the speed of the real-time form."""
+    """The project's own claim on the speed of the real-time formulation."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

@@ -17,7 +17,7 @@ from nodes.studies.lipinski.shapes import deflected, model_of
 
 
 def motion(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw mid-span, contact position and contact force over time, one column per kind of supports."""
+    """Draw mid-span deflection, contact position and contact force over time, one column per kind of supports."""
     columns = {
         "clamped": [("all nodes", runs.reference), ("20 modes at 1 ms", runs.real_time())],
         "simple supports": [("20 modes, RK4", runs.modal(supports="simple"))],
@@ -38,7 +38,7 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
-    """Draw beam and arms at up to six instants that the run reached, one row per kind of supports."""
+    """Draw beam and arms at the instants POSES, or at the end of a shorter run; one row per kind of supports."""
     axes = figure.subplots(len(supported), len(POSES), sharex=True, sharey=True)
     for row, (supports, run) in zip(axes, supported.items(), strict=True):
         found, model = results[run], model_of(run)
@@ -73,8 +73,10 @@ def _arms(joints: np.ndarray) -> np.ndarray:
 
 
 def energies(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw energies: left with the printed and the corrected contact force, right for all formulations on a log
-    axis."""
+    """Draw the change of energy over time.
+
+    Left: with the contact force as printed and as corrected. Right: for all formulations, on a logarithmic axis.
+    """
     left, right = figure.subplots(1, 2)
     for index, (name, run) in enumerate(
         (
@@ -96,7 +98,7 @@ def energies(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def agreement(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw the difference of each formulation from the partitioned one over time."""
+    """Draw the differences of each formulation from the partitioned formulation over time."""
     axes = figure.subplots(1, 3, sharex=True)
     quantities = {"mid-span": "m", "angles": "rad", "contact force": "N"}
     for axis, (title, unit) in zip(axes, quantities.items(), strict=True):
@@ -118,7 +120,8 @@ def agreement(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def work(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw left the error of mid-span over the step, and right the computing time of each form."""
+    """Draw the error of the mid-span deflection against the step (left), and the computing time of each formulation
+    (right)."""
     left, right = figure.subplots(1, 2)
 
     def distance(run: Run) -> float | None:

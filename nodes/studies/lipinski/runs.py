@@ -42,7 +42,11 @@ CASE_A = (
 
 @dataclass(frozen=True)
 class Spans:
-    """Extent of a study: simulated seconds, and the number of elements where all nodes are coordinates."""
+    """Extent of a study.
+
+    seconds   simulated duration, s
+    elements  number of beam elements in the runs whose coordinates are all nodes of the beam
+    """
 
     seconds: float
     elements: int
@@ -53,7 +57,7 @@ SPANS = {"full": Spans(1.2, 50), "quick": Spans(1.2, 16), "tiny": Spans(0.06, 4)
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of the study by purpose. `all` lists everything to simulate."""
+    """Runs of the study, grouped by purpose; `all` lists every run."""
 
     spans: Spans
 
@@ -62,20 +66,20 @@ class Runs:
         return Run(case, ROBOT, stepping, method, step, self.spans.seconds, options, watch=watch)
 
     def nodal(self, form: str) -> Run:
-        """Run with all nodes as coordinates, steps of 20 us."""
+        """Run with all nodes of the beam as coordinates, RK4 and steps of 20 us."""
         formulation, method = FORMS[form]
         options: Options = (("modes", 0), ("elements", self.spans.elements), ("formulation", formulation))
         return self._run(f"all nodes, {formulation}", RK4, method, FINE, options)
 
     def modal(self, formulation: str = "partitioned", supports: str = "clamped") -> Run:
-        """Run with 20 modes, steps of 0.1 ms."""
+        """Run with 20 modes of the beam as coordinates, RK4 and steps of 0.1 ms."""
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
     def real_time(
         self, stepping: Stepping = MIDPOINT, modes: int = 20, step: float = REAL_TIME, supports: str = "clamped"
     ) -> Run:
-        """Run with modes in minimal coordinates and an implicit stepper."""
+        """Run of the formulation for real time: modes of the beam, minimal coordinates and an implicit stepper."""
         options: Options = (("modes", modes),)
         if supports == "clamped":
             return self._run(f"{modes} modes, partitioned", stepping, NONE, step, options)
@@ -84,22 +88,22 @@ class Runs:
 
     @property
     def supported(self) -> dict[str, Run]:
-        """Runs of the real-time model, by the kind of the beam's supports."""
+        """{kind of the beam's supports: run with these supports, see `real_time`}."""
         return {"clamped": self.real_time(), "simple supports": self.real_time(supports="simple")}
 
     @property
     def reference(self) -> Run:
-        """Reference run for comparisons: the partitioned formulation with all nodes."""
+        """Reference run for comparisons: the partitioned formulation with all nodes as coordinates."""
         return self.nodal(PARTITIONED)
 
     def swept(self) -> dict[str, list[Run]]:
-        """Runs with the implicit steppers over a range of steps."""
+        """{implicit stepper: runs with this stepper over a range of steps, see `real_time`}."""
         steps = sorted((*SWEEP, REAL_TIME))
         return {s.label: [self.real_time(s, step=step) for step in steps] for s in (MIDPOINT, ALPHA)}
 
     @property
     def forms(self) -> dict[str, Run]:
-        """Runs of the four formulations with all nodes."""
+        """{formulation: its run with all nodes as coordinates}."""
         return {form: self.nodal(form) for form in FORMS}
 
     @property
@@ -119,13 +123,17 @@ class Runs:
 
 
 def rows_of(outcome: Any) -> np.ndarray:
-    """Series (n, 5) of an outcome: mid-span (m), contact position (m), angles q3 and q4 (rad), contact force (N)."""
+    """Series (n, 5) of an outcome: mid-span deflection (m), contact position (m), angles q3, q4 (rad), contact force
+    (N)."""
     outputs, joints = outcome.watched["outputs"], outcome.watched["joints"]
     return np.column_stack([outputs[:, :2], joints[:, 2:], outputs[:, 2]])
 
 
 def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.ndarray:
-    """Largest differences (5,) between the series of two runs, at the instants up to `until` sampled in both."""
+    """Largest differences (5,) between two runs, for the quantities of `rows_of`.
+
+    Only instants up to the time `until`, s, that are sampled in both runs are compared.
+    """
     a, b = results[one], results[other]
     t, outputs, theirs = at_common_times(a, b, "outputs")
     _, joints, their_joints = at_common_times(a, b, "joints")
@@ -136,7 +144,11 @@ def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.nd
 
 
 def from_table(outcome: Any) -> tuple[np.ndarray, int]:
-    """(largest differences (5,) from CASE_A at the instants that the run reached, number of these instants)."""
+    """Compare an outcome with the reference CASE_A.
+
+    Returns (largest differences (5,) for the quantities of `rows_of`, number of reference instants that the run
+    reached).
+    """
     rows, found = rows_of(outcome), []
     for time, due in zip(POSES, CASE_A, strict=True):
         (places,) = np.nonzero(np.abs(outcome.t - time) < 1e-9)

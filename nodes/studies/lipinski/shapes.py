@@ -1,6 +1,7 @@
-"""Shape of Lipinski's motion: deflection and slope of the beam, turning times of its middle. [Lipinski2023, sec. 8]
+"""Deformation in Lipinski's motion: deflection and slope of the beam, and turning times of its middle.
 
-The paper's figures 4 and 5 come without numbers, so that these results can only be compared with them by eye.
+The paper gives no numbers for its figures 4 and 5, so that results can be compared with these figures only by eye.
+[Lipinski2023, sec. 8]
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def model_of(run: Run) -> Any:
 
 
 def deflected(outcome: Any, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """(downward displacement in m, slope) of every node at the sampled instants, (n, nodes) each."""
+    """(downward displacement in m, slope) of every node of the beam at the sampled instants, (n, nodes) each."""
     model = model_of(run)
     nodes = outcome.watched["coordinates"][:, -model.n :] @ model.basis.T
     return nodes[:, ::2], nodes[:, 1::2]
@@ -50,7 +51,7 @@ def turning_points(t: np.ndarray, series: np.ndarray) -> list[tuple[float, float
 
 
 def turns(runs: Runs) -> Table:
-    """Table of the times at which the middle of the beam turns, for both kinds of supports."""
+    """Table of the times at which the middle of the beam reverses its direction, for both kinds of supports."""
 
     def rows(results: Results) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -74,7 +75,7 @@ def turns(runs: Runs) -> Table:
 
 
 def deep_claim(runs: Runs) -> Claim:
-    """Claim of section 8 that the deformations are significant."""
+    """Claim of section 8 that the beam's deformations are significant."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

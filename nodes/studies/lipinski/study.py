@@ -10,7 +10,11 @@ from nodes.studies.lipinski.shapes import turns
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
+    """Definition of the study: its runs, claims and page.
+
+    quick  whether to use the shorter runs of a quick study
+    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="lipinski",
@@ -36,7 +40,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def assumptions(elements: int) -> tuple[Assumption, ...]:
-    """Assumptions where the paper states nothing."""
+    """Assumptions about quantities that the paper does not state."""
     return (
         Assumption("gravity", "10 m/s²", "not stated; at 9.81 the published torque has no equilibrium"),
         Assumption(
@@ -54,7 +58,7 @@ def assumptions(elements: int) -> tuple[Assumption, ...]:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     named = (
         ("all nodes", runs.reference),
         ("real time", runs.real_time()),

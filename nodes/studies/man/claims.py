@@ -42,7 +42,7 @@ def _text(results: Results, named: Iterable[tuple[str, Run]]) -> str:
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """All claims, in the paper's order."""
+    """All claims of the study, in the order of the paper."""
     return (table_claim(), *triple_claims(runs), *crank_claims(runs), *reach_claims(runs))
 
 
@@ -190,7 +190,7 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def parting(results: Results, one: Run, other: Run) -> float | None:
-    """Time at which the angles of bars 2 and 3 of two runs first differ by APART; None where they never do."""
+    """First time at which the angles of bars 2 or 3 of two runs differ by more than APART; None if they never do."""
     t, first, second = at_common_times(results[one], results[other], "bars")
     return parting_time(t, first[:, 1:], second[:, 1:], APART)
 
@@ -274,7 +274,7 @@ def _late(results: Results, run: Run) -> tuple[float, float]:
 
 
 def reach_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims of the conclusions: any step, any integrator, long runs."""
+    """Claims of the paper's conclusions: the method suits any step, any integrator and long runs."""
 
     def any_step(results: Results) -> list[Finding]:
         found = []
@@ -328,13 +328,20 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _failing(results: Results, swept: list[Run]) -> str:
-    """How the run with the smallest unsuccessful step failed: "chatters", or the reason why the run was lost."""
+    """Text that says how a run failed: "chatters", or the reason for which the simulation ended early.
+
+    Of the runs in `swept` that did not succeed, the run with the smallest step is described.
+    """
     run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
     outcome = results[run]
     return "chatters" if outcome.held else LOSS.get(outcome.reason, "lost")
 
 
 def settles(results: Results, run: Run) -> bool:
-    """Whether a run ends without chatter: |Phidot| late in the run is at most 0.1, or at most that of the start."""
+    """Whether a run did not fail and ends without chatter (persistent oscillation of the violation).
+
+    A run ends without chatter if the median of |Phidot| over its last tenth is at most 0.1, or at most the value at the
+    start of the run.
+    """
     outcome = results[run]
     return outcome.held and _late(results, run)[1] <= max(float(outcome.phidot[0]), 0.1)

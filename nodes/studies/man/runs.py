@@ -53,7 +53,11 @@ CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 
 @cache
 def first_violation() -> tuple[float, float, float]:
-    """(|Phi|, |Phidot| after one step of 10 ms without stabilization; |v| at the start), by which case 2 is scaled."""
+    """Norms (|Phi|, |Phidot|, |v|) that set the scaling of Man's controller in case 2.
+
+    |Phi| and |Phidot| are the violations after one step of 10 ms without stabilization, and |v| is the norm of the
+    initial velocities.
+    """
     sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
     speed = float(np.linalg.norm(sim.state.v))
     sim.step()
@@ -63,7 +67,10 @@ def first_violation() -> tuple[float, float, float]:
 
 @cache
 def case2() -> Method:
-    """Stabilizer with the scaling for starts in motion, from the first step's violation. [Man2025, sec. 4.4]"""
+    """Man's fuzzy stabilizer in case 2, for starts in motion. [Man2025, sec. 4.4]
+
+    The scaling of the stabilizer depends on the violation after the first step.
+    """
     phi, phidot, speed = first_violation()
     return Method("fuzzy, case 2", "man", (("case", 2), ("phi", phi), ("phidot", phidot), ("speed", speed)))
 
@@ -78,12 +85,16 @@ def level_start(nudge: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of the study by purpose. `all` lists everything to simulate."""
+    """Runs of the study, grouped by purpose; `all` lists every run."""
 
     spans: Spans
 
     def triple(self, method: Method, reading: str) -> Run:
-        """Run of the triple pendulum from the horizontal, at rest."""
+        """Run of the triple pendulum that starts horizontal and at rest.
+
+        reading  interpretation of the paper's step: FIXED (step of an integrator) or ONE_CALL (interval between the
+                 outputs of one call of an adaptive solver)
+        """
         stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
         given = 0.0 if reading == FIXED else STEP
         watch = ("outputs", "bars")
@@ -92,12 +103,15 @@ class Runs:
         return Run(name, "triple_pendulum", stepping, method, step, span, VARIANT, given_s=given, watch=watch)
 
     def triples(self, reading: str) -> dict[str, Run]:
-        """Runs of the triple pendulum with every method, by its label."""
+        """{label of a stabilizer: run of the triple pendulum with this stabilizer}."""
         methods = (NONE, CASE1, B20, SAMPLED, PROJECTION)
         return {method.label: self.triple(method, reading) for method in methods}
 
     def twins(self) -> tuple[Run, Run]:
-        """Reference runs of two motions without violation whose starts differ by NUDGE."""
+        """Two reference runs of the triple pendulum with projection, which removes the constraint violation.
+
+        The initial angles of the last bar differ by NUDGE.
+        """
         pair = [
             Run(
                 f"triple pendulum, last bar turned by {nudge:g} rad",
@@ -115,7 +129,12 @@ class Runs:
         return pair[0], pair[1]
 
     def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
-        """Run of the crank-slider from its dead centre, with the velocities printed in the paper or consistent ones."""
+        """Run of the crank-slider that starts at its dead centre.
+
+        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `triple`
+        printed  whether the run starts with the velocities printed in the paper; otherwise it starts with velocities
+                 that meet the constraints
+        """
         stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
         name = "crank-slider" if printed else "crank-slider, consistent start"
         options = PRINTED if printed else ()
@@ -124,14 +143,14 @@ class Runs:
         return Run(name, "crank_slider", stepping, method, step, span, options, given_s=given, watch=("outputs",))
 
     def cranks(self, reading: str) -> dict[str, Run]:
-        """Runs of the crank-slider with every method, by its label."""
+        """{label of a stabilizer: run of the crank-slider with this stabilizer}."""
         methods = (NONE, B20, case2(), SAMPLED)
         return {method.label: self.crank(method, reading) for method in methods}
 
     def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
-        """{label: runs at each fixed step of a sweep}.
+        """{label of a stabilizer and a robot: runs with the stepper `stepping`, one for each fixed step in STEPS}.
 
-        These are case 1 of the controller on the triple pendulum, and case 2 with the methods compared with it on the
+        The runs with case 1 of the fuzzy controller simulate the triple pendulum. All other runs simulate the
         crank-slider.
         """
         span, found = self.spans.sweep, {}

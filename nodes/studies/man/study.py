@@ -18,7 +18,11 @@ KINDS = ("III",)
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
+    """Definition of the study: its runs, claims and page.
+
+    quick  whether to use the shorter runs of a quick study
+    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="man",
@@ -68,7 +72,7 @@ def assumptions() -> tuple[Assumption, ...]:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     return (
         Section(
             "controller",
@@ -88,7 +92,7 @@ def sections(runs: Runs) -> tuple[Section, ...]:
 
 
 def triple_section(runs: Runs) -> Section:
-    """Section with figures 6 and 7."""
+    """Section of the study's page with figures 6 and 7 of the paper."""
     columns = {
         f"{FIXED}, h = 10 ms": list(runs.triples(FIXED).items()),
         ONE_CALL: list(runs.triples(ONE_CALL).items()),
@@ -134,7 +138,7 @@ def triple_section(runs: Runs) -> Section:
 
 
 def crank_section(runs: Runs) -> Section:
-    """Section with figure 9."""
+    """Section of the study's page with figure 9 of the paper."""
     columns = {
         f"{FIXED}, h = 10 ms": list(runs.cranks(FIXED).items()),
         ONE_CALL: list(runs.cranks(ONE_CALL).items()),
@@ -155,7 +159,7 @@ def crank_section(runs: Runs) -> Section:
 
 
 def step_section(runs: Runs) -> Section:
-    """Section on the claim of independence from step and integrator."""
+    """Section on the claim that the method depends neither on the step nor on the integrator."""
     return Section(
         "steps",
         "Step, integrator and cost",
@@ -179,7 +183,7 @@ def step_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: largest stable step, s}}."""
+    """{stabilizer: {stepper: largest step (s) that the stabilizer's linearized analysis allows}}."""
     return {
         method.label: {s.label: method.make().stability_limit(s.make(), STEP) for s in FIXED_STEPPINGS}
         for method in (CASE1, case2(), B20, SAMPLED)
@@ -187,7 +191,10 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw the late |Phidot| over the step, one axis per case."""
+    """Draw |Phidot| at the end of each run against the step, one plot per case of the fuzzy controller.
+
+    The value at the end is the median over the last tenth of the run.
+    """
     import numpy as np
 
     def late(run: Run) -> float | None:

@@ -1,6 +1,6 @@
 """Claims of Nada and Bayoumi on the triple pendulum, the rotary pendulum without fuzzy control, and the gear train.
 
-The claims are in the project's words, with the rules that decide them. [NadaBayoumi2024, secs. 3.3, 4, 5]
+The texts are in the project's words, and each claim has the rule that decides it. [NadaBayoumi2024, secs. 3.3, 4, 5]
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from nodes.studies.nada.runs import BOUND_PHI, BOUND_PHIDOT, LARGEST, REACH, STE
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """All claims, in the paper's order."""
+    """All claims of the study, in the order of the paper."""
     return (*triple_claims(runs), *rotary_claims(runs), *fuzzy_claims(runs), *gear_claims(runs))
 
 
@@ -123,7 +123,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims of section 4 up to figure 19, about runs without stabilization and with Baumgarte's method."""
+    """Claims of section 4 up to figure 19, about runs without stabilization and runs with Baumgarte's method."""
 
     def unstabilized(results: Results) -> list[Finding]:
         found = []
@@ -198,7 +198,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims about figure 17 that name integrators."""
+    """Claims about figure 17, which compares integrators."""
 
     def adams_best(results: Results) -> list[Finding]:
         found = []

@@ -1,4 +1,4 @@
-"""Cost of Nada's methods: figure 24, work and precision, and stable step sizes. [NadaBayoumi2024]"""
+"""Cost of Nada's methods: figure 24, work-precision diagrams, and stable step sizes. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nodes.studies.nada.runs import LARGEST, STEPS, Runs
 
 
 def cost_section(runs: Runs) -> Section:
-    """Section with figure 24, the work-precision plots, and the stable step sizes."""
+    """Section with figure 24 of the paper, the work-precision diagrams, and the stable step sizes."""
     return Section(
         "cost",
         "Cost, step and precision",
@@ -68,9 +68,9 @@ def cost_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: largest stable step, s}}.
+    """{stabilizer: {stepper: largest step (s) that the stabilizer's linearized analysis allows}}.
 
-    Gains that follow the step have their values at a step of 1 ms.
+    Gains that depend on the step have the values for a step of 1 ms.
     """
     methods = (B2, b3(STEPS[0]), PID, DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, SAMPLED)
     found: dict[str, dict[str, float]] = {}
@@ -82,8 +82,10 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw function evaluations and computing time over dt, for both interpretations of dt (integrator step, output
-    step).
+    """Draw function evaluations and computing time against dt, for two interpretations of the paper's step dt.
+
+    In the left column, dt is the interval between the outputs of one call of an adaptive solver. In the right column,
+    dt is the step of a fixed-step integrator.
     """
     axes = figure.subplots(2, 2, sharex="col")
     methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}

@@ -233,7 +233,10 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def cost_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims about figure 24, in evaluations of the right-hand side, which are machine-independent, and in time."""
+    """Claims about figure 24, on computing time and on evaluations of the right-hand side.
+
+    The number of evaluations does not depend on the computer.
+    """
 
     def evaluations(results: Results, run: Run) -> float | None:
         found = results[run]

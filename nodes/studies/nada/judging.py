@@ -1,4 +1,4 @@
-"""Functions shared by the rules of Nada's claims: interpretations of dt, and figures as text. [NadaBayoumi2024]"""
+"""Functions shared by the rules of Nada's claims: interpretations of dt, and results as text. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
 
 
 def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
-    """Text with the growth factor of |Phi| in each run, or the time at which the run was lost.
+    """Text with the growth factor of |Phi| in each run or, for a run that failed, with the time of the failure.
 
-    needed  condition of the rule, which the text has in brackets
+    needed  condition of the claim's rule, which is added to the text in brackets
     """
     each = []
     for name, run in named:
@@ -39,6 +39,6 @@ def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> 
 
 
 def stable(results: Results, run: Run) -> bool:
-    """Whether a run stayed assembled and its |Phi| did not grow tenfold."""
+    """Whether a run did not fail, and its |Phi| grew by a factor of less than ten."""
     found = results[run]
     return found.held and growth(found.phi) < ENOUGH

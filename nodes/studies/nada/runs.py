@@ -79,14 +79,16 @@ SMALL_ANGLE = math.radians(5.0)
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of the study by purpose. `all` lists everything to simulate."""
+    """Runs of the study, grouped by purpose; `all` lists every run."""
 
     spans: Spans
 
     def rotary(self, method: Method, reading: str, dt: float = LARGEST, stepping: Stepping | None = None) -> Run:
         """Run of the rotary pendulum.
 
-        In one adaptive call, dt affects only the gains, as the solver chooses its own steps.
+        reading  interpretation of the paper's step: FIXED (step of an integrator) or ONE_CALL (interval between the
+                 outputs of one call of an adaptive solver)
+        dt       the paper's time step, s. With ONE_CALL, the solver chooses its steps, and `dt` affects only the gains.
         """
         watch = ("row 9", "rows pendulum")
         if reading == FIXED:
@@ -98,9 +100,9 @@ class Runs:
         return Run("rotary pendulum", robot, stepping, method, tick, self.spans.rotary, given_s=given, watch=watch)
 
     def unstabilized(self, reading: str) -> dict[str, Run]:
-        """{label of an integrator: its run without stabilization}.
+        """{label of an integrator: run of the rotary pendulum with this integrator and without stabilization}.
 
-        reading  interpretation of the paper's procedure, such as FIXED or ONE_CALL
+        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
         """
         adaptive = reading == ONE_CALL
         found = {}
@@ -109,29 +111,39 @@ class Runs:
         return found
 
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Runs with the three sets of Baumgarte gains at a dt, by label."""
+        """{label of a stabilizer: run of the rotary pendulum}, for Baumgarte's method with three sets of gains.
+
+        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
+        dt       the paper's time step, s
+        """
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
 
     def compared(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Runs with direct correction, Baumgarte's gains B3, three fuzzy sets, and the project's own methods, by label.
+        """{label of a stabilizer: run of the rotary pendulum}, for the paper's main stabilizers and the project's own.
 
-        reading  interpretation of the paper's procedure, such as FIXED or ONE_CALL
+        The paper's stabilizers are direct correction, Baumgarte's method with the gains `b3`, and fuzzy control with
+        three kinds of sets. The project's own are sampled fuzzy stabilization and projection.
+
+        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
         """
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 
     def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Runs of three variants, by label: direct correction fed back, direct correction inside the right-hand side,
-        and no stabilization."""
+        """{label of a stabilizer: run of the rotary pendulum}, for direct correction in two forms, and for none.
+
+        In one form, the corrected state replaces the state of the integrator after each step. In the other form, the
+        corrected state is used only to evaluate the accelerations.
+        """
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
     def triple(self, method: Method, stepping: Stepping = RK4, step: float = 1e-3, seconds: float = 0.0) -> Run:
-        """Run of the triple pendulum from the horizontal."""
+        """Run of the triple pendulum that starts horizontal and at rest."""
         span = seconds or self.spans.triple
         return Run("triple pendulum", "triple_pendulum", stepping, method, step, span, watch=("outputs",))
 
     def triple_small(self, method: Method) -> Run:
-        """Short run of the triple pendulum from 5 degrees."""
+        """Short run of the triple pendulum that starts 5 degrees from the vertical."""
         name, start = "triple pendulum, 5 degrees", hanging(SMALL_ANGLE)
         span = self.spans.short
         return Run(name, "triple_pendulum", RK4, method, 1e-3, span, start=start, watch=("outputs",))
@@ -143,12 +155,12 @@ class Runs:
         return Run("epicyclic gear train", "epicyclic_gear_train", stepping, method, step, self.spans.gear, watch=watch)
 
     def gears(self, reading: str) -> dict[str, Run]:
-        """Runs of the gear train with every method, by label."""
+        """{label of a stabilizer: run of the gear train with this stabilizer}."""
         methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.gear(method, reading) for method in methods}
 
     def sweep(self, methods: tuple[Method, ...] = ()) -> dict[str, list[Run]]:
-        """Runs of the rotary pendulum under RK4 over a range of steps, by stabilizer."""
+        """{label of a stabilizer: runs of the rotary pendulum with RK4 over a range of steps}."""
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for step in RK4_STEPS:
@@ -158,11 +170,17 @@ class Runs:
         return found
 
     def corrections(self) -> dict[str, list[Run]]:
-        """{stabilizer: runs over a range of steps}, for the methods that correct the state, and for PID."""
+        """{label of a stabilizer: runs of the rotary pendulum over a range of steps}.
+
+        The stabilizers are methods that correct the state, PID control of the violation, and no stabilization.
+        """
         return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
 
     def integrators(self) -> dict[str, list[Run]]:
-        """Runs of the rotary pendulum with the sampled fuzzy law over a range of steps, by stepper."""
+        """{label of a stepper: runs of the rotary pendulum over a range of steps}.
+
+        All runs have sampled fuzzy stabilization.
+        """
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for stepping in FIXED_STEPPINGS:
@@ -172,7 +190,10 @@ class Runs:
         return found
 
     def reference(self) -> tuple[Run, Run]:
-        """(reference motion, motion with fuzzy stabilization at the largest dt), each in one adaptive call."""
+        """(reference run with tight tolerances and projection, run with fuzzy stabilization at the largest dt).
+
+        Both are runs of the rotary pendulum with an adaptive stepper.
+        """
         pair = []
         for stepping, method, tick in ((TIGHT, PROJECTION, LARGEST / 10), (ODE45, FLC3, LARGEST)):
             robot, span = "rotary_pendulum", self.spans.compare
@@ -180,8 +201,10 @@ class Runs:
         return pair[0], pair[1]
 
     def bounded(self) -> dict[str, Run]:
-        """Runs of the fuzzy triple pendulum that the paper keeps within bounds, in both readings and with the
-        recipe's gains."""
+        """{label: run of the triple pendulum with fuzzy stabilization}, to compare with the paper's bounds.
+
+        The runs differ in the step, fixed or adaptive. One run has the gains of the paper's outline (RECIPE).
+        """
         span = min(60.0, self.spans.triple)
         return {
             "fixed step, 1 ms": self.triple(FLC3, RK4, 1e-3, span),
@@ -191,13 +214,13 @@ class Runs:
         }
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
-        """{stabilizer: runs over a range of steps} under RK4, for the fuzzy sets."""
+        """{label of a fuzzy stabilizer: runs of the rotary pendulum with RK4 over a range of steps}."""
         sweep = self.sweep()
         return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
 
     @property
     def swept_all(self) -> list[list[Run]]:
-        """Runs of every sweep."""
+        """Lists of runs over a range of steps, one list for each curve in the plots of these runs."""
         return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
 
     @property

@@ -17,7 +17,11 @@ KINDS = ("I", "II", "III")
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
+    """Definition of the study: its runs, claims and page.
+
+    quick  whether to use the shorter runs of a quick study
+    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="nada",
@@ -69,7 +73,7 @@ ASSUMPTIONS = (
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     return (
         controller_section(),
         triple_section(runs),
@@ -81,7 +85,7 @@ def sections(runs: Runs) -> tuple[Section, ...]:
 
 
 def controller_section() -> Section:
-    """Section with membership functions and control surfaces."""
+    """Section of the study's page with membership functions and control surfaces."""
     return Section(
         "controller",
         "The controller",
@@ -108,7 +112,7 @@ def controller_section() -> Section:
 
 
 def triple_section(runs: Runs) -> Section:
-    """Section with figures 13 to 15."""
+    """Section of the study's page with figures 13 to 15 of the paper."""
     methods = (DIRECT, DIRECT_INSIDE, FLC3, SAMPLED)
     named = [(method.label, runs.triple(method)) for method in methods]
     bounded = list(runs.bounded().items())
@@ -141,7 +145,12 @@ def triple_section(runs: Runs) -> Section:
 
 
 def rotary_columns(runs: Runs, which: str) -> Columns:
-    """{column title: runs}: one column per dt with fixed steps, and one for the adaptive call."""
+    """Columns of a plot, {title: (label, run) of each curve}.
+
+    There is one column for each fixed step dt, and one column for runs in a single call of an adaptive solver.
+
+    which  name of the method of `Runs` that returns the runs of a column, such as "baumgarte"
+    """
     columns: dict[str, list[tuple[str, Run]]] = {}
     for dt in STEPS:
         columns[f"{FIXED}, δt = {dt * 1e3:g} ms"] = list(getattr(runs, which)(FIXED, dt).items())
@@ -155,7 +164,7 @@ def rotary_columns(runs: Runs, which: str) -> Columns:
 
 
 def rotary_section(runs: Runs) -> Section:
-    """Section with figures 17 to 26."""
+    """Section of the study's page with figures 17 to 26 of the paper."""
     bare: Columns = {reading: list(runs.unstabilized(reading).items()) for reading in (FIXED, ONE_CALL)}
     titled: Columns = {f"{FIXED}, δt = 1 ms": bare[FIXED], ONE_CALL: bare[ONE_CALL]}
     baumgarte, compared = rotary_columns(runs, "baumgarte"), rotary_columns(runs, "compared")
@@ -213,7 +222,7 @@ def rotary_section(runs: Runs) -> Section:
 
 
 def direct_section(runs: Runs) -> Section:
-    """Section on direct correction of the rotary pendulum."""
+    """Section on runs of the rotary pendulum with the stabilizer "direct correction" of the paper."""
     columns = rotary_columns(runs, "inside")
     return Section(
         "direct-correction",
@@ -233,7 +242,7 @@ def direct_section(runs: Runs) -> Section:
 
 
 def gear_section(runs: Runs) -> Section:
-    """Section with figures 29 to 32."""
+    """Section of the study's page with figures 29 to 32 of the paper."""
     columns: Columns = {
         f"{FIXED}, δt = 1 ms": list(runs.gears(FIXED).items()),
         ONE_CALL: list(runs.gears(ONE_CALL).items()),

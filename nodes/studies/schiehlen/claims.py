@@ -1,4 +1,4 @@
-"""Claims of the paper on stability measures, and the rules that decide them."""
+"""Claims of Schiehlen's paper on stability measures, and the rules that decide them. [Schiehlen1993]"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GROWN = 1e4  # growth of the distance of two motions that counts as chaotic
 
 
 def claims() -> tuple[Claim, ...]:
-    """All claims, in the order of the page."""
+    """All claims of the study, in the order of the study's page."""
     return (
         Claim(
             "single IS2",

@@ -18,7 +18,10 @@ PI_NAMES = ["−π", "−π/2", "0", "π/2", "π"]
 
 
 def is2_single(results: Results, figure: Any) -> None:
-    """Draw IS2 of the single pendulum over r: the result of the search, and the closed form (figure 2)."""
+    """Draw the stability measure IS2 of the single pendulum over the initial distance r (figure 2).
+
+    Points show the result of the search over initial states, and the curve shows the closed form.
+    """
     axis, curve = figure.subplots(), results.parts["single curve"]
     r = np.linspace(0.01, CRITICAL, 400)
     axis.plot(r, [is2_of_single(float(x)) for x in r], color=INK, lw=1.2, label="eq. 54")
@@ -29,7 +32,7 @@ def is2_single(results: Results, figure: Any) -> None:
 
 
 def _found(axis: Any, curve: dict[str, Any]) -> None:
-    """Draw points of IS2 over r where the motion is bounded, and crosses at the top where it tumbles."""
+    """Draw IS2 against the initial distance r as points. A cross at the top marks a distance with tumbling motions."""
     bounded = [(r, y) for r, y, over in zip(curve["r"], curve["is2"], curve["tumbles"], strict=True) if not over]
     over = [r for r, over in zip(curve["r"], curve["tumbles"], strict=True) if over]
     if bounded:
@@ -40,7 +43,7 @@ def _found(axis: Any, curve: dict[str, Any]) -> None:
 
 
 def portrait(results: Results, figure: Any) -> None:
-    """Draw the phase portrait with three squares of starts (figure 3)."""
+    """Draw the phase portrait of the single pendulum, with three squares of initial states (figure 3)."""
     axis, found = figure.subplots(), results.parts["portrait"]
     for angle, rate in zip(found["angle"], found["rate"], strict=True):
         axis.plot(angle, rate, color=MUTED, lw=0.8)
@@ -56,7 +59,7 @@ def portrait(results: Results, figure: Any) -> None:
 
 
 def is1_single(results: Results, figure: Any) -> None:
-    """Draw IS1_T of the single pendulum over its start (figure 4)."""
+    """Draw the stability measure IS1 of the single pendulum within T = 100 over its initial state (figure 4)."""
     axis, found = figure.subplots(), results.parts["single map"]
     draw_map(figure, axis, found, 2.5, "IS1 within T = 100 (1)")
     for r, color in RADII:
@@ -66,7 +69,10 @@ def is1_single(results: Results, figure: Any) -> None:
 
 
 def draw_map(figure: Any, axis: Any, found: dict[str, Any], most: float, label: str) -> None:
-    """Draw the stability measure IS1 over a square of initial states; motions that tumble have one dark colour."""
+    """Draw the stability measure IS1 over a square of initial states; motions that tumble have one dark colour.
+
+    most  largest IS1 of the colour scale
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
@@ -83,14 +89,15 @@ def draw_map(figure: Any, axis: Any, found: dict[str, Any], most: float, label: 
 
 
 def trajectory(results: Results, figure: Any) -> None:
-    """Draw the rate of the lower arm over time (figure 5)."""
+    """Draw the angular velocity of the lower arm over time (figure 5)."""
     axis, found = figure.subplots(), results.parts["example"]
     axis.plot(found["t"], found["rate"], color=BLUE, lw=0.9)
     axis.set(xlabel="time t (1)", ylabel="rate α₂' (1)", xlim=(0, 100))
 
 
 def is1_time(results: Results, figure: Any) -> None:
-    """Draw IS1_T over T, with the values of another integrator (figure 6)."""
+    """Draw the stability measure IS1 of one motion against the duration T, with values of another integrator (figure
+    6)."""
     axis, found = figure.subplots(), results.parts["example"]
     axis.plot(found["t"], found["is1"], color=BLUE, label="IS1_T")
     axis.plot(found["marks"], found["other"], "o", color=VERMILION, label="scipy, DOP853")
@@ -99,7 +106,10 @@ def is1_time(results: Results, figure: Any) -> None:
 
 
 def is2_double(results: Results, figure: Any) -> None:
-    """Draw IS2_T of the double pendulum over r, with the boundary that energy sets (figure 7)."""
+    """Draw the stability measure IS2 of the double pendulum over the initial distance r (figure 7).
+
+    A vertical line marks the distance from which the initial energy suffices for tumbling.
+    """
     axis, curve = figure.subplots(), results.parts["double curve"]
     _found(axis, curve)
     r = np.linspace(0.04, 0.8, 200)
@@ -112,7 +122,7 @@ def is2_double(results: Results, figure: Any) -> None:
 
 
 def sensitivity(results: Results, figure: Any) -> None:
-    """Draw the distance of two motions from neighbouring starts over time (figure 8)."""
+    """Draw the distance between two motions over time, for two pairs of neighbouring initial states (figure 8)."""
     axis, found = figure.subplots(), results.parts["sensitivity"]
     for name, color, text in (("dark", VERMILION, "a dark region"), ("light", BLUE, "the middle")):
         axis.plot(found["t"], found[name], color=color, lw=1.0, label=f"{text} of figure 9")
@@ -121,7 +131,7 @@ def sensitivity(results: Results, figure: Any) -> None:
 
 
 def double_map(results: Results, figure: Any) -> None:
-    """Draw IS1_T of the double pendulum over both angles (figure 9)."""
+    """Draw the stability measure IS1 of the double pendulum over both initial angles (figure 9)."""
     axis, found = figure.subplots(), results.parts["map"]
     draw_map(figure, axis, found, MOST, "IS1 within T = 100 (1)")
     low = found["axis"]

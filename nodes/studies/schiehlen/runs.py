@@ -1,4 +1,9 @@
-"""Computations of the study of stability measures: curves, maps and boundaries of both pendulums."""
+"""Computations of the study of stability measures: curves, maps and boundaries of both pendulums.
+
+The stability measure IS1 of a motion is its largest distance from the equilibrium, divided by the distance of its
+initial state from the equilibrium. IS2 is the largest IS1 of all motions whose initial states have the same distance r
+from the equilibrium. T is the duration of the motions.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +33,13 @@ DARK, LIGHT = (2.0, 2.0, RATE, RATE), EXAMPLE  # a start in a dark region of fig
 
 @dataclass(frozen=True)
 class Spans:
-    """Extent of a study: cells per axis of the maps, radii of the curves, motions per search, cells of the check.
+    """Extent of a study.
 
-    boundary  motions of each search next to the boundary
+    single_cells, double_cells  number of initial states per axis in the map of IS1, for each of the two pendulums
+    radii                       number of points of each curve of IS2 over r
+    runs                        number of motions in each search for the initial state with the largest IS1
+    boundary                    number of motions in each search next to the distance above which tumbling is possible
+    checked                     number of initial states whose motions a second integrator computes again
     """
 
     single_cells: int
@@ -50,13 +59,13 @@ SPANS = {
 
 @dataclass(frozen=True)
 class Runs:
-    """Parts of the study for one extent."""
+    """Computations of the study, with the numbers of motions and points in `spans`."""
 
     spans: Spans
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All computations; those of the maps use every processor."""
+        """All computations of the study. The computations of the maps use all processors."""
         spans = self.spans
         made: dict[str, Callable[[], Any]] = {
             "single curve": partial(single_curve, spans),
@@ -73,23 +82,28 @@ class Runs:
 
 
 def single() -> System:
-    """The single pendulum. [Schiehlen1993, eq. 51]"""
+    """Model of the single pendulum. [Schiehlen1993, eq. 51]"""
     return assemble(build("single_pendulum"))
 
 
 def double() -> System:
-    """The double pendulum. [Schiehlen1993, eq. 57]"""
+    """Model of the double pendulum. [Schiehlen1993, eq. 57]"""
     return assemble(build("double_pendulum"))
 
 
 def is2_of_single(r: float) -> float:
-    """IS2 of the single pendulum, inf above r*. [Schiehlen1993, eqs. 54, 55]"""
+    """Stability measure IS2 of the single pendulum at the initial distance r; inf for r above CRITICAL.
+
+    [Schiehlen1993, eqs. 54, 55]
+    """
     return math.acos(math.cos(r) - r**2 / 2) / r if r <= CRITICAL else math.inf
 
 
 def is1_of_single(starts: Array) -> Array:
-    """IS1 of starts (n, 2) of the single pendulum, (n,); inf for starts from which it tumbles. [Schiehlen1993, eqs. 52,
-    53]"""
+    """Stability measure IS1 (n,) of the single pendulum for each initial state (n, 2).
+
+    IS1 is inf for initial states from which the pendulum tumbles. [Schiehlen1993, eqs. 52, 53]
+    """
     angle, rate = starts.T
     bounded = rate**2 <= 2 * (1 + np.cos(angle))
     turn = np.arccos(np.clip(np.cos(angle) - rate**2 / 2, -1.0, 1.0))
@@ -98,17 +112,17 @@ def is1_of_single(starts: Array) -> Array:
 
 
 def boundary_energy(r: float) -> float:
-    """Largest energy of a start of the double pendulum at distance r, less that of the lower mass held upright below.
+    """Largest energy of a double pendulum at distance r from the equilibrium, less the energy needed to tumble.
 
-    Over m2 l2^2, for equal masses and lengths: 2.5 r^2 - 3 cos r + 1. Below zero, no start can tumble.
+    Tumbling needs at least the energy of the state at rest in which the upper arm hangs and the lower arm is upright.
+    The unit is m2 l2^2; for equal masses and lengths, the result is 2.5 r^2 - 3 cos r + 1. If it is negative, no motion
+    that starts at this distance can tumble.
     """
     return 2.5 * r**2 - 3 * math.cos(r) + 1
 
 
 def least_radius() -> float:
-    """Root of `boundary_energy`: distance from the equilibrium within which no start of the double pendulum can
-    tumble.
-    """
+    """Root of `boundary_energy`: the distance from the equilibrium below which no double pendulum can tumble."""
     low, high = 0.5, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -117,13 +131,18 @@ def least_radius() -> float:
 
 
 def tumbles(distances: Array) -> Array:
-    """Whether each motion tumbles: an angle went beyond pi. `distances`: (n, rows), largest angles, then rates; result
-    (n,)."""
+    """Whether each motion tumbles, which means that an angle exceeded pi; shape (n,).
+
+    distances  (n, rows), one line per motion: the largest absolute value of each angle, and then of each angular rate
+    """
     return np.asarray((distances[:, : distances.shape[1] // 2] > math.pi).any(axis=1))
 
 
 def single_curve(spans: Spans) -> dict[str, Any]:
-    """IS2_T of the single pendulum over r, and the radius from which its motion is unbounded, found by bisection."""
+    """Stability measure IS2 of the single pendulum over the initial distance r.
+
+    The result also has the distance r above which a motion tumbles, found by bisection.
+    """
     system, radii = single(), np.linspace(0.05, 1.6, spans.radii)
 
     def found(r: float) -> tuple[float, bool]:
@@ -144,15 +163,15 @@ def single_curve(spans: Spans) -> dict[str, Any]:
 
 
 def cells(reach: float, count: int) -> Array:
-    """Centres of `count` cells between -reach and reach."""
+    """Centres of `count` equal cells between -reach and reach."""
     return np.asarray(-reach + 2 * reach * (np.arange(count) + 0.5) / count)
 
 
 def single_map(spans: Spans) -> dict[str, Any]:
-    """Stability measure IS1 of the single pendulum after T over angle and rate in -2 .. 2, and its largest difference
-    from eq. 52.
+    """Map of the stability measure IS1 of the single pendulum over initial angle and rate, both in -2 .. 2.
 
-    Rows: rate.
+    All initial states in one row of the map have the same rate. The result also has the largest difference between the
+    map and the closed form [Schiehlen1993, eq. 52].
     """
     axis = cells(2.0, spans.single_cells)
     starts = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -171,7 +190,7 @@ def single_map(spans: Spans) -> dict[str, Any]:
 
 
 def portrait() -> dict[str, Any]:
-    """Motions of the single pendulum in the phase plane, angle and rate (motions, samples)."""
+    """Motions of the single pendulum in the phase plane: angle and rate, (motions, samples) each."""
     starts = [(0.0, rate) for rate in (0.5, 1.0, 1.5, 1.9)] + [
         (-side * (math.pi + 0.5), side * r) for side in (1, -1) for r in (0.9, 1.6)
     ]
@@ -181,8 +200,9 @@ def portrait() -> dict[str, Any]:
 
 
 def example() -> dict[str, Any]:
-    """Motion of the paper's figure 5, its stability measure IS1 over the duration T (figure 6), and IS1 at some T by a
-    second integrator.
+    """Motion of the paper's figure 5, and its stability measure IS1 against the duration T (figure 6).
+
+    The result also has the values of IS1 that a second integrator gives for some durations.
     """
     system, steps = double(), round(T / FINE)
     q0, v0 = np.array([EXAMPLE[:2]]), np.array([EXAMPLE[2:]])
@@ -201,7 +221,10 @@ def example() -> dict[str, Any]:
 
 
 def double_curve(spans: Spans) -> dict[str, Any]:
-    """IS2_T of the double pendulum over r, and whether the motion with the largest IS1 tumbles."""
+    """Stability measure IS2 of the double pendulum over the initial distance r.
+
+    The result also says for each r whether the motion with the largest IS1 tumbles.
+    """
     system, radii = double(), np.linspace(0.04, 0.8, spans.radii)
     found = [worst(system, float(r), seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.runs) for r in radii]
     return {
@@ -212,7 +235,10 @@ def double_curve(spans: Spans) -> dict[str, Any]:
 
 
 def boundary(spans: Spans) -> dict[str, Any]:
-    """Worst motions just below and just above the least radius, and the separation of their neighbours."""
+    """Motions of the double pendulum with the largest IS1, at initial distances just below and above `least_radius`.
+
+    For each of the two motions, the result has the factor by which the distance to a neighbouring motion grows.
+    """
     system, result = double(), {}
     for name, r in (("below", 0.7126), ("above", 0.713)):
         top = worst(system, r, seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.boundary)
@@ -223,9 +249,11 @@ def boundary(spans: Spans) -> dict[str, Any]:
 
 
 def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
-    """(times, distance between two motions), whose starts differ by APART in the first angle.
+    """Times, and the distance between two motions of the double pendulum at these times, (n,) each.
 
-    The first motion begins at `start`.
+    The initial states of the motions differ by APART in the first angle.
+
+    start  initial state of the first motion
     """
     starts = np.array([start, start])
     starts[1, 0] += APART
@@ -235,16 +263,20 @@ def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
 
 
 def sensitivity() -> dict[str, Any]:
-    """Distance of neighbouring motions over time, in a dark region of figure 9 and in its middle."""
+    """Distance between neighbouring motions over time, for two initial states of figure 9.
+
+    From the first initial state (in a dark region of the figure) the pendulum tumbles, from the second (in the middle)
+    it does not.
+    """
     (t, dark), (_, light) = separation(DARK), separation(LIGHT)
     return {"t": t, "dark": dark, "light": light}
 
 
 def double_map(spans: Spans) -> dict[str, Any]:
-    """Stability measure IS1 of the double pendulum after T, and which motions tumble, over both initial angles in -pi
-    .. pi rad.
+    """Map of the stability measure IS1 of the double pendulum over both initial angles, in -pi .. pi rad.
 
-    Rows: angle of the lower arm. Both initial rates are RATE.
+    All initial states in one row of the map have the same angle of the lower arm. Both initial rates are RATE. The
+    result also says which motions tumble.
     """
     from scipy.ndimage import label
 
@@ -270,10 +302,12 @@ def double_map(spans: Spans) -> dict[str, Any]:
 
 
 def other_peaks(starts: Array, seconds: float, apart: float = 0.02) -> Array:
-    """Largest |state| (n, 4) of motions of eq. 57 as corrected, by scipy's DOP853, independently of this project's
-    kernels.
+    """Largest absolute value of each angle and rate, (n, 4), in motions of the double pendulum by scipy's DOP853.
 
-    apart  time between samples, which miss a peak by up to an eighth of its square times the curvature
+    The equations are a corrected eq. 57 of the paper, independent of this project's kernels.
+
+    apart  interval between samples. The true peak may exceed the largest sample by up to apart**2 / 8 times the second
+           derivative.
     """
     from scipy.integrate import solve_ivp
 
@@ -296,7 +330,10 @@ def other_peaks(starts: Array, seconds: float, apart: float = 0.02) -> Array:
 
 
 def check(spans: Spans) -> dict[str, Any]:
-    """Share of tumbling cells in figure 9 as computed by a second integrator, from random starts in the same square."""
+    """Fraction of motions that tumble, for random initial states in the square of figure 9.
+
+    A second integrator computes the motions; the result also has the fraction by this project's kernels.
+    """
     angles = np.random.default_rng(9).uniform(-math.pi, math.pi, (spans.checked, 2))
     starts = np.hstack([angles, np.full_like(angles, RATE)])
     other = tumbles(other_peaks(starts, T))

@@ -11,7 +11,11 @@ from nodes.studies.schiehlen.runs import SPANS, STEP, Runs
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names another extent ("tiny", for tests)."""
+    """Definition of the study: its claims, computations and page.
+
+    quick  whether to use the smaller extent of a quick study
+    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the extent
+    """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     here, full = runs.spans, SPANS["full"]
     return Study(
@@ -48,7 +52,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def sections() -> tuple[Section, ...]:
-    """Sections of the page below its table of claims."""
+    """Sections of the study's page that follow the table of claims."""
     tall = (7.0, 6.0)
     return (
         Section(
@@ -86,7 +90,10 @@ COLUMNS = {"r": Column("distance r (1)"), "is2": Column("IS2, at least (1)"), "t
 
 
 def curve(results: Results, name: str) -> list[dict[str, Any]]:
-    """Rows of a curve: radius, IS2, and whether the worst motion tumbles."""
+    """Table rows of a curve: initial distance r, IS2, and whether the motion with the largest IS1 tumbles.
+
+    name  name under which the results contain the curve
+    """
     found = results.parts[name]
     return [
         {"r": r, "is2": is2, "tumbles": over}

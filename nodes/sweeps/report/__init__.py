@@ -1,1 +1,1 @@
-"""Tables, page, pictures and JUnit file of a sweep."""
+"""Tables, HTML page, pictures and JUnit file of a sweep."""

@@ -1,4 +1,7 @@
-"""Pictures of a sweep: a result over two axes as a heat map, over one axis as points."""
+"""Pictures of a sweep: a figure over two axes as a heat map, or over one axis as points.
+
+A figure is a numeric result of the runs. An axis is a varied parameter of the sweep.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ LONGEST = 34  # characters of a label before it is shortened in the middle
 
 
 def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> None:
-    """Write a heat map as PNG. Places with failed runs are hatched; places with lost ones are hatched crosswise.
+    """Write a heat map of a figure (a numeric result) over two axes as PNG.
+
+    A cell of the map is hatched if it contains a failed run, and cross-hatched if it contains a lost run.
 
     units  {key of an axis or name of a figure: unit}
     """
@@ -72,7 +77,9 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
 def draw_points(
     path: Path, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_of: Axis, units: dict[str, str] | None = None
 ) -> None:
-    """Write a figure over one axis as PNG: a point per run; the pass rate of a listed axis with its intervals.
+    """Write a plot of a figure (a numeric result) over one axis as PNG, with a point per run.
+
+    For the pass rate over an axis with a list of values, the plot has a point per value, with its confidence interval.
 
     units  {key of an axis or name of a figure: unit}
     """
@@ -127,8 +134,10 @@ def _runs(axis: Any, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_o
 
 
 def _places(axis_of: Axis) -> tuple[list[float], list[str]]:
-    """(positions of an axis' values in a plot, their texts). Numbers are their own positions; other values are
-    numbered."""
+    """Return (positions of the values on an axis of a plot, texts of the values).
+
+    A number is its own position. Values that are not numbers get the positions 0, 1, 2, ...
+    """
     texts = [as_text(value) for value in axis_of.values]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis_of.values):
         return [float(value) for value in axis_of.values], texts
@@ -152,7 +161,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _ticks(axis: Any, axis_of: Axis) -> None:
-    """Label the ticks of a heat map's axis with values; of many values, only some."""
+    """Label the ticks of a heat map's axis with the values, or with some of the values if there are many."""
     texts = [_tick(value) for value in axis_of.values]
     most = max(2, min(MOST_TICKS, MOST_CHARACTERS // max(map(len, texts))))
     shown = range(0, len(texts), math.ceil(len(texts) / most))

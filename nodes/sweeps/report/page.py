@@ -1,4 +1,4 @@
-"""Page of a sweep: pass rates with their intervals, heat maps of figures, and the lost runs."""
+"""HTML page of a sweep: pass rates with their confidence intervals, heat maps of numeric results, and the lost runs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ SHOWN_FIGURES, SHOWN_PAIRS, SHOWN_LOST, SHOWN_VALUES = 7, 3, 50, 60
 def write_page(
     folder: Path, sweep: Sweep, rows: Mapping[int, Row], figures: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> Path:
-    """Write the page and its pictures. Returns the path of the page. SweepError, one line, for a figure that no run
-    has.
+    """Write the HTML page and its pictures, and return the path of the page.
 
-    figures  names of the figures to draw; by default the pass rate and the first figures that differ between runs
+    Raises SweepError with a one-line message if `figures` contains a name that is not a figure of any run.
+
+    figures  names of the figures (numeric results) to draw; by default the pass rate and the first figures that differ
+             between runs
     """
     ordered = in_order(rows)
     pictures, others = _pictures(folder, sweep, ordered, figures)
@@ -65,12 +67,15 @@ def write_page(
 
 
 def known_figures(rows: Mapping[int, Row]) -> list[str]:
-    """Names of the figures that can be drawn."""
+    """Names of the figures (numeric results) that can be drawn."""
     return [PASS_RATE, *figure_names(in_order(rows))]
 
 
 def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
-    """SweepError, one line, for a figure of an option that no run has."""
+    """Raise SweepError with a one-line message if `figures` contains a name that is not a figure of any run.
+
+    option  command-line option that gave the names, for the message
+    """
     known = known_figures(rows)
     for name in figures:
         if name not in known:
@@ -80,7 +85,7 @@ def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str =
 def _pictures(
     folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """((file, caption) of each picture that was drawn, names of the figures without a picture)."""
+    """Draw the pictures. Returns ([(file, caption) of each picture], names of the figures without a picture)."""
     every = varying(rows)
     chosen = list(figures) or [PASS_RATE, *every[:SHOWN_FIGURES]]
     stage = Path(tempfile.mkdtemp(prefix=".pictures-", dir=folder))
@@ -114,7 +119,7 @@ def _listed(sweep: Sweep) -> list[Axis]:
 
 
 def _caption(sweep: Sweep, figure: str, over: Sequence[Axis]) -> str:
-    """Caption of a heat map, with what is averaged in each place."""
+    """Caption of a heat map. It names the other axes and the repeats over which the map shows the mean."""
     rest = [axis.key for axis in sweep.axes if axis not in over] + (["repeats"] if sweep.repeat > 1 else [])
     mean = f", mean over {' and '.join(rest)}" if rest else ""
     return f"{_title(figure)} over {over[0].key} and {over[1].key}{mean}"

@@ -1,4 +1,4 @@
-"""Pass rates with their confidence intervals, and means of figures over two axes of a sweep."""
+"""Pass rates with their confidence intervals, and means of figures (numeric results) over two axes of a sweep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 @dataclass
 class PassRate:
-    """Numbers of runs, of runs that passed, and of lost runs."""
+    """Pass rate of runs: the number of runs, how many of them passed, and how many were lost."""
 
     runs: int = 0
     passed: int = 0
@@ -32,12 +32,12 @@ class PassRate:
 
     @property
     def rate(self) -> float:
-        """Share of the runs that passed; lost runs count as not passed. NaN without runs."""
+        """Number of passed runs divided by the number of runs; lost runs count as not passed. NaN without runs."""
         return self.passed / self.runs if self.runs else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high): Wilson's score interval of the pass rate at a confidence of 95 %."""
+        """Return (low, high), Wilson's score interval of the pass rate at a confidence of 95 %."""
         return wilson(self.passed, self.runs)
 
     def text(self) -> str:
@@ -47,9 +47,9 @@ class PassRate:
 
 
 def wilson(passed: int, runs: int, z: float = Z95) -> tuple[float, float]:
-    """(low, high): Wilson's score interval of the share passed / runs; (0, 1) without runs.
+    """Return (low, high), Wilson's score interval of the share passed / runs; (0, 1) without runs.
 
-    z: quantile of the normal distribution for the confidence
+    z  quantile of the standard normal distribution that belongs to the confidence
     """
     if not runs:
         return 0.0, 1.0
@@ -69,7 +69,10 @@ def pass_rate(rows: Iterable[Row]) -> PassRate:
 
 
 def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, PassRate]]:
-    """(value, pass rate) for each value of a listed axis, over all values of the other axes."""
+    """Return [(value, pass rate)] for the listed values of an axis.
+
+    The pass rate of a value includes the runs with all values of the other axes.
+    """
     found = {as_text(value): PassRate() for value in axis.values}
     for row in rows:
         found[as_text(sweep.cell(row.cell).values[axis.key])].add(row)
@@ -77,14 +80,20 @@ def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, P
 
 
 def value_of(row: Row, figure: str) -> float | None:
-    """A figure of a row as a number; `pass_rate` is 1.0 or 0.0. None where the row has no number."""
+    """Return a figure (numeric result) of a row; None if the row has no such number.
+
+    The figure `pass_rate` is 1.0 for a run that passed, otherwise 0.0.
+    """
     if figure == PASS_RATE:
         return float(row.result == PASSED)
     return number(row.figures.get(figure))
 
 
 def varying(rows: Sequence[Row]) -> list[str]:
-    """Names of figures that are numbers and differ by more than rounding between runs, milestones and nodes first."""
+    """Names of the figures (results of runs) that are numbers and differ between runs by more than rounding.
+
+    Figures of milestones and nodes come first.
+    """
     least: dict[str, float] = {}
     most: dict[str, float] = {}
     for row in rows:
@@ -98,7 +107,11 @@ def varying(rows: Sequence[Row]) -> list[str]:
 
 
 def _rank(name: str) -> int:
-    """Rank of a figure on the page: milestones first, then nodes, loads, the simulation, and positions at the end."""
+    """Rank of a figure in the order of the page.
+
+    The order is: milestones, figures of nodes, processor loads, exceeded joint limits, the simulation, outputs,
+    positions, velocities, and refused commands.
+    """
     first, dot, _ = name.partition(".")
     ranks = {"milestone": 0, "load": 2, "beyond": 3, "output": 5, "position": 6, "velocity": 7, "refused": 8}
     return ranks.get(first, 1) if dot else 4
@@ -106,11 +119,11 @@ def _rank(name: str) -> int:
 
 @dataclass(frozen=True)
 class Grid:
-    """Mean of a figure over two axes, (values of the second axis, values of the first) each.
+    """Statistics of a figure over two axes: arrays of shape (number of values of `up`, number of values of `across`).
 
-    mean    mean over the runs of a combination; NaN where no run has a number
-    failed  whether any completed run of the combination did not pass
-    lost    whether any run of the combination was lost
+    mean    mean of the figure over the runs with the same two values; NaN if no run has a number
+    failed  whether any completed run with these two values did not pass
+    lost    whether any run with these two values was lost
     """
 
     figure: str
@@ -122,7 +135,7 @@ class Grid:
 
 
 def grid(sweep: Sweep, rows: Iterable[Row], figure: str, across: Axis, up: Axis) -> Grid:
-    """Mean of a figure over all runs with the same values on two listed axes."""
+    """Return the statistics of a figure for each pair of values of two axes with listed values."""
     columns = {as_text(value): place for place, value in enumerate(across.values)}
     lines = {as_text(value): place for place, value in enumerate(up.values)}
     shape = range(len(lines))
@@ -146,5 +159,5 @@ def grid(sweep: Sweep, rows: Iterable[Row], figure: str, across: Axis, up: Axis)
 
 
 def pairs(axes: Sequence[Axis]) -> list[tuple[Axis, Axis]]:
-    """All pairs of listed axes."""
+    """All pairs of the axes that have a list of values."""
     return list(combinations([axis for axis in axes if not axis.random], 2))

@@ -1,6 +1,6 @@
-"""Tables of a sweep: one row per cell, in the order of the cells.
+"""Tables of a sweep: one row per cell (run), in the order of the cells' numbers.
 
-`cells.csv` contains only numbers that are the same on every run of the sweep.
+`cells.csv` contains only values that do not change when the same sweep is run again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FIRST, LAST = ("cell",), ("repeat", "seed", "result", "reason", "warnings")
 
 
 def figure_names(rows: Iterable[Row]) -> list[str]:
-    """Names of the figures of all rows, in the order in which they first appear."""
+    """Names of the figures (results of a run) of all rows, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row.figures))
 
 
 def in_order(rows: Mapping[int, Row]) -> list[Row]:
-    """The rows in cell order."""
+    """The rows, sorted by the numbers of their cells."""
     return [rows[cell] for cell in sorted(rows)]
 
 
@@ -36,7 +36,7 @@ def header(sweep: Sweep, figures: Sequence[str]) -> list[str]:
 
 
 def line_of(sweep: Sweep, row: Row, figures: Sequence[str]) -> list[Any]:
-    """Values of a row in the order of `header`; None for a missing value."""
+    """Values of a row in the order of the columns in `header`; None for a missing value."""
     cell = sweep.cell(row.cell)
     values = [value if isinstance(value, int | float | str) else as_text(value) for value in cell.values.values()]
     ours = [cell.repeat, row.seed, row.result, row.reason or None, "; ".join(row.warnings) or None]
@@ -81,7 +81,7 @@ def differing(sweep: Sweep, row: Row, other: Row) -> list[str]:
 
 
 def _write_parquet(path: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]) -> None:
-    """Write the table as Parquet. The columns of figures are doubles, or text where a figure is text."""
+    """Write the table as Parquet. The column of a figure (a result) has doubles, or text if the figure is a text."""
     import pyarrow
     from pyarrow import parquet
 

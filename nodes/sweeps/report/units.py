@@ -1,4 +1,4 @@
-"""Units of the axes and figures of a sweep, for labels."""
+"""Units of a sweep's axes (varied parameters) and figures (numeric results), for labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ LAST = re.compile(r"_(s|ms|mm|m|deg|hz|ns)$")
 
 
 def units_of(sweep: Sweep) -> dict[str, str]:
-    """{key of an axis or name of a figure: unit} of those whose unit is known; empty where the launch is gone."""
+    """Return {key of an axis or name of a figure: unit}, for known units.
+
+    If the launch file cannot be read any more, only the units of the figures `time` and `energy` are known.
+    """
     found: dict[str, str] = dict(OF_STATUS)
     with contextlib.suppress(PlanError, ValueError, TypeError, OSError):
         plan = plan_with(sweep, ())
@@ -31,7 +34,10 @@ def units_of(sweep: Sweep) -> dict[str, str]:
 
 
 def with_unit(name: str, units: dict[str, str]) -> str:
-    """A name with its unit, such as "energy (J)"; units that end the name, as in "tolerance_mm", are not repeated."""
+    """Name followed by its unit, such as "energy (J)".
+
+    A name that ends in its unit, such as "tolerance_mm", is unchanged.
+    """
     ending = LAST.search(name)
     unit = "" if ending else units.get(name, "")
     return f"{name} ({unit})" if unit else name

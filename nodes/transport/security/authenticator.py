@@ -1,6 +1,7 @@
-"""CURVE authentication: checks each handshake against the allow-list (ZAP, RFC 27) and counts and logs rejections.
+"""CURVE authentication: checks each handshake against the allow-list (ZAP, RFC 27), and counts and logs rejections.
 
-One authenticator and one thread per ZeroMQ context with sockets open to other computers; none without such sockets.
+Each ZeroMQ context with sockets open to other computers has one authenticator with one thread. Other contexts have
+none.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ _numbers = count()
 
 @dataclass
 class Watched:
-    """A bound socket and its connections, as reported by its monitor.
+    """A bound socket and its connections, as reported by the socket's monitor.
 
     peers   {file descriptor: (address, port)} of the open connections
-    fresh   descriptors without a completed handshake, oldest first
-    ended   descriptors of connections that the authenticator closed
+    fresh   file descriptors of connections without a completed handshake, oldest first
+    ended   file descriptors of connections that the authenticator closed
     failed  kind and reason of failed handshakes whose connections are still open
-    mixed   number of handshakes completed while several were pending: the oldest was assumed, which may be wrong
+    mixed   number of handshakes that completed while several connections were in `fresh`. Each of these handshakes was
+            attributed to the oldest connection, which may be wrong
     """
 
     monitor: zmq.Socket[bytes]
@@ -72,10 +74,10 @@ class Watched:
 
 
 def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
-    """Restrict a socket's next bind to keys on the allow-list, and watch its connections.
+    """Restrict a socket to peers with keys on the allow-list from its next bind on, and watch its connections.
 
-    listener  TCP socket, a duplicate of the one that `socket` will listen on: accepted connections are traced to their
-              peers by it; the authenticator closes it
+    listener  duplicate of the TCP socket on which `socket` will listen. The authenticator uses it to block the
+              addresses of peers, and closes it at the end
     """
     socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a ZAP reply the connection is rejected
@@ -88,7 +90,10 @@ def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: soc
 
 
 def unwatch(context: Context, socket: zmq.Socket[bytes]) -> None:
-    """Stop watching a socket that is about to close. The last one closes the context's authenticator."""
+    """Stop watching a socket that is about to close.
+
+    If no other socket of the context is watched, close the authenticator of the context.
+    """
     with _guard:
         authenticator = _authenticators[context]
         if authenticator.unwatch(socket):
@@ -97,7 +102,7 @@ def unwatch(context: Context, socket: zmq.Socket[bytes]) -> None:
 
 
 def rejected(context: Context) -> int:
-    """Number of connections without an authorized key that this context's sockets rejected."""
+    """Number of connections that this context's sockets rejected because they had no authorized key."""
     return sum(rejected_by_kind(context).values())
 
 
@@ -108,20 +113,20 @@ def rejected_by_kind(context: Context) -> dict[str, int]:
 
 
 def block_key(context: Context, key: str) -> None:
-    """Reject connections with this key for SHUT_S; the time doubles at each repetition."""
+    """Reject connections with this key for BLOCK_S seconds. Each repetition doubles the time, up to LONGEST_BLOCK_S."""
     known = _authenticators.get(context)
     if known is not None:
         known.block_key(key)
 
 
 def is_authorized(context: Context, key: str) -> bool:
-    """Whether a key was authorized at the latest check of the allow-list; False without an authenticator."""
+    """Whether a key was on the allow-list at the latest check; False for a context without authenticator."""
     known = _authenticators.get(context)
     return known is not None and known.is_authorized(key)
 
 
 class CurveAuthenticator:
-    """Answers ZAP requests on a thread of its own, closes connections of revoked keys, blocks flooding addresses."""
+    """Answers ZAP requests on its own thread, closes connections of revoked keys, and blocks addresses of floods."""
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refusals = RejectionLog(owner, "%s: rejected %d connections from %s: %s", LONGEST_QUIET_S)
@@ -158,28 +163,28 @@ class CurveAuthenticator:
         os.eventfd_write(self._wake, 1)
 
     def unwatch(self, socket: zmq.Socket[bytes]) -> bool:
-        """Stop watching a socket. Returns whether it was the last one watched."""
+        """Stop watching a socket. Returns whether no watched socket remains."""
         self._watched.pop(socket).listener.close()
         with contextlib.suppress(zmq.ZMQError):  # already closed, with its monitor
             socket.monitor(None, 0)
         return not self._watched
 
     def is_authorized(self, key: str) -> bool:
-        """Whether a key was authorized at the latest check of the allow-list."""
+        """Whether a key was on the allow-list at the latest check."""
         return key in self._allowed
 
     def block_key(self, key: str) -> None:
-        """Reject connections with this key for some time. Callable from any thread."""
+        """Reject connections with this key for some time. Any thread may call this method."""
         now = time.monotonic()
         until, before = self._blocked_keys.get(key, (0.0, 0.0))
         if now < until:
             return
         pause_s = min(2.0 * before, LONGEST_BLOCK_S) if now < until + 2.0 * before else BLOCK_S
         self._blocked_keys[key] = now + pause_s, pause_s
-        log.warning("%s: key %s exceeds its limits: blocked for %g s", self.refusals.owner, key, pause_s)
+        log.warning("%s: key %s exceeds its limits and is blocked for %g s", self.refusals.owner, key, pause_s)
 
     def _is_blocked(self, key: str) -> bool:
-        """Count a handshake. Returns whether the key is blocked, which too many handshakes cause."""
+        """Count a handshake with this key, and return whether the key is blocked. Too many handshakes block a key."""
         now = time.monotonic()
         if now < self._blocked_keys.get(key, (0.0, 0.0))[0]:
             return True
@@ -235,7 +240,8 @@ class CurveAuthenticator:
     def _answer(self, frames: list[bytes]) -> None:
         """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
 
-        The ZAP user of an accepted connection is its key: frames carry it as "User-Id", see module `peers`.
+        For an accepted connection, the user id of the reply is the key of the peer. Frames carry this key as "User-Id";
+        see module `peers`.
         """
         if len(frames) < 6:
             self._zap.send_multipart([b"1.0", b"", b"500", b"malformed", b"", b""])
@@ -264,7 +270,7 @@ class CurveAuthenticator:
         self._zap.send_multipart([version, number, b"200", b"", key.encode(), b""])
 
     def _follow(self, watched: Watched) -> bool:
-        """Process all events of a socket's monitor. Returns false when the socket is closed."""
+        """Process all events of a socket's monitor. Returns False if the socket is closed."""
         while True:
             try:
                 event, endpoint = watched.monitor.recv_multipart(zmq.NOBLOCK)
@@ -314,9 +320,9 @@ class CurveAuthenticator:
         self._reject(UNKNOWN if peer is None else peer[0], kind, reason)
 
     def _was_counted(self, address: str | None) -> bool:
-        """Whether an ended connection was already counted as rejected, because its key was not authorized.
+        """Whether an ended connection was already counted as rejected when its key was refused.
 
-        address  None for a connection that ended before its address was read
+        address  address of the peer; None if the connection ended before its address was read
         """
         known = address if address is not None else next(iter(self._counted), "")
         if not self._counted.get(known):
@@ -332,7 +338,7 @@ class CurveAuthenticator:
         self._tally[address] = self._tally.get(address, 0) + 1
 
     def _block_floods(self, watched: list[Watched]) -> None:
-        """Block, in the kernel, addresses with too many rejected connections."""
+        """Block, in the kernel, addresses from which too many connections were rejected."""
         floods = [each for each, count in self._tally.items() if count > FLOOD and each != UNKNOWN]
         if not floods:
             return
@@ -341,12 +347,15 @@ class CurveAuthenticator:
             del self._tally[address]
             self._blocked_until[address] = until
             log.warning(
-                "%s: a flood from %s: new connections are blocked for %g s", self.refusals.owner, address, BLOCK_S
+                "%s: flood of connections from %s; new connections are blocked for %g s",
+                self.refusals.owner,
+                address,
+                BLOCK_S,
             )
         self._set_filters(watched)
 
     def _unblock(self, watched: list[Watched], now: float) -> None:
-        """Reset the counts of rejections, and unblock addresses whose time is over."""
+        """Reset the counts of rejections, and unblock the addresses whose blocking time is over."""
         self._tally.clear()
         over = [address for address, until in self._blocked_until.items() if now > until]
         for address in over:
@@ -360,13 +369,18 @@ class CurveAuthenticator:
                 gate.block(each.listener, self._blocked_until)
 
     def _disconnect_revoked(self, watched: list[Watched]) -> None:
-        """Close the connections from addresses that used a revoked key; those with another allowed key reconnect."""
+        """Close the connections from addresses that used a revoked key.
+
+        Some of these connections may use another key, which is still allowed. Their peers connect again.
+        """
         self._allowed = _allowed()
         revoked = [key for key in self._addresses_of if key not in self._allowed]
         addresses = {address for key in revoked for address in self._addresses_of.pop(key)}
         if not addresses:
             return
-        log.warning("%s: a key was revoked: disconnected %s", self.refusals.owner, ", ".join(sorted(addresses)))
+        log.warning(
+            "%s: a key was revoked; closed the connections from %s", self.refusals.owner, ", ".join(sorted(addresses))
+        )
         for each in watched:
             for descriptor, peer in each.peers.items():
                 if peer is not None and peer[0] in addresses:
@@ -375,7 +389,7 @@ class CurveAuthenticator:
 
 
 def _allowed() -> dict[str, str]:
-    """{key: name} of the allow-list; empty where it cannot be read."""
+    """{key: name} of the allow-list; empty if the allow-list cannot be read."""
     try:
         return {key: name for name, key in keys.allowed().items()}
     except keys.KeysError as error:
@@ -384,7 +398,7 @@ def _allowed() -> dict[str, str]:
 
 
 def peer_at(descriptor: int) -> tuple[str, int] | None:
-    """Address and port of a connection's peer; None for a closed descriptor, and for one that is no tcp socket."""
+    """Address and port of a connection's peer; None if the descriptor is closed or is not a tcp socket."""
     with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
         name = found.getpeername()
         if isinstance(name, tuple):
@@ -393,7 +407,7 @@ def peer_at(descriptor: int) -> tuple[str, int] | None:
 
 
 def disconnect(descriptor: int, peer: tuple[str, int]) -> None:
-    """Shut a connection down, unless its descriptor belongs to another connection by now."""
+    """Shut a connection down, unless its descriptor now belongs to another connection."""
     if peer_at(descriptor) == peer:
         with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
             found.shutdown(sockets.SHUT_RDWR)

@@ -1,7 +1,7 @@
-"""Identity of a connection's peer: a process of this computer, by the kernel, or the holder of a key, by CURVE.
+"""Identity of a connection's peer: a process of this computer or the holder of a key.
 
-Nothing that a peer writes about itself is used. Over ipc libzmq reads user and process id from the kernel; over tcp
-with keys the authenticator reports the key that the handshake proved.
+The identity never comes from data that a peer writes. Over ipc, libzmq reads the user id and the process id from the
+kernel. Over tcp with keys, the authenticator reports the key that the CURVE handshake proved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MOST_ANCESTORS = 64
 
 @dataclass(frozen=True)
 class Peer:
-    """The sender of a frame: a process of this computer (uid, pid), the holder of a key (key, address), or unknown."""
+    """The sender of a frame.
+
+    It is a process of this computer (uid, pid), the holder of a key (key, address), or unknown.
+    """
 
     uid: int = -1
     pid: int = 0
@@ -43,9 +46,10 @@ class Peer:
 
 
 def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
-    """The peer that sent a frame.
+    """Return the peer that sent a frame.
 
-    keyed  whether all tcp connections of the frame's socket use CURVE; without CURVE a peer could claim any identity
+    keyed  whether all tcp connections of the frame's socket use CURVE. Without CURVE a tcp peer could claim any
+           identity, so the peer is then unknown
     """
     try:
         address = str(frame.get("Peer-Address"))
@@ -63,7 +67,7 @@ def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
 
 
 def name_of(key: str) -> str:
-    """Name of a key on the allow-list; for a key that is not on it, the key's first digits."""
+    """Name of a key on the allow-list, or the first digits of a key that is not on it."""
     with suppress(keys.KeysError):
         for name, known in keys.allowed().items():
             if known == key:

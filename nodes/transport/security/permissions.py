@@ -1,4 +1,8 @@
-"""Permissions: a node name belongs to the key of its computer, and there to its process. Table in docs/wire.md."""
+"""Permissions of peers: who may register and remove nodes, shut them down, and request lockstep turns (node steps).
+
+A node's name belongs to the key of the node's computer and, on that computer, to the node's process. docs/wire.md has a
+table of the permissions.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from nodes.transport.security.peers import Peer, descends_from
 
 
 class PermissionRefused(RuntimeError):  # noqa: N818  it is what happened
-    """A peer made a request without permission for it. The only argument is one line."""
+    """Raised if a peer makes a request without permission. The only argument is a one-line message."""
 
 
 def check_registration(
@@ -31,7 +35,7 @@ def check_registration(
     endpoints         endpoints for the node's own host
     remote_endpoints  endpoints for other hosts
     registry_host     the registry's host
-    planned           host of that name in the plan, "" for a name that is not in the plan
+    planned           host that the plan gives to this name; "" for a name that is not in the plan
     """
     if planned and host != planned:
         raise PermissionRefused(f"name {name!r} belongs to host {planned!r} in the plan, not to host {host!r}")
@@ -40,7 +44,7 @@ def check_registration(
             raise PermissionRefused(f"a process of host {registry_host!r} may not register a node of host {host!r}")
         if not descends_from(pid, peer.pid) and is_alive(pid):
             raise PermissionRefused(
-                f"{peer.text} may not register process {pid}: a process registers itself or its child processes"
+                f"{peer.text} may not register process {pid}; a process may register only itself and its children"
             )
         _check_keys({**endpoints, **remote_endpoints})
         return
@@ -51,11 +55,12 @@ def check_registration(
 
 
 def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry_host: str) -> None:
-    """Raise PermissionRefused unless the peer may remove a node's entry or set its state.
+    """Raise PermissionRefused unless the peer may remove a node's entry or set the node's state.
 
+    name           name of the node
     pid            process id of the node
     host           host of the node
-    key            key of the peer that registered it
+    key            key of the peer that registered the node
     registry_host  the registry's host
     """
     if peer.is_local:
@@ -67,10 +72,11 @@ def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry
 
 
 def shutdown_refusal(peer: Peer, registry: str) -> str:
-    """Reason why a peer may not shut down a node of this computer, "" where it may.
+    """Reason why a peer may not shut down a node of this computer; "" if the peer may do so.
 
-    registry  the registry's endpoint with its key; "" where the registry runs on this computer. Only this computer and
-              the registry's may shut down nodes here.
+    Only this computer and the computer of the registry may shut down nodes of this computer.
+
+    registry  the registry's endpoint with its key; "" if the registry runs on this computer
     """
     if _is_of_launch(peer, registry):
         return ""
@@ -78,20 +84,20 @@ def shutdown_refusal(peer: Peer, registry: str) -> str:
 
 
 def turn_refusal(peer: Peer, registry: str) -> str:
-    """Reason why a peer may not request a lockstep turn from a node of this computer, "" where it may.
+    """Reason why a peer may not request a lockstep turn (one step of a node); "" if the peer may do so.
 
-    registry  the registry's endpoint with its key; "" where the registry runs on this computer
+    registry  the registry's endpoint with its key; "" if the registry runs on this computer
     """
     return "" if _is_of_launch(peer, registry) else f"only the host of the simulation may request this, not {peer.text}"
 
 
 def _is_of_launch(peer: Peer, registry: str) -> bool:
-    """Whether a peer is on this computer or on the computer with the launch's server and registry."""
+    """Whether a peer is on this computer, or on the computer of the launch's server and registry."""
     return peer.is_local or (bool(peer.key) and peer.key in {registry.partition("#")[2], _own_public()})
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this computer is running; a zombie is not."""
+    """Whether a process of this computer is running. A zombie process does not count as running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (OSError, IndexError):
@@ -100,17 +106,19 @@ def is_alive(pid: int) -> bool:
 
 def _check_host(host: str, peer: Peer, registry_host: str) -> None:
     if not peer.key:
-        raise PermissionRefused(f"{peer.text} has no key, which a registration for other hosts needs")
+        raise PermissionRefused(
+            f"{peer.text} has no key, but only the holder of a key may register a node of another host"
+        )
     try:
         known = keys.allowed()
     except keys.KeysError as error:
-        raise PermissionRefused(f"no key can be looked up: {error}") from None
+        raise PermissionRefused(f"the allow-list cannot be read: {error}") from None
     if host == registry_host or known.get(host) != peer.key:
-        raise PermissionRefused(f"host {host!r} is not that of {peer.text}")
+        raise PermissionRefused(f"host {host!r} is not the host of {peer.text}")
 
 
 def _check_keys(endpoints: Mapping[str, str]) -> None:
-    """Raise PermissionRefused where an endpoint has another key than this computer's."""
+    """Raise PermissionRefused if an endpoint has a key other than the key of this computer."""
     for use, end in endpoints.items():
         key = end.partition("#")[2] if end.startswith("tcp://") else ""
         if key and key != _own_public():

@@ -1,9 +1,9 @@
-"""Diagnosis of a connection to another computer: one attempt, and the reason where it fails.
+"""Diagnosis of a connection to another computer: makes one attempt and finds the reason if it fails.
 
-CURVE sends a rejected peer no reason. But a ZMTP greeting is 64 bytes long, and a server sends more
-("welcome") only to a client that has the server's right key, before it checks the client's key against its allow-list.
-The number of bytes received before the connection ends therefore shows which key was wrong. ZeroMQ does not report that
-number, so the bytes are forwarded through a socket of this module.
+CURVE does not tell a rejected peer the reason. The number of bytes that arrive before the connection ends shows which
+key was wrong. A ZMTP greeting is 64 bytes long. The server sends more bytes ("welcome") only to a client that knows the
+server's key. Afterwards the server checks the client's key against its allow-list. ZeroMQ does not report the number of
+bytes, so a socket of this module forwards and counts the bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _numbers = count()
 class Answer:
     """Result of a connection attempt.
 
-    result  open: the handshake succeeded; refused: no socket listens there; unreachable; silent: connected, but no
-            ZeroMQ socket replies; wrong_key: the server has another key than the one given; not_allowed: the server's
-            allow-list does not have this computer's key
+    result  "open": the handshake succeeded. "refused": no socket listens at the address. "unreachable": no connection
+            could be made. "silent": the connection was made, but no ZeroMQ socket replies. "wrong_key": the server has
+            another key than the given one. "not_allowed": the server's allow-list does not have this computer's key
     detail  the operating system's reason for "unreachable"
     """
 
@@ -45,15 +45,15 @@ class Answer:
 
 
 def probe(endpoint: str) -> Answer:
-    """Attempt one handshake with the publisher at tcp://ADDRESS:PORT#KEY; takes some seconds at most.
+    """Attempt one handshake with the publisher at tcp://ADDRESS:PORT#KEY. This takes at most some seconds.
 
-    AddressError for an invalid endpoint. KeysError where this computer has no key, or the publisher's key is not
-    allowed.
+    Raises AddressError for an invalid endpoint. Raises KeysError if this computer has no key, or if the publisher's key
+    is not on this computer's allow-list.
     """
     check_address(endpoint)
     address, _, key = endpoint.removeprefix("tcp://").partition("#")
     if not key:
-        raise AddressError(f"address {endpoint!r} has no key to call it by")
+        raise AddressError(f"address {endpoint!r} has no key; write it as tcp://ADDRESS:PORT#KEY")
     host, _, port = address.rpartition(":")
     try:
         far = sockets.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_MS * 1e-3)
@@ -88,7 +88,8 @@ def _shake_hands(far: sockets.socket, key: str) -> Answer:
 def _forward(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
     """Forward bytes in both directions until the handshake succeeds, one side closes, or HANDSHAKE_S have passed.
 
-    near, far  connections to the local ZeroMQ socket, and to the probed one
+    near  connection to the local ZeroMQ socket
+    far   connection to the probed ZeroMQ socket
     """
     received = 0
     deadline = time.monotonic() + HANDSHAKE_S

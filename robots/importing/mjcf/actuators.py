@@ -15,9 +15,10 @@ MOTORS = ("motor", "position")
 def actuators_of(
     root: Element, defaults: Defaults, compiler: Mapping[str, str], joints: Sequence[Joint], notes: Notes
 ) -> tuple[Actuator, ...]:
-    """The actuators of moving joints in an MJCF file; commands are efforts at the joint: gear times MuJoCo's control.
+    """Actuators of the moving joints in an MJCF file.
 
-    Other actuators are left out and noted.
+    The command of an actuator is the effort at its joint, which is MuJoCo's control value times the gear. Actuators
+    that cannot be read are left out with a warning.
     """
     known = {joint.name: joint for joint in joints if joint.kind != "fixed"}
     found: dict[str, Actuator] = {}
@@ -36,16 +37,16 @@ def _read(element: Element, joints: Mapping[str, Joint], automatic: bool, notes:
     name = element.attributes.get("name") or target or element.tag
     element.label = f"actuator {name!r}"
     if element.tag not in ACTUATORS:
-        element.fail("there is no actuator of this kind")
+        element.fail("MuJoCo has no actuator with this tag; use motor or position")
     if target is not None and target not in joints:
-        element.fail(f"there is no joint {target!r}; its joints are {', '.join(joints)}")
+        element.fail(f"the model has no joint {target!r}; its joints are {', '.join(joints)}")
     if element.tag not in MOTORS or target is None:
         what = f"<{element.tag}>" if target is not None else "an actuator that does not drive a joint"
         notes.add(element, f"{what} is not read: the robot lacks this actuator")
         return
     gear = _gear(element)
     if gear == 0.0:
-        element.fail("gear is 0; it must not be")
+        element.fail("gear is 0; it must not be 0")
     if abs(gear) != 1.0 and element.tag == "motor":
         notes.add(element, "commands are efforts at the joint: gear times MuJoCo's control")
     joint = joints[target]
@@ -67,7 +68,7 @@ def _gear(element: Element) -> float:
 
 
 def _effort_limit(element: Element, gear: float, automatic: bool) -> float | None:
-    """Largest effort at the joint that the ranges of control and force permit; None for no limit.
+    """Largest effort at the joint, N m or N, that the ranges of control and force permit; None for no limit.
 
     automatic  whether a given range is a limit unless the element says otherwise (MuJoCo's autolimits)
     """
@@ -86,7 +87,7 @@ def _effort_limit(element: Element, gear: float, automatic: bool) -> float | Non
 
 def _servo(element: Element, gear: float) -> Servo:
     if element.number("dampratio", 0.0) > 0.0:
-        element.fail("dampratio is not supported; write kv")
+        element.fail("dampratio is not supported; write kv instead")
     stiffness = element.number("kp", 1.0) * gear * gear
     if not stiffness > 0.0:
         element.fail(f"kp is {element.number('kp', 1.0):g}; it must be above 0")

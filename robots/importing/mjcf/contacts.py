@@ -1,13 +1,14 @@
 """Contacts between the geoms of an MJCF file, as sphere contacts of the mechanism.
 
-A pair of geoms touches under MuJoCo's rules: contype and conaffinity, no pair within a body or between a body and its
-parent, <exclude> and <pair>. Spheres, capsules and boxes touch planes, a capsule by its ends and a box by its corners,
-and spheres touch spheres, capsules and boxes. Other pairs are noted with their lines.
+The pairs of geoms that can touch follow from MuJoCo's rules. contype and conaffinity select pairs, except those on one
+body or on a body and its parent (other than the world). <exclude> removes the pairs of two bodies, <pair> adds a pair.
+These contacts are supported: spheres, capsules (by their ends) and boxes (by their corners) with planes, and spheres
+with spheres, capsules and boxes. A warning lists the lines of all other pairs.
 
-MuJoCo's contact is a constraint, softened by solref and solimp; ours is a force. It has the linear stiffness with which
-its effective mass at rest sinks in as deep as MuJoCo's contact under the same acceleration of gravity, and the
-dissipation with which an impact at 1 m/s has the restitution of MuJoCo's damping ratio, at least LEAST. Friction is
-regularized below SLIP.
+MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
+and with dissipation. The stiffness is such that the bodies at rest under gravity penetrate each other as deeply as in
+MuJoCo. The dissipation is such that an impact at 1 m/s has the coefficient of restitution that belongs to MuJoCo's
+damping ratio, but at least LEAST. Friction is regularized for sliding speeds below SLIP.
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ ROUND = ("sphere", "capsule", "box")
 
 @dataclass(frozen=True)
 class Surface:
-    """A geom of a body that may touch others: its name, its body, and the bodies that are fixed to one another.
+    """A geom that may touch geoms of other bodies.
 
-    weld, weld_parent  the body whose joints move this geom, and the one that carries these joints
+    body         name of the body in the mechanism
+    weld         body whose joints move this geom; bodies fixed to one another have the same `weld`
+    weld_parent  body that carries the joints of `weld`
     """
 
     name: str
@@ -61,7 +64,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Softness:
-    """How a pair of geoms touches: friction coefficient, and MuJoCo's solref and solimp."""
+    """Contact parameters of a pair of geoms: friction coefficient, and MuJoCo's solref and solimp."""
 
     friction: float
     solref: tuple[float, ...]
@@ -74,13 +77,20 @@ class Softness:
 
     @property
     def dissipation(self) -> float:
-        """Dissipation c, s/m, for the restitution exp(-pi z / sqrt(1 - z^2)) of a damping ratio z at 1 m/s."""
+        """Dissipation c, s/m, that gives an impact at 1 m/s the coefficient of restitution of MuJoCo's damping ratio z.
+
+        This coefficient is exp(-pi z / sqrt(1 - z^2)), but at least LEAST.
+        """
         z = self.damping_ratio
         restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
         return dissipation_for(max(restitution, LEAST), 1.0)
 
     def depth(self, gravity: float, step: float) -> float:
-        """Penetration, m, of a single contact of MuJoCo at rest under an acceleration, m/s2: d^2 k x = (1 - d) g."""
+        """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
+
+        It is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp and k the
+        stiffness from solref.
+        """
         first, second = self.solref
         most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
         constant = max(first, 2.0 * step)  # MuJoCo's option flag refsafe
@@ -155,7 +165,10 @@ class Contacts:
         return replace(whole, contacts=tuple(contacts))
 
     def _pairs(self) -> Iterator[tuple[Surface, Surface, Element]]:
-        """Pairs of geoms that <pair> elements name, which touch whatever the other rules say."""
+        """Yield the pairs of geoms that <pair> elements name, with these elements.
+
+        These pairs touch regardless of contype, conaffinity and <exclude>.
+        """
         for holder in self._root.all("contact"):
             for child in holder.all("pair"):
                 element = self._defaults.applied(child)
@@ -189,10 +202,13 @@ class Contacts:
                             child.fail(f"no body is named {name!r}{did_you_mean(name, self._names)}")
                     yield frozenset(self._names[name] for name in pair)
                 elif child.tag != "pair":
-                    child.fail("it is not supported in <contact>, which takes pair and exclude")
+                    child.fail("this element is not supported in <contact>; write <pair> or <exclude>")
 
     def _contacts(self, a: Surface, b: Surface, element: Element | None) -> list[SphereContact]:
-        """The contacts of a pair; an empty list with a note for a pair of kinds that do not touch here."""
+        """The contacts of a pair of geoms.
+
+        An empty list, with a warning, if contacts between geoms of these kinds are not supported.
+        """
         if "plane" in (b.geom.kind, a.geom.kind):
             first, other = (b, a) if a.geom.kind == "plane" else (a, b)
         else:
@@ -226,7 +242,10 @@ class Contacts:
             self._notes.add(element, message)
 
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
-        """Friction, solref and solimp of a pair, mixed as MuJoCo mixes them; a <pair> may have its own."""
+        """Friction, solref and solimp of a pair of geoms.
+
+        They are combined from both geoms as in MuJoCo, unless the <pair> element of the pair sets them.
+        """
         rank = a.number("priority", 0.0) - b.number("priority", 0.0)
         ruling = [a, b] if rank == 0.0 else [a if rank > 0.0 else b]
         elements = [surface.geom.element for surface in ruling]
@@ -264,15 +283,19 @@ def _matches(a: Surface, b: Surface) -> bool:
 
 
 def _numbers(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of an attribute; those that it leaves out are the default's last ones, as in MuJoCo."""
+    """Numbers of an attribute. If it has fewer numbers than `default`, the rest come from the end of `default`, as in
+    MuJoCo.
+    """
     given = len(element.attributes[name].split()) if name in element.attributes else 0
     if given > len(default):
-        element.fail(f"{name} has {given} numbers; it takes {len(default)}")
+        element.fail(f"{name} has {given} numbers; it must have at most {len(default)}")
     return (*(element.numbers(name, given) if given else ()), *default[given:])
 
 
 def _other_side(geom: Geom) -> dict[str, Any]:
-    """Fields of a SphereContact for a plane, sphere, capsule or box on the other side."""
+    """Keyword arguments of SphereContact that describe the geom that the spheres touch: a plane, sphere, capsule or
+    box.
+    """
     if geom.kind == "plane":
         return {"normal": vector(geom.R[:, 2])}
     if geom.kind == "box":

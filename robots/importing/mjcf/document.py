@@ -1,4 +1,4 @@
-"""Reading of an MJCF file: included files, default classes, and the conventions for angles and orientations."""
+"""Reading of an MJCF file: included files, default classes, and the file's conventions for angles and orientations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_document(path: Path, owner: str) -> Element:
     """The <mujoco> element of a file, with each <include> replaced by the content of the included file."""
     root = read_xml(path, owner)
     if root.tag != "mujoco":
-        root.fail("the root element of an MJCF file is <mujoco>")
+        root.fail("this is not an MJCF file; its root element must be <mujoco>")
     _include(root, path.parent, owner, {path.resolve()})
     return root
 
@@ -38,7 +38,7 @@ def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> Non
         name = child.text("file")
         path = (folder / name).resolve()
         if path in seen:
-            child.fail(f"file {name!r} is included a second time")
+            child.fail(f"file {name!r} includes itself, directly or indirectly; remove this <include>")
         if not path.is_file():
             child.fail(f"there is no file {name!r}; tried {path}")
         included = read_xml(path, f"{owner}: {name}")
@@ -72,7 +72,7 @@ class Defaults:
     def applied(self, element: Element, inherited: str = "") -> Element:
         """A copy of an element, with missing attributes taken from its default class.
 
-        inherited  default class from a body around the element, used if the element has no attribute `class`
+        inherited  default class given by an enclosing body, used if the element has no attribute `class`
         """
         name = element.attributes.get("class", inherited) or MAIN
         if name not in self._of:
@@ -84,33 +84,33 @@ class Defaults:
 
 
 def _shared_tag(tag: str) -> str:
-    """Tag under which the defaults of an element are found: "general" for all kinds of actuators, else the tag."""
+    """Tag under which the defaults for an element are stored: "general" for all actuators, otherwise the tag itself."""
     return "general" if tag in ACTUATORS else tag
 
 
 class Angles:
-    """How a file writes angles and orientations: <compiler angle, eulerseq>."""
+    """Conventions of a file for angles and orientations, from the attributes `angle` and `eulerseq` of <compiler>."""
 
     def __init__(self, compiler: dict[str, str], where: Element) -> None:
         unit = compiler.get("angle", "degree")
         if unit not in ("degree", "radian"):
-            where.fail(f"compiler angle is {unit!r}; it is degree or radian")
+            where.fail(f"compiler angle is {unit!r}; it must be degree or radian")
         self.unit = math.pi / 180.0 if unit == "degree" else 1.0
         self._sequence = compiler.get("eulerseq", "xyz")
         if len(self._sequence) != 3 or {*self._sequence.lower()} - {*"xyz"}:
-            where.fail(f"compiler eulerseq is {self._sequence!r}; it is three of the letters xyzXYZ")
+            where.fail(f"compiler eulerseq is {self._sequence!r}; it must be three of the letters xyzXYZ")
 
     def rotation_of(self, element: Element) -> Array:
         """Rotation matrix (3, 3) of an element's orientation attribute; the identity without such an attribute."""
         given = [key for key in ORIENTATIONS if key in element.attributes]
         if len(given) > 1:
-            element.fail(f"it has two orientations, {given[0]!r} and {given[1]!r}; give one")
+            element.fail(f"the element has two orientations, {given[0]!r} and {given[1]!r}; give only one")
         return getattr(self, f"_{given[0]}")(element) if given else np.eye(3)
 
     def _quat(self, element: Element) -> Array:
         quat = np.array(element.numbers("quat", 4))
         if not quat.any():
-            element.fail("quat is 0 0 0 0; a quaternion has a norm above 0")
+            element.fail("quat is 0 0 0 0; give a quaternion with a norm above 0")
         return np.asarray(rotation_from_quaternion(quat / np.linalg.norm(quat)))
 
     def _axisangle(self, element: Element) -> Array:
@@ -138,11 +138,15 @@ class Angles:
 
 
 def unit(element: Element, name: str, values: Any) -> Array:
-    """A vector scaled to length 1; fails for a zero vector, naming the attribute `name` of the element."""
+    """The vector `values` scaled to length 1.
+
+    name  attribute of the element that contains the vector, for the error message
+    Raises InvalidMechanism for a zero vector.
+    """
     vector = np.array(values, dtype=float)
     length = float(np.linalg.norm(vector))
     if length < 1e-12:
-        element.fail(f"{name} gives a direction of length 0")
+        element.fail(f"{name} gives a direction of length 0; give a vector that is not zero")
     return vector / length
 
 

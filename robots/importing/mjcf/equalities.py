@@ -1,7 +1,8 @@
-"""Equality constraints of an MJCF file: connect, weld, joint, and fixed tendons, as constraints of the mechanism.
+"""Equality constraints of an MJCF file (connect, weld, joint, and fixed tendons) as constraints of the mechanism.
 
-MuJoCo holds them by soft forces, a Mechanism exactly. Bodies and tendons have the relative poses and lengths of the
-file's own configuration, in which every joint is at `ref`.
+MuJoCo enforces equality constraints by soft forces, whereas a Mechanism satisfies them exactly. The constraints keep
+the relative poses of bodies and the lengths of tendons as they are in the file with every joint at its reference
+position `ref`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ AXES = (X, Y, Z)
 
 
 class Equalities:
-    """Reads the constraints of <equality>.
+    """Reads the constraints in <equality>.
 
-    poses      pose of every body in the world with all joints at `ref`, by its name in the file
-    names      name of every body in the mechanism, by its name in the file
-    positions  `ref` of every joint of one coordinate, rad or m
+    poses      {body in the file: pose in the world with all joints at `ref`}
+    names      {body in the file: body in the mechanism}
+    positions  {joint of one coordinate: its `ref`, rad or m}
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Equalities:
         self._kinds = {joint.name: joint.kind for joint in joints}
 
     def constraints(self, notes: Notes) -> tuple[Constraint, ...]:
-        """The constraints that the file has; those with active="false" are noted and left out."""
+        """The active constraints of the file; inactive ones (active="false") are left out with a warning."""
         found: list[Constraint] = []
         for holder in self._root.all("equality"):
             for number, child in enumerate(holder.children, start=1):
@@ -62,36 +63,49 @@ class Equalities:
     def _read(self, element: Element, name: str) -> list[Constraint]:
         if element.tag in ("connect", "weld"):
             if "site1" in element.attributes:
-                element.fail("site1 is not supported; write body1 and anchor; ignore=equality leaves it out")
+                element.fail(
+                    "site1 is not supported; write body1 and anchor instead, or pass ignore=equality to leave out "
+                    "the equality constraints"
+                )
             return self._connect(element, name) if element.tag == "connect" else self._weld(element, name)
         if element.tag == "joint":
             sides = [self._joint_side(element, key) for key in ("joint1", "joint2") if key in element.attributes]
         elif element.tag == "tendon":
             sides = [self._tendon_side(element, key) for key in ("tendon1", "tendon2") if key in element.attributes]
         else:
-            element.fail(f"<{element.tag}> of <equality> is not supported; ignore=equality leaves it out")
+            element.fail(
+                f"<{element.tag}> of <equality> is not supported; pass ignore=equality to leave out the equality "
+                "constraints"
+            )
         return [self._relation(element, name, sides)]
 
     def _relation(self, element: Element, name: str, sides: list[dict[str, float]]) -> Constraint:
-        """First side less its own value at `ref` = offset + factor (second side less its own)."""
+        """Constraint s1 - s1(ref) = offset + factor (s2 - s2(ref)) between two sums s1 and s2 of joint positions.
+
+        sides  {joint: coefficient} of s1 and, if there is one, of s2; s(ref) is the value with all joints at `ref`
+        The first two numbers of the attribute polycoef are offset and factor.
+        """
         offset, factor, *higher = element.numbers("polycoef", len(UNIT), UNIT)
         if any(higher) and len(sides) > 1:
-            element.fail("polycoef has powers above 1, which are not supported; ignore=equality leaves it out")
+            element.fail(
+                "polycoef has powers above 1, which are not supported; pass ignore=equality to leave out the "
+                "equality constraints"
+            )
         terms = dict(sides[0])
         for joint, coefficient in (sides[1] if len(sides) > 1 else {}).items():
             terms[joint] = terms.get(joint, 0.0) - factor * coefficient
         kept = {joint: coefficient for joint, coefficient in terms.items() if coefficient != 0.0}
         if not kept:
-            element.fail("its factors are all 0; it relates no joints")
+            element.fail("the coefficients of all joints in this constraint are 0; give at least one that is not 0")
         total = offset + sum(coefficient * self._positions[joint] for joint, coefficient in kept.items())
         return JointRelation(name=name, terms=tuple(kept.items()), offset=total)
 
     def _joint_side(self, element: Element, key: str) -> dict[str, float]:
         name = element.text(key)
         if name not in self._kinds:
-            element.fail(f"{key} is {name!r}, and no joint has this name{did_you_mean(name, self._kinds)}")
+            element.fail(f"{key} is {name!r}, but no joint has this name{did_you_mean(name, self._kinds)}")
         if name not in self._positions:
-            element.fail(f"{key} is {name!r}, a {self._kinds[name]} joint; it takes hinges and slides")
+            element.fail(f"{key} is {name!r}, a {self._kinds[name]} joint; name a hinge or slide joint")
         return {name: 1.0}
 
     def _tendon_side(self, element: Element, key: str) -> dict[str, float]:
@@ -100,9 +114,9 @@ class Equalities:
             each.attributes.get("name", ""): each for holder in self._root.all("tendon") for each in holder.children
         }
         if name not in tendons:
-            element.fail(f"{key} is {name!r}, and no tendon has this name{did_you_mean(name, tendons)}")
+            element.fail(f"{key} is {name!r}, but no tendon has this name{did_you_mean(name, tendons)}")
         if tendons[name].tag != "fixed":
-            element.fail(f"{key} is {name!r}, a {tendons[name].tag} tendon; fixed ones are supported")
+            element.fail(f"{key} is {name!r}, a {tendons[name].tag} tendon; name a fixed tendon")
         found: dict[str, float] = {}
         for part in tendons[name].all("joint"):
             (joint,) = self._joint_side(part, "joint")
@@ -110,11 +124,11 @@ class Equalities:
         return found
 
     def _bodies(self, element: Element) -> tuple[str, str]:
-        """Names of both bodies in the file; "" for the world."""
+        """Names, in the file, of the two bodies of a constraint; "" for the world."""
         pair = element.text("body1"), element.attributes.get("body2", "")
         for key, name in zip(("body1", "body2"), pair, strict=True):
             if name not in self._poses:
-                element.fail(f"{key} is {name!r}, and no body has this name{did_you_mean(name, self._poses)}")
+                element.fail(f"{key} is {name!r}, but no body has this name{did_you_mean(name, self._poses)}")
         return pair
 
     def _connect(self, element: Element, name: str) -> list[Constraint]:
@@ -124,7 +138,10 @@ class Equalities:
 
     def _weld(self, element: Element, name: str) -> list[Constraint]:
         if any(element.numbers("relpose", 7, (0.0,) * 7)[3:]):
-            element.fail("relpose is not supported; the bodies keep the relative pose of the file; ignore=equality")
+            element.fail(
+                "relpose is not supported; remove it to keep the relative pose that the bodies have in the file, or "
+                "pass ignore=equality to leave out the equality constraints"
+            )
         pair = self._bodies(element)
         p, R = self._poses[pair[1]]
         rows: list[Constraint] = [
@@ -144,7 +161,9 @@ class Equalities:
         return rows
 
     def _together(self, name: str, pair: tuple[str, str], at: Array) -> Constraint:
-        """Coincidence of the points of both bodies that are at the world position `at` now."""
+        """Coincidence of the two points, one on each body, that are at the world position `at` with all joints at
+        `ref`.
+        """
         points = [vector(R.T @ (at - p)) for p, R in (self._poses[body] for body in pair)]
         return Coincidence(
             name=name,
@@ -155,7 +174,7 @@ class Equalities:
         )
 
     def _seen(self, body: str, axis: Vector3) -> Vector3:
-        """A world direction in a body's axes."""
+        """Unit vector, in a body's axes, of a direction given in the world's axes, with all joints at `ref`."""
         turned = self._poses[body][1].T @ np.array(axis)
         return vector(turned / np.linalg.norm(turned))
 

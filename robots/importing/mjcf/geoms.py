@@ -1,4 +1,4 @@
-"""Mass, inertia and drawable shape of the geoms of an MJCF file."""
+"""Mass, inertia and shape of the geoms of an MJCF file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def together(lumps: list[Lump]) -> Lump:
 
 @dataclass(frozen=True)
 class Geom:
-    """One geom: kind, half sizes, m, pose in the body's frame, colour, and its element with the defaults applied."""
+    """One geom: kind, half sizes (m), pose in the body's frame, and its element with the defaults applied."""
 
     element: Element
     kind: str
@@ -67,10 +67,12 @@ class Geom:
         }[self.kind]
 
     def lump(self) -> Lump:
-        """Mass and inertia of the geom as a solid of uniform density."""
+        """Mass, centre of mass and inertia of the geom as a solid of uniform density."""
         given = self.element.attributes
         if given.get("shellinertia", "false") == "true":
-            self.element.fail("shellinertia is not read: geoms are solid")
+            self.element.fail(
+                "shellinertia is not supported, because geoms are solid; give the body an <inertial> instead"
+            )
         if self.kind in ("plane", "hfield"):
             mass = 0.0
         elif "mass" in given:
@@ -78,14 +80,14 @@ class Geom:
         else:
             density = self.element.number("density", DENSITY)
             if density > 0.0 and self.kind in UNDRAWN:
-                self.element.fail(f"its mass is that of a {self.kind}, which is not read; give the body an <inertial>")
+                self.element.fail(f"the mass of a {self.kind} geom cannot be computed; give the body an <inertial>")
             mass = density * self.volume if density != 0.0 else 0.0
         if mass < 0.0:
             self.element.fail(f"mass is {mass:g} kg; it must not be negative")
         if mass == 0.0:
             return Lump(0.0, self.p, np.zeros((3, 3)))
         if self.kind in UNDRAWN:
-            self.element.fail(f"its inertia is that of a {self.kind}, which is not read; give the body an <inertial>")
+            self.element.fail(f"the inertia of a {self.kind} geom cannot be computed; give the body an <inertial>")
         return Lump(mass, self.p, self.R @ np.diag(self._moments(mass)) @ self.R.T)
 
     def _moments(self, mass: float) -> tuple[float, float, float]:
@@ -105,7 +107,7 @@ class Geom:
         return k * (b * b + c * c), k * (a * a + c * c), k * (a * a + b * b)
 
     def shapes(self, color: str) -> tuple[Shape, ...]:
-        """Drawable shapes of the geom; a capsule is a cylinder with two spheres, an ellipsoid its bounding box."""
+        """Shapes for drawings: a capsule becomes a cylinder with two spheres, an ellipsoid its bounding box."""
         if self.kind in UNDRAWN:
             return ()
         w, x, y, z = (quaternions_from_rotations(self.R[None])[0] + 0.0).tolist()
@@ -123,10 +125,10 @@ class Geom:
 
 
 def geom_of(element: Element, angles: Angles) -> Geom:
-    """The Geom of a <geom> element whose attributes already include the defaults of its class."""
+    """The Geom of a <geom> element to which the defaults of its class are already applied."""
     kind = element.attributes.get("type", "mesh" if "mesh" in element.attributes else "sphere")
     if kind not in (*LENGTHS, *UNDRAWN):
-        element.fail(f"type is {kind!r}; it is one of {', '.join((*LENGTHS, *UNDRAWN))}")
+        element.fail(f"type is {kind!r}; it must be one of {', '.join((*LENGTHS, *UNDRAWN))}")
     p = np.array(element.numbers("pos", 3, (0.0, 0.0, 0.0)))
     if kind in UNDRAWN:
         return Geom(element, kind, (), p, angles.rotation_of(element))
@@ -134,7 +136,7 @@ def geom_of(element: Element, angles: Angles) -> Geom:
         size = _size(element, LENGTHS[kind])
         return Geom(element, kind, size, p, angles.rotation_of(element))
     if kind not in WITH_FROMTO:
-        element.fail(f"a {kind} has no 'fromto'")
+        element.fail(f"a {kind} cannot have 'fromto'; write pos and size instead")
     ends = np.array(element.numbers("fromto", 6))
     along = ends[:3] - ends[3:]
     half = 0.5 * float(np.linalg.norm(along))
@@ -148,10 +150,12 @@ def _count(element: Element) -> int:
 
 
 def _size(element: Element, count: int) -> tuple[float, ...]:
-    """The first `count` numbers of the attribute `size`; further numbers, as from a default class, are ignored."""
+    """The first `count` numbers of the attribute `size`. Further numbers, such as those of a default class, are
+    ignored.
+    """
     given = element.numbers("size", _count(element))
     if len(given) < count:
-        element.fail(f"size has {len(given)} numbers; it needs {count}")
+        element.fail(f"size has {len(given)} numbers; it must have {count}")
     if not all(length > 0.0 for length in given[:count]):
-        element.fail(f"size is {element.attributes['size']!r}; sizes must be above 0")
+        element.fail(f"size is {element.attributes['size']!r}; all its numbers must be above 0")
     return given[:count]

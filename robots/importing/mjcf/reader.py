@@ -1,9 +1,9 @@
 """Import of MJCF, MuJoCo's model format: bodies, joints, springs, friction, geoms, contacts, motors, keyframes.
 
-A body with several joints becomes a chain: a massless body `BODY.JOINT` for every joint except the last. Joint
-positions are those of MuJoCo: at the position `ref` of its joint, a body has the pose given in the file. Velocities are
-also those of MuJoCo: for free and ball joints, the linear velocity is along the world's axes, and the angular velocity
-in the body's axes.
+A body with several joints becomes a chain of bodies: a massless body `BODY.JOINT` for every joint except the last.
+Joint positions are those of MuJoCo: at the joint position `ref`, a body has the pose that the file gives. Velocities
+are also those of MuJoCo: a free joint's linear velocity is along the world's axes, and the angular velocity of a free
+or ball joint is along the body's axes.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def read_mjcf(
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
 ) -> Mechanism:
-    """The mechanism of an MJCF file, in joint coordinates, at the file's start or a keyframe.
+    """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
-    friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": left out
+    friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": Coulomb
+              friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start
     contacts  "compliant": geoms touch as described in `contacts`; "ground": only the ground;
@@ -81,7 +82,7 @@ class Reader:
         self._root, self._friction, self._contacts = root, friction, contacts
         self.notes = Notes(root.owner)
         for name in sorted(ignored - {*IGNORABLE}):
-            root.fail(f"ignore is {name!r}; it takes {', '.join(IGNORABLE)}")
+            root.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
         check_root(root, ignored, self.notes)
         self._defaults = Defaults(root)
         self._compiler = _merged(root, "compiler")
@@ -107,9 +108,9 @@ class Reader:
         self._weld, self._weld_parent = {GROUND: GROUND}, {GROUND: GROUND}
 
     def mechanism(self, name: str, keyframe: str) -> Mechanism:
-        """Return the mechanism; warns of elements that were not read.
+        """Read the mechanism. Issues warnings for elements that were not read.
 
-        name      name of the mechanism if the file has none
+        name      name of the mechanism if the file gives none
         keyframe  name of the keyframe that gives the start; "" for the positions in the file
         """
         ground: list[Shape] = []
@@ -123,7 +124,7 @@ class Reader:
         self._scale()
         self._check_massless()
         if not self._refs:
-            self._root.fail("none of its bodies has a joint: nothing can move")
+            self._root.fail("no body has a joint, so nothing can move; add a joint")
         q, v = self._start(keyframe)
         constraints = self._equalities().constraints(self.notes) if self._reads_equalities else ()
         actuators = actuators_of(self._root, self._defaults, self._compiler, self._joints, self.notes)
@@ -172,7 +173,11 @@ class Reader:
         return (0.0, 0.0, 0.0) if is_disabled(self._root, "gravity") else gravity
 
     def _read_body(self, element: Element, parent: str, inherited: str, carried: Pose) -> None:
-        """Append a body, its joints and all that it carries; `carried` is the pose of its parent at `ref`."""
+        """Append a body, its joints and, recursively, its child bodies.
+
+        inherited  default class given by an enclosing body
+        carried    pose of the parent body in the world with all joints at `ref`
+        """
         name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
         check_body(element, self.notes)
         inherited = element.attributes.get("childclass", inherited)
@@ -220,9 +225,10 @@ class Reader:
             self._read_body(child_element, name, inherited, pose)
 
     def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
-        """Unique name of a body: the name given in the file, or one made from `otherwise`; fails for a duplicate.
+        """Unique name of a body: the name `given` in the file, or a name made from `otherwise` if the file gives none.
 
-        kind  kind of the element, for messages
+        kind  kind of the element, for error messages
+        Raises InvalidMechanism for a name that occurs twice.
         """
         element.label = f"{kind} {given!r}" if given else f"<{kind}>"
         if given == GROUND:
@@ -245,13 +251,13 @@ class Reader:
         return name
 
     def _read_joint(self, joint: Element, name: str, parent: str, child: str, p: Array, R: Array) -> None:
-        """Append one joint to the collected ones.
+        """Append one joint to the joints read so far.
 
-        p, R  pose of the child in the parent at the joint position `ref`
+        p, R  pose of the child body in the parent body at the joint position `ref`
         """
         kind = _kind_of(joint)
         if kind not in KINDS:
-            joint.fail(f"type is {kind!r}; it is one of {', '.join(KINDS)}")
+            joint.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}")
         check_joint(joint, self.notes)
         if kind in ("ball", "free"):
             self._read_oriented_joint(joint, Joint(name=name, kind=KINDS[kind], parent=parent, child=child), p, R)
@@ -259,7 +265,7 @@ class Reader:
         unit = self._angles.unit if kind == "hinge" else 1.0
         along = joint.numbers("axis", 3, Z)
         if math.hypot(*along) < 1e-12:
-            joint.fail("axis is 0 0 0; an axis has a direction")
+            joint.fail("axis is 0 0 0; give a vector that is not zero")
         axis, ref = turned_axis(R, along), joint.number("ref", 0.0) * unit
         point = np.array(joint.numbers("pos", 3, ORIGIN)) if kind == "hinge" else np.zeros(3)
         at = p + R @ point
@@ -289,26 +295,32 @@ class Reader:
         )
 
     def _check_free(self, joints: list[Element], body: str, parent: str) -> None:
-        """Fail for a free joint unless it is the only joint of a child of the world and has no attribute align=true."""
+        """Raise InvalidMechanism for a free joint that is not the only joint of a child of the world, or that has
+        align=true.
+        """
         free = [joint for joint in joints if _kind_of(joint) == "free"]
         if not free:
             return
         if parent != GROUND:
-            free[0].fail(f"body {body!r} has a free joint, but is not a child of the world")
+            free[0].fail(
+                f"body {body!r} has a free joint, but is not a child of the world; "
+                "move the body to the world, or remove the joint"
+            )
         if len(joints) > 1:
             free[0].fail(f"body {body!r} has a free joint and {len(joints) - 1} more; it must be the only joint")
         align = free[0].attributes.get("align", "auto")
         if align == "true" or (align == "auto" and self._compiler.get("alignfree") == "true"):
-            free[0].fail("align is true, which moves the body's frame and is not supported")
+            free[0].fail("align is true, which moves the body's frame and is not supported; set align to false")
 
     def _read_oriented_joint(self, element: Element, joint: Joint, p: Array, R: Array) -> None:
-        """Append a ball joint, or a free joint, whose position and orientation are those of the body.
+        """Append a ball or free joint.
 
-        p, R  pose of the body in the parent
+        joint  the joint with its name, kind and bodies
+        p, R   pose of the body in the parent body; for a free joint, it gives the start
         """
         for name in SINGLE if joint.kind == "spherical" else ("damping", *SINGLE):
             if self._not_negative(element, name) > 0.0:
-                element.fail(f"{name} of a {_kind_of(element)} joint is not supported")
+                element.fail(f"{name} of a {_kind_of(element)} joint is not supported; remove this attribute")
         if joint.kind == "free":
             self._joints.append(replace(joint, quaternion=_quaternion(R)))
             self._refs.append((*vector(p), 0.0, 0.0, 0.0))
@@ -362,7 +374,7 @@ class Reader:
         return found
 
     def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
-        """Mass and inertia of a body, from its <inertial> or as the sum of those of its geoms."""
+        """Mass, centre of mass and inertia of a body, from its <inertial> or from its geoms."""
         inertial, choice = element.optional("inertial"), self._compiler.get("inertiafromgeom", "auto")
         if choice == "true" or (inertial is None and choice != "false"):
             least, most = self._groups()
@@ -389,11 +401,11 @@ class Reader:
         if low < -1e-9 * max(abs(low), abs(high)):
             inertial.fail(f"inertia has principal moments {printed}; none may be negative")
         if high - low - middle > 1e-9 * high and self._compiler.get("balanceinertia", "false") != "true":
-            inertial.fail(f"inertia has principal moments {printed}; the largest never exceeds the sum of the others")
+            inertial.fail(f"inertia has principal moments {printed}; the largest must not exceed the sum of the others")
         return Lump(mass, center, tensor)
 
     def _scale(self) -> None:
-        """Scale all masses and inertias to the total mass in <compiler settotalmass>, if given."""
+        """Scale all masses and inertias to the total mass given by `settotalmass` of <compiler>, if there is one."""
         holder = next((each for each in self._root.all("compiler") if "settotalmass" in each.attributes), None)
         total = -1.0 if holder is None else holder.number("settotalmass")
         mass = sum(float(body.mass) for body in self._bodies if isinstance(body.mass, float))
@@ -403,19 +415,22 @@ class Reader:
         self._bodies = [_scaled(body, factor) for body in self._bodies]
 
     def _check_massless(self) -> None:
-        """Fail for a joint without armature that moves no mass: its acceleration would be undetermined."""
+        """Raise InvalidMechanism for a joint without armature that moves no mass, because the joint's acceleration is
+        undetermined.
+        """
         mass = {body.name: float(body.mass) if isinstance(body.mass, float) else 0.0 for body in self._bodies}
         for joint in reversed(self._joints):  # children before parents
             if joint.kind != "fixed" and mass[joint.child] == 0.0 and joint.armature == 0.0:
                 name = joint.child.partition(f".{joint.name}")[0]
                 self._lines.get(name, self._root).fail(
-                    f"its mass is 0, and so is that of all bodies on it, but joint {joint.name!r} moves it"
+                    f"joint {joint.name!r} moves this body, but the body and all bodies on it have no mass; "
+                    "give the body a mass, or the joint an armature"
                 )
             if joint.parent != GROUND:
                 mass[joint.parent] += mass[joint.child]
 
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(q, v) of a keyframe; without a keyframe, q of the bodies' poses in the file, and zero velocities."""
+        """(q, v) at the start: the values of a keyframe, or the file's positions with zero velocities."""
         start = tuple(number for ref in self._refs for number in ref)
         if not keyframe:
             return start, (0.0,) * len(start)
@@ -423,15 +438,18 @@ class Reader:
         named = {key.attributes.get("name", ""): key for key in keys}
         if keyframe not in named:
             known = ", ".join(filter(None, named)) or "(none)"
-            self._root.fail(f"there is no keyframe {keyframe!r}; its keyframes are {known}")
+            self._root.fail(f"the model has no keyframe {keyframe!r}; its keyframes are {known}")
         key = named[keyframe]
         key.label = f"keyframe {keyframe!r}"
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
 
     def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:
-        """q of a keyframe; its quaternions become those of the ball and free joints, whose coordinates are 0.
+        """q of a keyframe.
 
-        start  q without a keyframe
+        Quaternions in the keyframe become the start orientations of the ball and free joints, whose rotation
+        coordinates in q are 0.
+
+        start  q of the file's positions, used if the keyframe gives none
         """
         moving = [index for index, joint in enumerate(self._joints) if joint.coordinates]
         if "qpos" not in key.attributes:
@@ -449,7 +467,10 @@ class Reader:
             quaternion, given = np.array(given[:4]), given[4:]
             norm = float(np.linalg.norm(quaternion))
             if norm < 1e-12:
-                key.fail(f"qpos: the quaternion of joint {self._joints[index].name!r} is 0 0 0 0")
+                key.fail(
+                    f"qpos: the quaternion of joint {self._joints[index].name!r} is 0 0 0 0; "
+                    "give one with a norm above 0"
+                )
             w, x, y, z = (quaternion / norm).tolist()
             self._joints[index] = replace(self._joints[index], quaternion=(w, x, y, z))
             q += [*place, 0.0, 0.0, 0.0]
@@ -477,7 +498,7 @@ def _quaternion(R: Array) -> Quaternion:
 
 
 def _merged(root: Element, tag: str) -> dict[str, str]:
-    """Attributes of all child elements with a tag, merged; later attributes replace earlier ones."""
+    """Merged attributes of all child elements with a tag; later attributes replace earlier ones."""
     found: dict[str, str] = {}
     for element in root.all(tag):
         found |= element.attributes

@@ -1,4 +1,7 @@
-"""Parts of an MJCF file that the import does not support: parts that affect the motion fail, others are noted."""
+"""Checks for parts of an MJCF file that the import does not support.
+
+Parts that affect the motion are refused with InvalidMechanism; others get a warning.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +32,23 @@ BOUNDS = ("boundmass", "boundinertia")
 
 
 def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
-    """Check all elements outside the bodies: fail for unsupported ones that affect the motion, note the others.
+    """Check all elements of the file outside its bodies.
 
-    ignored  names from IGNORABLE: parts that are noted instead of refused
+    Unsupported elements that affect the motion are refused; the others get a warning.
+
+    ignored  names from IGNORABLE: parts that get a warning instead of being refused
     """
     for child in root.children:
         if child.tag in NOTED:
             notes.add(child, NOTED[child.tag])
         elif child.tag not in ROOT:
-            child.fail("it is not supported")
+            child.fail("this element is not supported; remove it")
     for compiler in root.all("compiler"):
         for name in BOUNDS:
             if compiler.number(name, 0.0) > 0.0:
-                compiler.fail(f"{name} is not supported; write the masses and inertias of the bodies")
+                compiler.fail(f"{name} is not supported; write the masses and inertias of the bodies instead")
         if compiler.attributes.get("coordinate", "local") != "local":
-            compiler.fail("coordinate is not local; MuJoCo reads no other since version 2.3.4")
+            compiler.fail("coordinate must be local, the only value that MuJoCo reads since version 2.3.4")
     _check_options(root, ignored, notes)
     for holder in root.all("equality") if "equality" in ignored else ():
         for child in holder.children:
@@ -62,17 +67,19 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
             notes.add(option, "timestep and integrator are not read: the launch file gives them")
     for name in FLAGS[:3]:
         if is_disabled(root, name):
-            root.fail(f"the option flag {name} is disabled, which is not supported")
+            root.fail(f"the option flag {name} is disabled, which is not supported; enable it")
 
 
 def is_disabled(root: Element, name: str) -> bool:
-    """Whether <option><flag> of the file disables the part `name` of MuJoCo's dynamics."""
+    """Whether a <flag> in <option> disables the part `name` of MuJoCo's dynamics."""
     flags = [flag for option in root.all("option") for flag in option.all("flag")]
     return any(flag.attributes.get(name) == "disable" for flag in flags)
 
 
 def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> None:
-    """Note a tendon that only transmits forces of actuators; fail for one with stiffness, damping or limits."""
+    """Warn of a tendon that only transmits forces of actuators; refuse one with stiffness, damping, friction or
+    limits.
+    """
     limited = tendon.attributes.get("limited", "auto")
     forces = [name for name in ACTING if name in tendon.attributes]
     if limited == "true" or (limited == "auto" and "range" in tendon.attributes):
@@ -87,26 +94,26 @@ def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> Non
 
 def _refuse(element: Element, kind: str, message: str, ignored: frozenset[str], notes: Notes) -> None:
     if kind not in ignored:
-        element.fail(f"{message}; ignore={kind} leaves out {IGNORABLE[kind]}")
+        element.fail(f"{message}; pass ignore={kind} to leave out {IGNORABLE[kind]}")
     notes.add(element, f"{IGNORABLE[kind]} are left out, as ignore={kind} asks")
 
 
 def check_body(body: Element, notes: Notes) -> None:
-    """Fail for children of a body that are not supported, and note those that are not read."""
+    """Refuse unsupported child elements of a body, and warn of child elements that are not read."""
     for child in body.children:
         if child.tag in SEEN:
             notes.add(child, SEEN[child.tag])
         elif child.tag not in BODY:
-            child.fail(f"<{child.tag}> in a body is not supported")
+            child.fail(f"<{child.tag}> in a body is not supported; remove it")
     if body.number("gravcomp", 0.0) != 0.0:
-        body.fail("gravcomp is not supported")
+        body.fail("gravcomp is not supported; remove it")
     if body.attributes.get("mocap") == "true":
         notes.add(body, "the mocap body stays where it is")
 
 
 def check_joint(joint: Element, notes: Notes) -> None:
-    """Fail for attributes of a joint that change its motion and are not supported."""
+    """Refuse attributes of a joint that affect its motion and are not supported."""
     if any(joint.numbers("springdamper", 2, (0.0, 0.0))):
-        joint.fail("springdamper is not supported; write stiffness and damping")
+        joint.fail("springdamper is not supported; write stiffness and damping instead")
     if "actuatorfrcrange" in joint.attributes:
         notes.add(joint, "actuatorfrcrange is not read")

@@ -1,4 +1,6 @@
-"""Derivation in absolute coordinates, which every body has of its own: Newton-Euler projected on the coordinates."""
+"""Derivation in absolute coordinates: each body has its own coordinates, on which its Newton-Euler equations are
+projected.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols and equations of a mechanism in absolute coordinates: frames, block-diagonal mass matrix M, forces f."""
+    """Symbols and equations of a mechanism in absolute coordinates: frames, block-diagonal mass matrix M, and forces
+    f.
+    """
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
     frames = ground_frame()
@@ -71,9 +75,9 @@ def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
 
 
 def newton_euler(body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice) -> tuple[ca.SX, ca.SX]:
-    """Mass matrix and generalized forces of one body, from Newton-Euler projected on the body's coordinates.
+    """Mass matrix and generalized forces of one body, from its Newton-Euler equations projected on its coordinates.
 
-    block  range of these coordinates in q
+    block  range of the body's coordinates in q
     """
     q, v = symbols.q[block], symbols.v[block]
     mass, inertia = symbols.number(body.mass), inertia_matrix(body, symbols)

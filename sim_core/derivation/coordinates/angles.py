@@ -1,4 +1,4 @@
-"""Derivation in absolute angles: each link's angle relative to the ground, for trees of parallel revolute joints."""
+"""Derivation in absolute angles: each link's angle is relative to the ground. For trees of parallel revolute joints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim_core.mechanism.description import GROUND, Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols and equations of a tree in absolute angles: frames, mass matrix M and forces f."""
+    """Symbols and equations of a tree in absolute angles: frames, mass matrix M, and forces f."""
     names = tuple(coordinate_names(mechanism))
     symbols = symbols_for(mechanism, len(names))
     frames = _frames(mechanism, symbols)
@@ -24,9 +24,11 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 
 def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
-    """{body: frame} of all bodies, with R_WB = R(axis, angle) C: rotation by the absolute angle times a constant C.
+    """{body: frame} of all bodies, with R_WB = R(axis, angle) C: a rotation by the absolute angle times a constant
+    rotation C.
 
-    C is the product of the joints' constant rotations, which are all about the common axis.
+    C is the product of the constant rotations of the joints from the ground to the body. All of them are about the
+    common axis of the joints.
     """
     axis = mechanism.moving_joints[0].axis
     frames = ground_frame()
@@ -46,7 +48,9 @@ def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
 
 
 def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
-    """Joint positions (n_q,), rad, from absolute angles (n_q,): each angle minus that of the joint's parent."""
+    """Joint positions (n_q,), rad, from absolute angles (n_q,): each link's angle minus the angle of its parent
+    link.
+    """
     of_body, found, count = {GROUND: ca.SX(0)}, [], 0
     for joint in mechanism.joints:
         of_body[joint.child] = of_body[joint.parent]

@@ -1,9 +1,9 @@
-"""Orientations of spherical and free joints: a unit quaternion per step, and three coordinates for the rotation since.
+"""Orientations of spherical and free joints, described by a unit quaternion per step and three coordinates.
 
-The orientation at the start of a step is a quaternion among the parameters p. The coordinates s describe the rotation
-since then: a vector along its axis, of length 4 tan(angle / 4), four times the modified Rodrigues parameters.
-[SchaubJunkins1996] At the end of each step, `rebased` multiplies the quaternion by this rotation and sets s = 0; ds/dt
-then equals the body's angular velocity.
+The quaternion gives the orientation at the start of a step and is one of the parameters p. The three coordinates s
+describe the rotation since the start of the step: a vector along the rotation axis of length 4 tan(angle / 4), which is
+four times the modified Rodrigues parameters. [SchaubJunkins1996] At the end of each step, `rebased` multiplies the
+quaternion by this rotation and sets s = 0. At s = 0, ds/dt equals the body's angular velocity.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from sim_core.spatial import quaternions_from_rotations
 
 
 def quaternion_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
-    """Quaternion (4,), w x y z, of a joint's orientation; `index`: index in q of its first rotation coordinate."""
+    """Quaternion (4,), w x y z, of a joint's orientation.
+
+    index  index in q of the joint's first rotation coordinate
+    """
     first = symbols.parameter_names.index(joint.orientation_names[0])
     sigma = symbols.q[index : index + 3] / 4
     square = ca.dot(sigma, sigma)
@@ -29,17 +32,24 @@ def quaternion_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
 
 
 def rotation_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
-    """Rotation matrix (3, 3) of a joint's orientation; `index`: index in q of its first rotation coordinate."""
+    """Rotation matrix (3, 3) of a joint's orientation.
+
+    index  index in q of the joint's first rotation coordinate
+    """
     return ca.SX(spatial.rotation_from_quaternion(quaternion_of(joint, symbols, index)))
 
 
 @dataclass(frozen=True)
 class QuasiVelocities:
-    """Velocities w = B(q) v of the links; for an orientation, the angular velocity in the child's axes.
+    """Velocities w = B(q) v of the links. For a spherical or free joint, w contains the angular velocity in the child's
+    axes.
 
-    bias  b (n_q,) in the links' accelerations B a + b. An orientation has three links that rotate in sequence about the
-          axes x, y, z of the child. Such a sequence adds (w_y w_z, -w_x w_z, w_x w_y) to the child's angular
-          acceleration; b is dB/dt v minus this term.
+    symbols  the symbols with w in place of v
+    bias     vector b (n_q,) in the links' accelerations B a + b
+
+    A spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z of the child.
+    This sequence adds the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration, and b is dB/dt v minus
+    this term.
     """
 
     symbols: Symbols
@@ -48,7 +58,10 @@ class QuasiVelocities:
 
 
 def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities | None:
-    """The links' velocities of a mechanism with spherical or free joints; without such joints they equal v: None."""
+    """The QuasiVelocities of a mechanism with spherical or free joints.
+
+    None for a mechanism without such joints, because the velocities of its links equal v.
+    """
     if not mechanism.oriented_joints:
         return None
     n = symbols.v.numel()
@@ -63,7 +76,10 @@ def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities 
 
 
 def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
-    """[q, v, p] of the same motion, with rotation coordinates moved into the quaternions in p and set to 0."""
+    """[q, v, p] of the same motion, with the rotation coordinates moved from q into the quaternions in p.
+
+    The rotation coordinates become 0, and their velocities become angular velocities.
+    """
     q, v, p = ca.SX(symbols.q), ca.SX(symbols.v), ca.SX(symbols.p)
     firsts = _first_rotations(mechanism)
     for joint in mechanism.oriented_joints:
@@ -79,9 +95,9 @@ def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
     """[poses (7 n,), velocities (6 n,)] of the n spherical and free joints, one joint after another.
 
-    A pose is the position of the child's joint point relative to the parent's, along the parent's axes, m, then the
-    quaternion w x y z of R_PC. A velocity is the linear velocity along the parent's axes, m/s, then the angular
-    velocity in the child's axes, rad/s.
+    A pose has 7 numbers: the position, m, of the joint's point on the child relative to its point on the parent, along
+    the parent's axes, then the quaternion w x y z of R_PC. A velocity has 6 numbers: the linear velocity, m/s, along
+    the parent's axes, then the angular velocity, rad/s, in the child's axes.
     """
     frames, twists, index = [], [], 0
     for joint in mechanism.joints:
@@ -100,7 +116,10 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 
 
 def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,) of viscous damping in spherical joints: the moment -d w at the angular velocity w."""
+    """Generalized forces (n_q,) of viscous damping in spherical joints.
+
+    A joint with the damping coefficient d and the angular velocity w exerts the moment -d w.
+    """
     forces = ca.SX.zeros(symbols.v.numel())
     firsts = _first_rotations(mechanism)
     for joint in mechanism.oriented_joints:
@@ -122,7 +141,9 @@ def _first_rotations(mechanism: Mechanism) -> dict[str, int]:
 
 
 def _angular_velocity_per_rate(s: ca.SX) -> ca.SX:
-    """Matrix T(s) (3, 3) in w = T ds/dt, for the angular velocity w in the child's axes; the identity at s = 0."""
+    """Matrix T(s) (3, 3) in w = T ds/dt, where w is the angular velocity in the child's axes; T is the identity at s =
+    0.
+    """
     sigma = s / 4
     square = ca.dot(sigma, sigma)
     inverse = (1 - square) * ca.SX.eye(3) - 2 * ca.skew(sigma) + 2 * sigma @ sigma.T

@@ -1,8 +1,8 @@
 """Derivation in joint coordinates: recursive Newton-Euler for joint efforts, composite bodies for the mass matrix M.
 
 The algorithms are those of [Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's frame and with all
-constants folded. Newton-Euler has its classical form, which propagates the accelerations of points and no linear
-velocities. [LuhWalkerPaul1980]
+constants folded. The Newton-Euler recursion has its classical form, which propagates accelerations of points but no
+linear velocities. [LuhWalkerPaul1980]
 """
 
 from __future__ import annotations
@@ -39,18 +39,24 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 @dataclass
 class _Inertia:
-    """Inertia of a link: mass, first moment of mass, and inertia about the frame's origin."""
+    """Inertia of a link: mass m, first moment of mass h, and inertia I about the origin of the link's frame."""
 
     m: ca.SX
     h: ca.SX
     I: ca.SX
 
     def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """(moment about the frame's origin, force), (3,) each: the spatial inertia times the motion vector (w, v)."""
+        """(moment about the frame's origin, force), (3,) each: the spatial inertia times the motion vector (w, v).
+
+        w, v  angular part and linear part (3,) of the motion vector
+        """
         return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
 
     def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
-        """The same inertia in another frame, relative to which this frame has the position p and rotation R."""
+        """The same inertia expressed in a new frame.
+
+        p, R  position and rotation of the present frame in the new frame
+        """
         h = R @ self.h
         turned = R @ self.I
         outer = h @ p.T
@@ -63,7 +69,10 @@ class _Inertia:
         return _Inertia(self.m, h + self.m * p, moved)
 
     def moved_by(self, p: ca.SX) -> _Inertia:
-        """The same inertia in a parallel frame, in which this frame's origin has the position p."""
+        """The same inertia expressed in a new frame with parallel axes.
+
+        p  position of the present frame's origin in the new frame
+        """
         outer = self.h @ p.T
         shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
         moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
@@ -88,10 +97,11 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
 
 
 class _Border:
-    """Transforms motions, wrenches and inertias between a link and its parent, with equal code for twin branches.
+    """Transforms motions, wrenches and inertias between a link and its parent, with identical code for twin branches.
 
-    Twin branches have equal structure, such as two arms; only the constant rotations of their first joints differ. At
-    these joints the values before and after the rotation are lifted (`Lifted`), so that the remaining code is equal.
+    Twin branches are branches of equal structure on the same link, such as two arms; only the constant rotations of
+    their first joints differ. The values before and after each of these rotations are "lifted" (`Lifted`): they become
+    intermediate results with their own symbols. All other code is then identical in both branches.
     """
 
     def __init__(self, links: list[Link], lifted: Lifted) -> None:
@@ -102,17 +112,20 @@ class _Border:
         return self._lifted.lift(value, self._places[index])
 
     def motion(self, index: int, w: ca.SX, dw: ca.SX, a: ca.SX) -> tuple[tuple[ca.SX, ca.SX, ca.SX], ca.SX]:
-        """(w, dw, a) of the parent link in the joint's axes, and their spin matrix (3, 3).
+        """Transform the motion of the parent link to the axes of the joint that carries link `index`.
 
-        w, dw  angular velocity and acceleration (3,)
-        a      acceleration (3,) of the joint's point
+        w, dw  angular velocity and angular acceleration (3,) of the parent link
+        a      acceleration (3,) of the joint's point on the parent link
+        Returns ((w, dw, a) in the joint's axes, `_spin_matrix` (3, 3) of the returned w and dw).
         """
         turn = self._links[index].R_PJ.T
         w, dw, a = (self._lift(index, turn @ value) for value in (w, dw, a))
         return (w, dw, a), _spin_matrix(w, dw)
 
     def wrench(self, index: int, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A link's wrench (moment n, force F), (3,) each, transformed to the origin and axes of its parent link."""
+        """The wrench of link `index` (moment n, force F), (3,) each, transformed to the origin and axes of the link's
+        parent.
+        """
         link = self._links[index]
         if link.twin < 0:
             F = link.R @ F
@@ -123,7 +136,7 @@ class _Border:
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
 
     def inertia(self, index: int, own: _Inertia) -> _Inertia:
-        """A link's inertia `own`, transformed to the origin and axes of its parent link."""
+        """The inertia `own` of link `index`, transformed to the origin and axes of the link's parent."""
         link = self._links[index]
         if link.twin < 0:
             return own.seen_from(link.p, link.R)
@@ -139,7 +152,9 @@ class _Border:
         return _Inertia(inertia.m, h, I)
 
     def close(self) -> None:
-        """Record the pairs of corresponding lifted values: the k-th of a branch and the k-th of its twin branch."""
+        """Record which lifted values of twin branches correspond: the k-th value of one branch and the k-th of its
+        twin.
+        """
         for index, places in self._places.items():
             twin = self._links[index].twin
             if index < twin and len(places) == len(self._places[twin]):
@@ -147,7 +162,9 @@ class _Border:
 
 
 def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> ca.SX:
-    """Joint efforts (n_q,) that produce the accelerations a (n_q,) under gravity alone. [LuhWalkerPaul1980]"""
+    """Joint efforts (n_q,) that produce the accelerations a (n_q,) if gravity is the only other force.
+    [LuhWalkerPaul1980]
+    """
     links = tree.links
     wrenches = _wrenches(links, mechanism, symbols, a)
     return ca.vertcat(
@@ -202,7 +219,7 @@ def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
 
 
 def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
-    """Gyroscopic moment w x I w (3,), computed from the products of w that the spin matrix contains as well."""
+    """Gyroscopic moment w x I w (3,), computed from the same products of w as the spin matrix."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -213,7 +230,9 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
 
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
-    """Joint-space mass matrix M (n_q, n_q), with structural zeros between branches. [Featherstone2008, table 6.2]"""
+    """Mass matrix M (n_q, n_q) in joint coordinates, with structural zeros between branches. [Featherstone2008, table
+    6.2]
+    """
     composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
     M = ca.SX(len(links), len(links))
     for j in reversed(range(len(links))):

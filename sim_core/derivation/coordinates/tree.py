@@ -1,4 +1,4 @@
-"""Tree of joints as a list of links with one degree of freedom each, and the bodies mounted on them."""
+"""Tree of joints as a list of links with one degree of freedom each, and the bodies fixed to these links."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ class Mounted:
 
 @dataclass(frozen=True)
 class Link:
-    """One degree of freedom and the bodies mounted on it (none for the massless links inside a planar joint).
+    """One degree of freedom and the bodies mounted on it.
 
-    parent       index of the parent link, -1 for the ground
-    p_PJ, R_PJ   constant pose of the joint in the parent link's frame
-    p_JL, R_JL   pose of the link's frame relative to the joint
-    s_w, s_v     angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
-    twin         index of the link that begins a branch of equal structure on the same parent; -1 for none
-    mounted      the joint's child body, and the bodies fixed to it
+    The links inside a joint of several degrees of freedom are massless: no bodies are mounted on them, except on the
+    last link.
+
+    parent      index of the parent link; -1 for the ground
+    p_PJ, R_PJ  constant pose of the joint in the parent link's frame
+    p_JL, R_JL  pose of the link's frame relative to the joint
+    s_w, s_v    angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
+    twin        index of the link that begins another branch of equal structure on the same parent; -1 for none
+    mounted     the joint's child body, and the bodies fixed to this body
     """
 
     coordinate: str
@@ -53,13 +56,15 @@ class Link:
 
     @cached_property
     def R(self) -> ca.SX:
-        """Rotation matrix R_PL (3, 3), from the link's axes to the parent link's axes."""
+        """Rotation matrix R_PL (3, 3) from the link's axes to the parent link's axes."""
         return self.R_PJ @ self.R_JL
 
 
 @dataclass(frozen=True)
 class Place:
-    """Mounting of a body: index of its link (-1 for the ground) and its constant pose in that link's frame."""
+    """Mounting of a body: index of the link that carries it (-1 for the ground), and its constant pose in this link's
+    frame.
+    """
 
     link: int
     p: ca.DM
@@ -68,7 +73,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """Links in the order of the coordinates, the mounting of every body, and the pairs of links of twin branches."""
+    """The links in the order of the coordinates, the mounting of every body, and the pairs of corresponding links in
+    twin branches.
+    """
 
     links: list[Link]
     places: dict[str, Place]
@@ -81,7 +88,7 @@ def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
-    """The tree of links of a mechanism in joint coordinates; its joints must be listed parents first."""
+    """The tree of links of a mechanism in joint coordinates. Joints must be listed in an order with parents first."""
     links: list[Link] = []
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
     for joint in mechanism.joints:
@@ -105,7 +112,10 @@ def _fixed_place(joint: Joint, before: Place) -> Place:
 
 
 def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list[Link]:
-    """The links of one joint whose parent body is mounted at `before`; the last one carries the joint's child."""
+    """The links of one joint. The last of these links carries the joint's child.
+
+    before  mounting of the joint's parent body
+    """
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
     names, child_point = joint.coordinates, ca.DM(joint.child_point)
     parent, p_PJ, R_PJ = before.link, before.p + before.R @ ca.DM(joint.parent_point), before.R
@@ -129,10 +139,11 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
 
 
 def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symbols: Symbols) -> list[Link]:
-    """The links of a spherical or free joint: three translations along the parent's axes if free, then three rotations.
+    """The links of a spherical or free joint: for a free joint three translations along the parent's axes, then three
+    rotations.
 
-    The three rotations are all about axes of the child; `QuasiVelocities` explains their velocities.
-    at  index of the parent link, and the joint's pose p_PJ, R_PJ in that link's frame
+    The three rotations are about axes of the child; `QuasiVelocities` explains their velocities.
+    at  index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
     """
     (parent, p_PJ, R_PJ), names = at, joint.coordinates
     zero, same, child_point = ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)
@@ -154,7 +165,9 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
 
 
 def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
-    """The links with their `twin` set, and the index pairs (left, right) of corresponding links in twin branches."""
+    """The links with their attribute `twin` set, and the index pairs (left, right) of corresponding links in twin
+    branches.
+    """
     children: dict[int, list[int]] = {}
     for index, link in enumerate(links):
         children.setdefault(link.parent, []).append(index)
@@ -182,7 +195,10 @@ def _branch(children: dict[int, list[int]], root: int) -> list[int]:
 
 
 def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
-    """Key that is equal for branches with equal code: axes, and which entries of transforms and inertias are zero."""
+    """Text that is equal for branches whose generated code is identical.
+
+    The text contains the axes of the links. Of transforms and inertias it contains only which entries are zero.
+    """
     link = links[root]
     bodies = [
         [str(mounted.R), [value != 0.0 for value in (*mounted.p.full().ravel(), *_numbers(mounted.body))]]

@@ -19,11 +19,12 @@ from sim_core.mechanism.description import Mechanism
 class AppliedForces:
     """Forces of springs, dry friction and stops of joints, of sphere contacts, of custom forces, and of pushes.
 
-    generalized  generalized forces, one column (n_q,) each; entries of first-order states are the rates of the states
+    generalized  generalized forces, one column (n_q,) per force; one more column has the rates dz/dt of the first-order
+                 states z
     powers       powers of the forces, W
     stored       stored energies, J
     contacts     {contact: ContactForce}
-    laws         custom forces, in the order of the description
+    laws         custom forces, in the order of the mechanism's description
     """
 
     generalized: list[ca.SX]
@@ -33,20 +34,21 @@ class AppliedForces:
     laws: list[LawForce]
 
     def plus(self, forces: ca.SX) -> ca.SX:
-        """Sum (n_q,) of other generalized forces and these."""
+        """Sum (n_q,) of `forces` and the generalized forces of this object."""
         return _sum(self.generalized, forces)
 
     def power(self, other: ca.SX) -> ca.SX:
-        """Sum, W, of another power and the power of these forces."""
+        """Sum, W, of the power `other` and the powers of this object's forces."""
         return _sum(self.powers, other)
 
 
 def applied_forces(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, rates: ca.SX
 ) -> AppliedForces:
-    """The applied forces of a mechanism: joint springs, friction and stops, sphere contacts, custom forces.
+    """Forces of joint springs, dry friction, stops, sphere contacts, custom forces and pushes.
 
-    Efforts of actuators, loads, viscous damping, springs between points, and beams are not included.
+    Efforts of actuators, joint loads, viscous damping, springs between points, and beams are not included.
+
     positions, rates  positions and velocities (n_joints,) of the declared joints
     """
     generalized, powers, stored, state_rates = list[ca.SX](), list[ca.SX](), list[ca.SX](), dict[str, ca.SX]()

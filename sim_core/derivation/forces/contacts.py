@@ -20,11 +20,11 @@ LEAST = 1e-12  # m: below it, two centres have no direction between them
 class ContactForce:
     """The force of one sphere contact.
 
-    force        world force (3,) on `body`, N; the opposite force acts on `other` at the same point
-    at           world position (3,) of that point, m
-    generalized  generalized forces (n_q,) of both, by virtual power
+    force        world force (3,) on `body`, N; the opposite force acts on `other` at the same world position
+    at           world position (3,) at which both forces act, m
+    generalized  generalized forces (n_q,) of both forces together, by virtual power
     stored       stored energy, J
-    power        dissipated power, W: rate of the total energy, `stored` included; never positive
+    power        rate at which the contact changes the total energy, `stored` included, W; never positive
     """
 
     force: ca.SX
@@ -73,7 +73,10 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
 
 
 def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:
-    """Vector from the nearest point on a capsule's axis to the sphere's centre, given the vector from its middle."""
+    """Vector from the nearest point on a capsule's axis to the sphere's centre.
+
+    offset  vector from the middle of the capsule's axis to the sphere's centre
+    """
     if contact.other_half_axis == ORIGIN:
         return offset
     axis = other.axis(contact.other_half_axis)
@@ -82,9 +85,12 @@ def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:
 
 
 def _against_box(contact: SphereContact, other: Frame, offset: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """World normal out of the box, and depth: from its nearest point, or from the nearest face for a centre inside.
+    """World normal of a box's surface, pointing outward, and the depth, m, to which the sphere penetrates the box.
 
-    offset  world vector from the centre of the box to that of the sphere
+    The surface point is the one nearest to the sphere's centre; if the centre is inside the box, the nearest face is
+    used.
+
+    offset  world vector from the centre of the box to the centre of the sphere
     """
     assert contact.other_half_sizes is not None
     R = other.R @ ca.SX(rotation_from_quaternion(np.array(contact.other_quaternion, dtype=float)))

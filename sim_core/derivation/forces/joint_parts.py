@@ -18,7 +18,7 @@ class Effort:
 
     effort  effort along the joint, N m or N
     stored  energy stored in the part, J
-    power   rate of the total energy, `stored` included, due to the part, W; 0 for springs, at most 0 for friction
+    power   rate at which the part changes the total energy, `stored` included, W; 0 for springs, at most 0 for friction
     rates   {first-order state: rate}
     """
 
@@ -29,7 +29,9 @@ class Effort:
 
 
 def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> Motion:
-    """The equations with the joints' armatures: I A' A is added to M for an armature I and the joint velocity A v.
+    """Equations of motion with the joints' armatures.
+
+    For an armature I of a joint with velocity A v, I A' A is added to M, and -I A' (dA/dt) v to f.
 
     rates  velocities (n_joints,) of the declared joints
     """
@@ -68,9 +70,9 @@ def efforts_of(mechanism: Mechanism, symbols: Symbols, positions: ca.SX, rates: 
 
 
 def check_measured(mechanism: Mechanism, wraps: list[int]) -> None:
-    """Raise InvalidMechanism for a spring, stop or relation of a joint whose wrapped angle may pass +-pi.
+    """Raise InvalidMechanism for a joint that has a spring, stops or a JointRelation and whose angle may jump at +-pi.
 
-    wraps  indices of the joints whose angle comes from an arctangent, so that it jumps by 2 pi at +-pi
+    wraps  indices of the joints whose angle comes from an arctangent and jumps by 2 pi at +-pi
     """
     related = {name for c in mechanism.constraints if isinstance(c, JointRelation) for name, _ in c.terms}
     for index in wraps:
@@ -81,7 +83,7 @@ def check_measured(mechanism: Mechanism, wraps: list[int]) -> None:
         inside = inside and -math.pi < (joint.lower or 0.0) and (joint.upper or 0.0) < math.pi
         if parts and not inside:
             raise InvalidMechanism(
-                f"mechanism {mechanism.name!r}: joint {joint.name!r} has {' and '.join(parts)}, and in absolute "
+                f"mechanism {mechanism.name!r}: joint {joint.name!r} has {' and '.join(parts)}, but in absolute "
                 "coordinates its angle jumps by 2 pi at +-pi; use coordinates='joint', planar bodies, or stops at a "
                 "lower and an upper limit between -pi and pi"
             )
@@ -100,7 +102,7 @@ def _spring(joint: Joint, symbols: Symbols, q: ca.SX) -> Effort:
 
 
 def _friction(joint: Joint, friction: JointFriction, symbols: Symbols, v: ca.SX) -> Effort:
-    """Regularized friction, or the elasto-plastic bristle. [DupontEtAl2002, eqs. 8 to 10]"""
+    """Effort of regularized friction, or of the elasto-plastic bristle model. [DupontEtAl2002, eqs. 8 to 10]"""
     coulomb = symbols.number(friction.coulomb)
     sliding = ca.SX(coulomb)
     if friction.static is not None:

@@ -1,4 +1,7 @@
-"""External forces on bodies in the equations: force and point are numbers in p, zero unless a body is pushed."""
+"""External forces ("pushes") on bodies in the equations of motion.
+
+Force and point of application are entries of the parameter vector p; the force is zero unless a body is pushed.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ def _gap(spring: Spring, frames: Frames) -> ca.SX:
 
 
 def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Energy F0 l + k (l - l0)^2 / 2, J, stored in a spring of length l; k l^2 / 2, smooth at l = 0, if F0 = l0 = 0."""
+    """Energy stored in a spring of length l, J: F0 l + k (l - l0)^2 / 2 with pretension F0 and rest length l0.
+
+    If F0 = l0 = 0, the energy is computed as k l^2 / 2 from the components of l, which is smooth at l = 0.
+    """
     gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
     if spring.rest_length == 0.0 and spring.pretension == 0.0:
         return 0.5 * k * ca.dot(gap, gap)
@@ -32,7 +35,7 @@ def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.
 
 
 def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,) of springs and dampers: -dV/dq of the stored energy V, and -(dl/dq)' c dl/dt."""
+    """Generalized forces (n_q,): -dV/dq of the springs' energy V, and -(dl/dq)' c dl/dt of their dampers."""
     forces = -ca.gradient(spring_energy(mechanism, frames, symbols), symbols.q)
     for spring in mechanism.springs:
         if spring.damping == 0.0:

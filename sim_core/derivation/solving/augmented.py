@@ -35,7 +35,7 @@ from sim_core.derivation.solving.elimination import (
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """LDL' factor of the whole KKT matrix; attributes other than the factor are those of ConstrainedFactor."""
+    """LDL' factor `whole` of the KKT matrix; the other attributes are as in ConstrainedFactor."""
 
     whole: Factor
     penalty: list[dict[int, ca.SX]]
@@ -60,7 +60,7 @@ class AugmentedFactor:
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
+        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
@@ -102,7 +102,8 @@ def factorize_augmented(
 ) -> AugmentedFactor:
     """Factor of the whole KKT matrix of M x + J' y = r1, J x = r2, for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,) flags, 1 for rows of J that are switched off (zero): the matrix stays regular, and y is -r2 there
+    idle  (n_r,) flags, 1 for rows of J that are switched off (zero); the matrix stays regular, and y of such a row is
+          -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

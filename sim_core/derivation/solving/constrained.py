@@ -3,12 +3,13 @@
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-With Euler parameters M is singular, and w J_n' J_n is added to it for each unit-norm row J_n of J. If w J_n' r2 is also
-added to r1, neither x nor y changes. The weight w has the size of the body's inertia, so that no digits are lost.
+With Euler parameters, M is singular. Therefore w J_n' J_n is added to M, and w J_n' r2 to r1, for each unit-norm row
+J_n of J; together these changes affect neither x nor y. The weight w has the size of the body's inertia, so that no
+digits are lost.
 
-If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself; one absolute increment
-for all rows would not do, because rows of light bodies are much larger than those of heavy ones. Proximal refinement
-removes the bias of this regularization on y.
+If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself; an increment of the
+same size for all rows would not do, because the entries of light bodies are much larger than the entries of heavy ones.
+Proximal refinement removes the bias of this regularization on y.
 
 If light bodies carry heavy ones, S is ill-conditioned. A last refinement, on the residual J x - r2, then removes the
 remaining bias and the rounding error. Its step length minimizes the error in the metric of S: a few eigenvalues of S
@@ -50,7 +51,7 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
     """Add w J_n' J_n to M, in place, for each row J_n of J that keeps Euler parameters at unit norm.
 
     weights  {index of such a row: w}
-    Returns w J_n of each row of J as {column: value}; empty for all other rows.
+    Returns, for each row of J, w J_n as {column: value}; empty for rows other than the rows J_n.
     """
     weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
     for row, weight in weights.items():
@@ -90,10 +91,10 @@ def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) ->
 class ConstrainedFactor:
     """Factors of M (P' L D L' P) and of the Schur complement S = J M^-1 J', and Y = L^-1 P J' by columns.
 
-    penalty             w J_n of the unit-norm rows J_n
-    added               (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
+    penalty             product w J_n of weight and row for each unit-norm row J_n
+    added               (n_r,) numbers added to the diagonal of S; empty if J keeps its rank
     is_ill_conditioned  whether `solve` makes a last refinement, on the residual J x - r2
-    rows, idle          rows of J, and (n_r,) flags of switched-off rows; empty in a factor made from stored numbers
+    rows, idle          rows of J, and (n_r,) flags of switched-off rows; empty in a factor made by `with_parts`
     """
 
     mass: Factor
@@ -121,7 +122,7 @@ class ConstrainedFactor:
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
+        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])
@@ -191,7 +192,7 @@ def factorize_constrained(
 ) -> ConstrainedFactor:
     """Factor of M x + J' y = r1, J x = r2 by the Schur complement, for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,) flags, 1 for rows of J that are switched off (zero): S stays regular, and y is -r2 there
+    idle  (n_r,) flags, 1 for rows of J that are switched off (zero); S stays regular, and y of such a row is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

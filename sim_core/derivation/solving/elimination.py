@@ -59,7 +59,7 @@ class Factor:
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """A factor of the same structure with other numbers, given in the order of `parts`."""
+        """A factor of the same structure with the numbers `parts`, a list like the result of the method `parts`."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])

@@ -6,9 +6,10 @@ the acceleration of d are eliminated. The bodies' other coordinates u and the be
     M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
     M21 u'' + M22 c'' = f2      M21 = N' b2'
 
-These are [Lipinski2023, eqs. 24-31] with two differences. The multiplier comes from the equation of d, where J_bd can
-be inverted; the paper prints the equations of u. And J_b = J_R, because a force without friction acts perpendicular to
-the deflected beam; eq. 23 has a vertical force, with which energy is not conserved.
+These are [Lipinski2023, eqs. 24-31] with two differences. First, the multiplier is computed from the equation of motion
+of d, in which its factor J_bd is a number that can be inverted; the paper computes the multiplier from the equations of
+u. Second, the direction J_b of the contact force equals the Jacobian row J_R of the constraint, because a force without
+friction acts perpendicular to the deflected beam. The force in eq. 23 is vertical and does not conserve energy.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class PartitionedFactor:
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
+        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -66,7 +67,7 @@ class PartitionedFactor:
         return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
 
     def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
-        """Product of the partitioned mass matrix and a (n_u + n_c,), without forming the dense block M22."""
+        """Product of the partitioned mass matrix and the vector a (n_u + n_c,), without forming the dense block M22."""
         n_u = self.b1.numel()
         along = ca.dot(self.N, a[n_u:])
         below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
@@ -113,7 +114,10 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True)
 class Partition:
-    """The reduced equations M a = f, and `seen`, which rewrites an expression in terms of the remaining coordinates."""
+    """The reduced equations M a = f of the remaining coordinates.
+
+    seen  function that rewrites an expression in terms of the remaining coordinates
+    """
 
     symbols: Symbols
     coordinate_names: tuple[str, ...]
@@ -141,7 +145,7 @@ def partition(
     if not J[0, d].is_constant() or J[0, d].is_zero():
         raise InvalidMechanism(
             f"mechanism {mechanism.name!r}: contact {contact.name!r} cannot be solved for its dependent coordinate "
-            f"{contact.dependent!r}; choose one that moves the point across the beam and not along it"
+            f"{contact.dependent!r}; choose a coordinate that moves the point across the beam and not along it"
         )
     printed = mechanism.formulation == "partitioned_as_printed"
     J_b = ca.jacobian(-symbols.contacts[contact.name][0].across, symbols.q) if printed else J

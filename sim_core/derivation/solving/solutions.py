@@ -43,7 +43,7 @@ class KktFactor(Protocol):
         """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A copy of this factor with other numbers, given as a column in the order of `parts`."""
+        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
@@ -57,9 +57,9 @@ class Solution:
     seen        function that rewrites an expression of all coordinates in terms of the kept ones
     least_norm  factor with the identity in place of M, for least-norm solutions
     inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
-    multiplier  function of a constraint's name that returns its multipliers lam without stabilization
-    relaxed     function of weights w_v, w_q that returns W = w_v D0 + w_q K0, with damping D0 and stiffness K0 of the
-                beams, and a factor with M + W in place of M; None without beams
+    multiplier  function that returns the multipliers lam, without stabilization, of the constraint with a given name
+    relaxed     function of weights w_v, w_q that returns W and a factor with M + W in place of M; W = w_v D0 + w_q K0
+                has the damping matrix D0 and the stiffness matrix K0 of the beams; None without beams
     """
 
     symbols: Symbols
@@ -78,7 +78,7 @@ class Solution:
 def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
     """Symbolic accelerations and multipliers of a mechanism under the applied forces f, valid in all constraint modes.
 
-    Parameters, 1 or 0, switch the rows of the constraints on and off.
+    For each switched constraint, a parameter switches the constraint's rows on (1) or off (0).
     """
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
@@ -117,10 +117,10 @@ def _constrained(
 def _regularizations(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
 ) -> tuple[Regularization, Regularization]:
-    """Regularizations (with M, with the identity in place of M) of the constraint rows.
+    """Two Regularizations of the constraint rows: for equations with M, and for equations with the identity as M.
 
-    Rows may lose rank if the mechanism has loops. The floors come from several sampled states; where they depend on
-    tunables, they are expressions of these.
+    Rows may lose rank if the mechanism has loops. The floors come from several sampled states; a floor that depends on
+    tunables may be an expression of these tunables.
     """
     if not rows.names:
         return NOTHING, NOTHING
@@ -177,9 +177,10 @@ def _regularizations(
 def _are_ill_conditioned(
     mechanism: Mechanism, symbols: Symbols, states: list[tuple[ca.SX, ca.SX]], weights: dict[int, ca.SX]
 ) -> bool:
-    """Whether the Schur complement S is ill-conditioned in a state, for any of several values of each tunable.
+    """Whether the Schur complement S is ill-conditioned in a state for some representative values of the tunables.
 
-    Also true if the tunables' bounds do not give such values (`representative_values`).
+    Also true if there are no representative values (see `representative_values`).
+
     states  (M, J) in each state
     """
     matrices = []
@@ -200,11 +201,13 @@ def _are_ill_conditioned(
 
 
 def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> list[list[float]] | None:
-    """Parameter vectors p that cover the range of an expression, from the bounds of the tunables (`Tunable.decades`).
+    """Parameter vectors p that cover the range of an expression; None if they cannot be chosen.
 
-    The first vector has all tunables in the middle of their decades; two further ones per tunable in the expression
-    have this tunable at either end. None if the expression contains a captured number or a tunable whose bounds are
-    not positive. Current values of the tunables are not used, because the equations must not depend on them.
+    Each tunable in the expression has a range, `Tunable.decades`, that encloses its bounds. In the first vector, all
+    these tunables are in the (geometric) middle of their ranges. Each of the other vectors differs from the first in
+    one tunable, which is at the lower or the upper end of its range. The current values of the tunables are not used,
+    because the equations must not depend on them. The vectors cannot be chosen if the expression contains a
+    CapturedParameter, or a tunable without a positive lower bound.
     """
     entering = [bool(index) for index in ca.which_depends(expression, p, 1, False)] if p.numel() else []
     n_tunables, n_set = len(mechanism.tunables), p.numel() - len(mechanism.switched)
@@ -226,9 +229,12 @@ def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> lis
     """Floor of each row's regularization: the row's largest diagonal entry of S over the sampled states.
 
     diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
-    Of the values for different tunables the smallest is used: the floor acts where a row of J vanishes, and must not
-    affect the rows of heavier bodies elsewhere. A row that is zero at all states gets the mean of the other rows.
-    Floors are rounded to three digits: further digits differ between processors, and kernels must not.
+
+    If a diagonal entry depends on tunables, the floor is the smallest of the floors at the representative values of
+    these tunables, because the floor for light bodies would be too large for heavy ones. Without representative
+    values, the floor is the expression at the first state. A row that is zero at all states gets the mean floor of the
+    other rows. Floors are rounded to three digits, because further digits, and thus the kernels, would differ between
+    processors.
     """
     found = []
     for column in zip(*diagonals, strict=True):

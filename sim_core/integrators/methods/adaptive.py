@@ -1,7 +1,7 @@
-"""Dormand-Prince 5(4) with error control between the ticks. [HairerNorsettWanner1993, ch. II.4]
+"""Dormand-Prince 5(4) with error control within each tick. [HairerNorsettWanner1993, ch. II.4]
 
-Between two ticks the error control chooses the steps; the last of them ends exactly at the tick. The stepper's memory
-is the size of the next step.
+A tick is the fixed step of the simulation. Within a tick, the error control chooses the steps of the integrator; the
+last of these steps ends exactly at the end of the tick. The stepper's memory is the size of the next step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 @inner
 def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Root mean square of the embedded error estimate of q and v relative to atol + rtol |y|; at most 1 is accepted."""
+    """Root mean square of the embedded error estimate of q and v relative to atol + rtol |y|; accepted up to 1."""
     n, total = m.state.shape[1], 0.0
     for i in range(n):
         e_q, e_v = 0.0, 0.0

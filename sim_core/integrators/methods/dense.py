@@ -1,11 +1,11 @@
 """Dormand-Prince 5(4) with steps independent of the ticks, as ode45 takes them. [HairerNorsettWanner1993, ch. II.6]
 
-A step may span many ticks; q and v at these ticks come from the step's interpolant of order 4. The stepper's memory
-holds the last step. An event or a changed input or parameter clears the memory, and the integration restarts from the
-state at the tick.
+Ticks are the ends of the fixed steps of the simulation. A step of the integrator may span many ticks; q and v at these
+ticks come from the step's interpolant of order 4. The stepper's memory holds the last step. An event or a changed input
+or parameter clears the memory, and the integration restarts from the state at the tick.
 
-Memory: [1 if it holds a step, start of the step, its length, the next length, then five coefficients of the interpolant
-and the state at the end of the step, each (q, v): 2 n].
+Memory: [1 if it holds a step, start of the step, length of the step, length of the next step, five coefficients r0 ...
+r4 of the interpolant (2 n each, for q and v), state (q, v) at the end of the step (2 n)].
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untype
 
 @inner
 def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
-    """Set q and v to the interpolant at `time` within the last step; at the end of the step, to the stored result.
+    """Set q and v to the interpolant at `time` within the last step; at the step's end, to the stored state.
 
-    The stored result differs from the interpolant if it was projected on the constraints.
+    The stored state differs from the interpolant if the state was projected onto the constraints after the step.
     """
     n = state.shape[1]
     x = (time - memory[START]) / memory[LENGTH]
@@ -81,7 +81,7 @@ def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
 
 @inner
 def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Take one step that the error control accepts, from the current state and time, and store it in the memory.
+    """Take one step that the error control accepts, from the current state and time, and store the step in the memory.
 
     Returns a status (workspace.py).
     """
@@ -118,7 +118,7 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
 
 @inner
 def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Advance q and v to `time`: take steps until one reaches it, then evaluate the interpolant. Returns a status."""
+    """Take steps until one reaches `time`, then set q and v to the interpolant at `time`. Returns a status."""
     n = m.state.shape[1]
     if m.stepper[HAS_STEP] == 1.0:
         # the integrator's own state, ahead of the tick

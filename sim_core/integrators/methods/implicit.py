@@ -4,9 +4,10 @@ The unknowns are the stage accelerations K alone, since q' = v:
 
     V_i = v + h sum_j A_ij K_j,   Q_i = q + h c_i v + h^2 sum_j (A A)_ij K_j,   K_i = a(t + c_i h, Q_i, V_i)
 
-Each group of stages is solved by Newton's method with one matrix, I - h^2 (AA) x a_q - h A x a_v. The tangents
-a_q = da/dq and a_v = da/dv are finite differences of the acceleration in the middle of a step (2 n + 1 evaluations), so
-that they include the effect of a stabilizer at every stage. They are reused until convergence is slow.
+A tableau divides its stages into groups. The stages of a group are solved together by Newton's method with the matrix
+I - h^2 (AA) x a_q - h A x a_v, where x is the Kronecker product. The tangents a_q = da/dq and a_v = da/dv are finite
+differences of the acceleration in the middle of a step (2 n + 1 evaluations), which includes the effect of a stabilizer
+that acts at every stage. The tangents are reused until convergence is slow.
 
 Stepper's memory: [1 if a_q and a_v are valid, step of a_q and a_v, 1 if K is valid, then K (s, n) of the last step,
 a_q, a_v (n, n)].
@@ -64,7 +65,10 @@ def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
 
 @inner
 def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[no-untyped-def]
-    """Factorize the Newton matrix, which all groups of stages share, into `lu` and `pivots`. False if singular."""
+    """Factorize the Newton matrix, which all groups of stages share, into `lu` and `pivots`.
+
+    Returns False if the matrix is singular.
+    """
     s = rows.shape[1]
     size = lu.shape[0] // n
     first, place = s - size, memory.size - 2 * n * n
@@ -84,7 +88,10 @@ def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[
 
 @inner
 def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
-    """Whether the LU factors belong to the step h and the tangents in memory, which `restore` may have replaced."""
+    """Whether the LU factors belong to the step size h and to the tangents that are in the stepper's memory.
+
+    The factors are out of date after a step of another size, or after `restore` has replaced the memory.
+    """
     place = memory.size - factored.size + 1
     same = factored[0] == h
     for k in range(factored.size - 1):
@@ -154,7 +161,7 @@ def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots, right):  # type: ignore[no-untyped-def]
     """Solve for the accelerations K of the stages first, ..., first + size - 1 by Newton's method.
 
-    Returns the number of iterations; 0 if they do not converge.
+    Returns the number of iterations; 0 if the iteration does not converge.
     """
     state, stages = m.state, m.stages
     n, s = state.shape[1], stages.shape[1]
@@ -185,7 +192,8 @@ def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots
 def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Advance q, v by one implicit step of size h. Returns DONE or NOT_CONVERGED.
 
-    If Newton's method fails, the step is repeated with new tangents, then also with a constant first guess.
+    If Newton's method fails, the step is repeated with new tangents. If it fails again, the step is repeated with new
+    tangents and a constant first guess.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     n = state.shape[1]
@@ -226,9 +234,9 @@ def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, r
 def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    m, calls, law  arrays of the simulation, table of its kernels, table of its stabilizer (see step.py)
+    m, calls, law  arguments that all loops share (see step.py)
     rows           (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c of the tableau
-    groups         numbers of stages solved together
+    groups         number of stages in each group
     tolerance      convergence tolerance of Newton's method: change of h K relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """

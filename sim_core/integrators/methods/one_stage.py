@@ -2,11 +2,12 @@
 
 The stage of a step solves q = q* + w_q a, v = v* + w_v a, a = acceleration(t, q, v) for the acceleration a. For systems
 with beams, the kernel RELAXED treats the linear forces of the beams implicitly, so that the stiffest vibration does not
-slow the iteration down. Otherwise, or if a stabilizer acts at every stage, Newton's method is used with the tangents
-a_q, a_v of implicit.py.
+slow the iteration down. For systems without beams, or if a stabilizer acts at every stage, Newton's method is used with
+the tangents a_q = da/dq, a_v = da/dv (see implicit.py).
 
-Stepper's memory: [1 if a_q and a_v are valid, step of a_q and a_v, 1 if A is valid, then A (n), a_q, a_v (n, n)]. A is
-the last acceleration a; for generalized-alpha the auxiliary acceleration. Stage memory: q*, v*; then a.
+The stepper's memory holds [1 if a_q and a_v are valid, step size of a_q and a_v, 1 if A is valid, then A (n), a_q and
+a_v (n, n)]. A is the acceleration a of the last step or, for generalized-alpha, the auxiliary acceleration. The stage
+memory holds q* and v*, then a.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
 def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):  # type: ignore[no-untyped-def]
     """Iterate for the stage's acceleration a, starting from its value in the stage memory.
 
-    Returns the number of iterations; 0 if they do not converge.
+    Returns the number of iterations; 0 if the iteration does not converge.
     """
     state, stages, n, before = m.state, m.stages, m.state.shape[1], 0.0
     w_v, w_q = h * rows[0, 0], h * h * rows[1, 0]
@@ -101,8 +102,8 @@ def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):
 def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Solve for the acceleration of the stage at `time` in the step from `begin`. Returns DONE or NOT_CONVERGED.
 
-    The first guess is the acceleration of the last step. If the iteration fails, it is repeated up to twice with new
-    tangents and the acceleration at the start of the step as first guess.
+    The first guess is the acceleration of the last step. If the iteration fails, it is repeated up to twice, with new
+    tangents and with the acceleration at the start of this step as first guess.
     """
     memory, stages, n = m.stepper, m.stages, m.state.shape[1]
     at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES
@@ -196,9 +197,11 @@ def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    rows       (k, 1): w_v / h, w_q / h^2, time of the stage in the step over h; for generalized-alpha also the weights
-               of a and of the old A in the new A, beta, gamma
-    tolerance  convergence tolerance: change of h a per iteration relative to max(1, largest |v|)
+    rows       (k, 1): w_v / h; w_q / h^2; time from the start of the step to the stage, divided by h. For
+               generalized-alpha also: c_1; c_2; beta; gamma. At the end of a step, the auxiliary acceleration A
+               becomes c_1 a - c_2 A
+    tolerance  convergence tolerance: change of h a (acceleration a times step h) in an iteration, divided by
+               max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """
     alpha = rows.shape[0] > 3

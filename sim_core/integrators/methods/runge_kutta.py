@@ -78,8 +78,8 @@ def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
 def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    A change point is a configuration in which constraint rows lose rank. A step that comes near one with violated
-    constraints is repeated from its start in SUBSTEPS substeps.
+    A change point is a configuration in which constraint rows lose rank. A step that comes near a change point with
+    violated constraints is repeated from its start in SUBSTEPS substeps.
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

@@ -16,7 +16,8 @@ class Tableau:
     b       weights of the stages
     error   weights of the stages in the embedded error estimate; empty for methods without one
     dense   weights of the stages in the interpolant's last coefficient; empty for methods without an interpolant
-    groups  for implicit methods, the numbers of stages solved together, in order; empty for explicit methods
+    groups  for implicit methods, the number of stages in each group of stages that are solved together; empty for
+            explicit methods
     """
 
     A: tuple[tuple[float, ...], ...]
@@ -34,7 +35,7 @@ class Tableau:
         return A, np.array(self.b), A.sum(axis=1)
 
     def growth(self, z: complex) -> float:
-        """|R(z)| of the stability function R: growth of |y| per step h of y' = lambda y, with z = h lambda."""
+        """Factor |R(z)|, R the stability function, by which a step h multiplies |y| for y' = lambda y; z = h lambda."""
         if all(len(row) <= k for k, row in enumerate(self.A)):  # explicit: stage by stage
             stages: list[complex] = []
             for row in self.A:
@@ -44,7 +45,7 @@ class Tableau:
         return float(abs(1 + z * (b @ np.linalg.solve(np.eye(len(b)) - z * A, np.ones(len(b))))))
 
     def ahead(self) -> np.ndarray:
-        """Matrix E (s, s) that extrapolates stage values from one step to the next; the stages' c must all differ."""
+        """Matrix E (s, s) that extrapolates stage values from one step to the next; requires that all c_i differ."""
         c = self.arrays()[2]
         others = [[c[k] for k in range(len(c)) if k != j] for j in range(len(c))]
         return np.array(

@@ -1,8 +1,9 @@
 """scipy's integrators of variable order and step, with the signature of the compiled loops.
 
-Each call of a loop is one integration over n_steps ticks; q and v at the ticks come from the method's interpolant. If
-the stabilization U or the state jumps at ticks (sampled law, projection), the integration restarts at every tick. Equal
-calls from equal states give equal bytes; one call and two calls over the same ticks do not.
+Each call of a loop is one integration over n_steps ticks (steps of the simulation); q and v at the ticks come from the
+method's interpolant. A sampled stabilizer or a projection makes the stabilization U or the state jump at the ticks; the
+integration then restarts at every tick. Equal calls from equal states give bitwise equal results, but two calls and one
+call over the same ticks give slightly different results.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def close_call(m, calls, law):  # type: ignore[no-untyped-def]
 
 
 class OutOfEvaluations(Exception):  # noqa: N818 - ends an integration, not an error
-    """Raised in the right-hand side to end an integration that needs more than MOST_EVALUATIONS of them per tick."""
+    """Raised in the right-hand side to end an integration with more than MOST_EVALUATIONS evaluations per tick."""
 
 
 class AdamsIntegration:

@@ -15,7 +15,10 @@ NORM = 1e-6  # permitted difference of the norm of fixed Euler parameters from 1
 
 
 def check_angles(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for a start at the singularity of ZXZ angles, or Euler parameters without unit norm."""
+    """Raise InvalidMechanism for a start at the singularity of ZXZ angles, or for invalid Euler parameters.
+
+    Euler parameters are invalid if they are all zero, or if all four are fixed and their norm is not 1.
+    """
     for body, sine in nutations(mechanism, mechanism.initial_q):
         if sine < SINGULAR:
             theta = _theta(mechanism, body, mechanism.initial_q)
@@ -53,7 +56,7 @@ def _theta(mechanism: Mechanism, body: Body, q: Sequence[float]) -> float:
 
 
 def _value(mechanism: Mechanism, body: Body, name: str, q: Sequence[float]) -> float:
-    """Value of a body's coordinate: the entry of q if the coordinate varies, otherwise that of the placement."""
+    """Value of a body's coordinate: the entry in q if the coordinate varies, otherwise the value in the placement."""
     if name in body.free_coordinates:
         return float(q[coordinate_names(mechanism).index(f"{body.name}.{name}")])
     if body.placement:

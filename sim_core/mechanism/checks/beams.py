@@ -12,7 +12,7 @@ NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "
 
 
 def check_beams(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first error in a beam, a beam contact, or an output of these."""
+    """Raise InvalidMechanism with a one-line message for the first error in beams, beam contacts or their outputs."""
     beams = {beam.name: beam for beam in mechanism.beams}
     for beam in mechanism.beams:
         _check_beam(beam, f"{owner}: beam {beam.name!r}")
@@ -32,7 +32,9 @@ def check_beams(mechanism: Mechanism, owner: str) -> None:
             if output.beam not in beams:
                 raise UnknownName(where, "beam", output.beam, beams)
             if not 0.0 <= output.x <= beams[output.beam].length:
-                raise InvalidMechanism(f"{where}: x is {output.x} m; the beam is {beams[output.beam].length} m long")
+                raise InvalidMechanism(
+                    f"{where}: x is {output.x} m; it must lie on the beam, in 0 .. {beams[output.beam].length} m"
+                )
     if "partitioned" in mechanism.formulation:
         _check_partition(mechanism, contacts, owner)
 
@@ -49,7 +51,7 @@ def _check_beam(beam: Beam, where: str) -> None:
     most = 2 * beam.elements - (2 if beam.supports == "clamped" else 0)
     if not most > 0 or beam.modes > most:
         raise InvalidMechanism(
-            f"{where}: modes is {beam.modes}; a beam of {beam.elements} elements has {max(most, 0)} modes"
+            f"{where}: modes is {beam.modes}; a beam of {beam.elements} elements can have at most {max(most, 0)} modes"
         )
     if isinstance(beam.tension, Tunable) and not (beam.supports == "simple" and 0 < beam.modes < beam.elements):
         raise InvalidMechanism(
@@ -63,7 +65,8 @@ def _check_beam(beam: Beam, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1 (a unit vector)")
     if abs(sum(a * b for a, b in zip(beam.axis, beam.direction, strict=True))) > 1e-12:
         raise InvalidMechanism(
-            f"{where}: axis {beam.axis} and direction {beam.direction} are not at right angles; they must be"
+            f"{where}: axis {beam.axis} and direction {beam.direction} are not at right angles; choose perpendicular "
+            "vectors"
         )
 
 
@@ -72,21 +75,22 @@ def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: s
     constraint_modes = mechanism.constraint_modes
     if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(constraint_modes) != 1:
         raise InvalidMechanism(
-            f"{owner}: formulation {mechanism.formulation!r} supports only joint coordinates, one constraint mode, and "
-            f"one beam contact as the only constraint; there are {mechanism.coordinates} coordinates, constraint modes "
+            f"{owner}: formulation {mechanism.formulation!r} supports only joint coordinates, one constraint mode "
+            f"(set of active constraints), and one beam contact as the only constraint; this mechanism has "
+            f"{mechanism.coordinates} coordinates, the constraint modes "
             f"{', '.join(one.name for one in constraint_modes)}, {len(contacts)} beam contacts and {rest} other "
-            "constraints: choose 'schur' or 'augmented'"
+            "constraints; choose formulation 'schur' or 'augmented'"
         )
     if contacts[0].name in mechanism.switched and constraint_modes[0].constraints is None:
         raise InvalidMechanism(
-            f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which a guard "
-            "switches"
+            f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, but a guard "
+            "switches this contact; choose formulation 'schur' or 'augmented'"
         )
     held = constraint_modes[0].constraints
     if held is not None and contacts[0].name not in held:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which does not "
-            f"hold in constraint mode {constraint_modes[0].name!r}"
+            f"hold in constraint mode {constraint_modes[0].name!r}; choose formulation 'schur' or 'augmented'"
         )
     joints = [joint.name for joint in mechanism.moving_joints if joint.kind != "planar"]
     if contacts[0].dependent not in joints:

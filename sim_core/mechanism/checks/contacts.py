@@ -13,7 +13,7 @@ ROUNDED = 1e-6  # departure of a quaternion's norm from 1 that rounded numbers i
 
 
 def check_contacts(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first sphere contact with an invalid body, number or normal."""
+    """Raise InvalidMechanism with a one-line message for the first contact with an invalid body, number or normal."""
     for contact in mechanism.contacts:
         where = f"{owner}: contact {contact.name!r}"
         if contact.body == contact.other:
@@ -25,20 +25,21 @@ def check_contacts(mechanism: Mechanism, owner: str) -> None:
         if contact.other_half_sizes is not None:
             if contact.other_radius is not None:
                 raise InvalidMechanism(
-                    f"{where}: other_half_sizes and other_radius are both given; a box takes no other_radius"
+                    f"{where}: other_half_sizes and other_radius are both given; leave out other_radius for a box"
                 )
             if not min(contact.other_half_sizes) > 0.0:
                 raise InvalidMechanism(f"{where}: other_half_sizes is {contact.other_half_sizes}; each must be above 0")
             _check_norm(contact.other_quaternion, where)
         elif contact.other_radius is None and contact.other_half_axis != ORIGIN:
-            raise InvalidMechanism(f"{where}: other_half_axis is given without other_radius; a capsule needs both")
+            raise InvalidMechanism(f"{where}: other_half_axis is given without other_radius; give both for a capsule")
         if contact.exponent not in EXPONENTS:
             raise InvalidMechanism(f"{where}: exponent is {contact.exponent}; it must be 1, 1.5 or 2")
         bodies = [body for body in mechanism.bodies if body.name in (contact.body, contact.other)]
         planar = mechanism.coordinates == "absolute" and all(body.orientation == "planar" for body in bodies)
         if planar and contact.is_plane and abs(contact.normal[2]) > 1e-9:
             raise InvalidMechanism(
-                f"{where}: normal is {contact.normal}; its bodies are planar, so that it must lie in the x, y plane"
+                f"{where}: normal is {contact.normal}; the contact's bodies are planar, so that the normal must lie in "
+                "the x, y plane"
             )
 
 

@@ -17,7 +17,7 @@ ROUNDED = 1e-6  # on a rotation's row products and on a quaternion's norm: files
 
 
 def check_directions(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first axis that is no unit vector or rotation that is invalid."""
+    """Raise InvalidMechanism for the first axis that is no unit vector or the first rotation that is invalid."""
     for where, item in _items(mechanism, owner):
         for name in AXES:
             if isinstance(value := getattr(item, name, None), tuple):
@@ -38,7 +38,7 @@ def check_directions(mechanism: Mechanism, owner: str) -> None:
 
 
 def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
-    """(label, item) of every item that may hold an axis: bodies, joints and so on, with their shapes and conditions."""
+    """(label, item) of every item that may have an axis: bodies, joints and so on, and their shapes and conditions."""
     found = []
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)

@@ -12,9 +12,10 @@ from sim_core.mechanism.quantities import Tunable, value_of
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
     """Warnings about a valid but implausible description, one line each.
 
-    The warnings concern impossible inertias, damping or load of planar joints (which act on the angle alone), starts
-    beyond joint limits, and constraints without effect.
-    idle  names of the constraints whose Jacobian rows are zero
+    The warnings concern physically impossible inertias; damping or load of a planar joint, which acts on the joint's
+    angle alone; initial positions beyond joint limits; and constraints that restrain nothing.
+
+    idle  names of the constraints that restrain nothing, because their Jacobian rows are zero
     """
     owner = f"mechanism {mechanism.name!r}"
     found = inertia_doubts(mechanism)
@@ -49,6 +50,6 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
             stops = joint.stops is not None
             found.append(
                 f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its limits {lower:g} to "
-                f"{upper:g}, {'whose stop pushes it back' if stops else 'and has no stops that would push it back'}"
+                f"{upper:g}, {'and a stop pushes the joint back' if stops else 'and no stop pushes the joint back'}"
             )
     return found

@@ -1,4 +1,4 @@
-"""Checks of custom forces: the names of their parameters, points and states, and what their laws return."""
+"""Checks of custom forces: the names of their parameters, points and states, and the results of their laws."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from sim_core.mechanism.description import Mechanism
 
 
 def check_forces(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism or UnknownName, in one line, for the first custom force with an invalid name or result."""
+    """Raise InvalidMechanism or UnknownName for the first custom force with an invalid name or result."""
     for force in mechanism.forces:
         where = f"{owner}: force {force.name!r}"
         names = [name for name, _ in (*force.parameters, *force.states)] + [point.name for point in force.points]
         if double := [name for name in names if names.count(name) > 1]:
             raise InvalidMechanism(
-                f"{where}: two of its parameters, points and states are named {double[0]!r}; rename one"
+                f"{where}: two of the force's parameters, points and states are named {double[0]!r}; rename one"
             )
         joints = {joint.name for joint in mechanism.joints}
         if double := [name for name in names if name in joints]:
             raise InvalidMechanism(
-                f"{where}: a parameter, point or state of it is named {double[0]!r}, as a joint is; rename it"
+                f"{where}: a parameter, point or state is named {double[0]!r}, like a joint; rename the parameter, "
+                "point or state"
             )
         if force.states and "partitioned" in mechanism.formulation:
             raise InvalidMechanism(
-                f"{where}: its states need the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
+                f"{where}: states of a force need the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
             )
         law_key(force, mechanism)

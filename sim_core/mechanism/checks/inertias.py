@@ -24,8 +24,8 @@ def check_inertia(body: Body, where: str) -> None:
     moments = principal_moments(body)
     if moments[0] < -ROUNDING * moments[2]:
         raise InvalidMechanism(
-            f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative, so its "
-            "products of inertia Ixy, Ixz, Iyz are too large"
+            f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative; reduce "
+            "its products of inertia Ixy, Ixz, Iyz"
         )
 
 
@@ -40,10 +40,10 @@ def principal_moments(body: Body) -> tuple[float, float, float]:
 
 
 def inertia_doubts(mechanism: Mechanism) -> list[str]:
-    """Warnings, one line for each body whose largest principal moment exceeds the sum of the other two.
+    """One-line warnings, one for each body whose largest principal moment exceeds the sum of the other two.
 
-    No real body has such an inertia. A body that rotates about one axis only, and has a moment about this axis alone,
-    draws no warning.
+    No real body has such an inertia. There is no warning for a body that rotates about one axis only and has a moment
+    of inertia about this axis only.
     """
     found = []
     for body in mechanism.bodies:
@@ -51,7 +51,8 @@ def inertia_doubts(mechanism: Mechanism) -> list[str]:
         if high - low - middle > SHORT * high and not (middle == 0.0 and _turns_about_its_only_moment(mechanism, body)):
             found.append(
                 f"mechanism {mechanism.name!r}: body {body.name!r}: inertia has principal moments "
-                f"{_listed((low, middle, high))} kg m2; the largest never exceeds the sum of the other two"
+                f"{_listed((low, middle, high))} kg m2; in a real body the largest does not exceed the sum of the "
+                "other two, so check the inertia"
             )
     return found
 

@@ -13,7 +13,8 @@ SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diago
 
 
 def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: Any) -> str:
-    """Error message naming the coordinates along which the mass matrix M (n_q, n_q) is singular; "" if M is regular.
+    """Error message that names the coordinates along which the mass matrix M (n_q, n_q) is singular; "" if M is
+    regular.
 
     names  names of the coordinates
     q      coordinates (n_q,) at which M was evaluated

@@ -1,4 +1,4 @@
-"""Checks that the names in a description are unique and usable, and the names of its coordinates."""
+"""Checks that the names in a description are unique and usable; lists the names of its coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a name used twice, reserved, or invalid as part of a kernel's name."""
+    """Raise InvalidMechanism with a one-line message for a name that is used twice, reserved, or invalid in a kernel's
+    name.
+    """
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
         if double := _first_double(names):

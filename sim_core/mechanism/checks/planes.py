@@ -1,4 +1,4 @@
-"""Checks that joints, constraints and gravity on planar bodies (absolute coordinates) act in their plane, z = 0."""
+"""Checks that joints, constraints and gravity on planar bodies (in absolute coordinates) act in the plane z = 0."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ ROUNDING = 1e-9
 
 
 def check_planes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for an axis, rotation, gravity or beam out of the plane of planar bodies.
+    """Raise InvalidMechanism with a one-line message if an axis, rotation, gravity or beam of planar bodies is not in
+    their plane z = 0.
 
-    Points off the plane are not checked here: assembly checks that their constraints are satisfied at the start.
+    Points outside the plane need no check here: assembly checks that all constraints are satisfied at the start.
     """
     if mechanism.coordinates != "absolute":
         return
@@ -31,7 +32,7 @@ def check_planes(mechanism: Mechanism, owner: str) -> None:
             for body, axis, _ in constraint.terms:
                 if body in planar and not _is_normal(axis):
                     raise InvalidMechanism(
-                        f"{where}: its axis on body {body!r} is {axis}; the body is planar, so that the axis must be "
+                        f"{where}: the axis on body {body!r} is {axis}; the body is planar, so that the axis must be "
                         "(0, 0, 1) or (0, 0, -1)"
                     )
         elif isinstance(constraint, BeamContact) and constraint.body in planar and constraint.beam in beams:
@@ -40,7 +41,7 @@ def check_planes(mechanism: Mechanism, owner: str) -> None:
                 if not _is_within(vector := getattr(beam, name)):
                     raise InvalidMechanism(
                         f"{where}: the {name} of beam {beam.name!r} is {vector}; body {constraint.body!r} is planar, "
-                        "so that it must lie in the x, y plane"
+                        "so that this vector must lie in the x, y plane"
                     )
 
 

@@ -9,15 +9,15 @@ from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, G
 
 
 def check_sensors(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first sensor that cannot be computed."""
+    """Raise InvalidMechanism with a one-line message for the first sensor that cannot be computed."""
     for output in mechanism.outputs:
         if not isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
             continue
         where = f"{owner}: output {output.name!r}"
         if not isinstance(output, GyroscopeOutput) and "partitioned" in mechanism.formulation:
             raise InvalidMechanism(
-                f"{where} is a sensor of accelerations or forces; it needs the formulation 'schur' or 'augmented', not "
-                f"{mechanism.formulation!r}"
+                f"{where} is a sensor of accelerations or forces, which needs the formulation 'schur' or 'augmented', "
+                f"not {mechanism.formulation!r}"
             )
         if isinstance(output, ForceTorqueOutput):
             names = [joint.name for joint in mechanism.joints]
@@ -27,7 +27,7 @@ def check_sensors(mechanism: Mechanism, owner: str) -> None:
 
 
 def carried_by(mechanism: Mechanism, body: str) -> tuple[str, ...]:
-    """Names of a body and of all bodies that the body carries in the tree of joints."""
+    """Names of a body and of all its descendants in the tree of joints."""
     carried = [body]
     for parent in carried:
         carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
@@ -49,13 +49,13 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
         bodies += [constraint.body] if isinstance(constraint, BeamContact) else []
         if any(body in carried for body in bodies):
             raise InvalidMechanism(
-                f"{where}: constraint {constraint.name!r}, a {type(constraint).__name__}, acts on what joint "
-                f"{output.joint!r} carries; force-torque outputs do not know its forces"
+                f"{where}: constraint {constraint.name!r} ({type(constraint).__name__}) acts on a body that joint "
+                f"{output.joint!r} carries, and a force-torque output cannot include such forces; measure another joint"
             )
 
 
 def _may_transmit_efforts(mechanism: Mechanism, joint: Joint) -> bool:
-    """Whether a joint may transmit efforts other than the forces of its constraint rows; always with custom forces."""
+    """Whether a joint may transmit efforts other than constraint forces; true if there is a custom force."""
     driven = any(actuator.joint == joint.name for actuator in mechanism.actuators) or bool(mechanism.forces)
     parts = any(part is not None for part in (joint.spring, joint.friction, joint.stops))
     return driven or parts or any(number != 0.0 for number in (joint.damping, joint.load, joint.armature))

@@ -20,14 +20,14 @@ COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # entries of a field, for
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """Resolved type hints of a class; cached, because resolving takes longer than all the checks."""
+    """Resolved type hints of a class. They are cached, because resolving them takes longer than all checks together."""
     return get_type_hints(kind)
 
 
 def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
-    """Raise InvalidMechanism, in one line, for the first field of a dataclass whose value has the wrong type.
+    """Raise InvalidMechanism with a one-line message for the first field of a dataclass whose value has the wrong type.
 
-    where  beginning of the error message: mechanism and item
+    where  label of the mechanism and the item, which begins the error message
     skip   names of fields that are not checked
     """
     for name, hint in hints_of(item.__class__).items():
@@ -112,9 +112,9 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
     if not repeated and len(value) != len(kinds):
         takes = COUNTED.get(name, len(kinds))
         what = "numbers" if all(kind is float or float in get_args(kind) for kind in kinds) else "entries"
-        raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it takes {takes}")
+        raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it must have {takes}")
     if kinds[0] is str and all(isinstance(entry, str) for entry in value) and len({*value}) < len(value):
-        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it may hold each name only once")
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it may contain each name only once")
     for index, entry in enumerate(value):
         kind = kinds[0] if repeated else kinds[index]
         plain = kind is float or float in get_args(kind) or kind == Vector3
@@ -140,13 +140,13 @@ def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None
 
 
 def _called(name: str) -> str:
-    """Singular of a field name: "bodies[2]" gives "body"."""
+    """Singular noun for an entry of a field, such as "body" for "bodies[2]"."""
     group = name.partition("[")[0]
     return {"bodies": "body"}.get(group, group.removesuffix("s"))
 
 
 def _shown(value: Any) -> str:
-    """repr of a value, shortened to one line of at most 80 characters."""
+    """The repr of a value, shortened to one line of at most 80 characters."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # an int of too many digits, or an object's own repr

@@ -46,15 +46,18 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--over", "pivot=-2:2"], "an axis is ROW=FROM:TO:NUMBER, such as elbow=-3:3:400"),
-        (["--over", "pivot=2:-2:5,pivot.velocity=-2:2:5"], "FROM must be below TO, and NUMBER 2 at least"),
+        (["--over", "pivot=-2:2"], "expected ROW=FROM:TO:NUMBER, such as elbow=-3:3:400"),
+        (["--over", "pivot=2:-2:5,pivot.velocity=-2:2:5"], "FROM must be below TO, and NUMBER must be at least 2"),
         (["--over", "pivot=-2:2:5"], "a map has two axes, not 1"),
         (["--over", "pivot=-2:2:5,pivt.velocity=-2:2:5"], "did you mean 'pivot.velocity'?"),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--start", "pivot=1"], "'pivot' is an axis of the map"),
-        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "map.jpg"], "its name ends in .png"),
+        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "map.jpg"], "a name that ends in .png"),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "no/map.png"], "there is no folder 'no'"),
-        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--lanes", "3"], "a batch has one of 2, 4, 8, 16, 32"),
-        (["--over", "pivot=-2:2:90000,pivot.velocity=-2:2:90000"], "a map takes 25000000 at most"),
+        (
+            ["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--lanes", "3"],
+            "lanes is 3; it must be one of 2, 4, 8, 16, 32",
+        ),
+        (["--over", "pivot=-2:2:90000,pivot.velocity=-2:2:90000"], "a map can have 25000000 at most"),
     ],
 )
 def test_bad_requests_are_refused_in_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:

@@ -119,5 +119,5 @@ def test_kernels_are_not_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "arm.c").write_text("mine")
     assert run(["robot", "export", "arm_2dof", "--format", "c", "--output", "arm.c"]) == 2
     refused = capsys.readouterr().err
-    assert "--output arm.c: that is a file, and --format c writes into a folder" in refused
+    assert "--output arm.c is a file, but --format c writes into a folder" in refused
     assert (tmp_path / "arm.c").read_text() == "mine"

@@ -211,7 +211,7 @@ def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> 
     ("cls", "params", "robot", "says"),
     [
         (ComputedTorque, {"joints": ["elbow"]}, "arm_2dof", "no actuator on joint 'elbow'; known are joint_2, joint_4"),
-        (ComputedTorque, {"joints": ["joint_2", "joint_2"]}, "arm_2dof", "name each once"),
+        (ComputedTorque, {"joints": ["joint_2", "joint_2"]}, "arm_2dof", "name each joint once"),
         (ComputedTorque, {"bandwidth": [1.0, 2.0, 3.0]}, "arm_2dof", "one number of at least 0 rad/s for all, or 2"),
         (ComputedTorque, {"damping_ratio": math.nan}, "arm_2dof", "damping_ratio is nan"),
         (
@@ -286,7 +286,7 @@ def test_impedance_is_the_weight_and_a_spring_and_damper_at_the_point() -> None:
     [
         ({"body": "hand"}, "body: .*'hand'"),
         ({"stiffness": [1.0, 2.0]}, "stiffness is .*3 such numbers"),
-        ({"point": [1.0]}, "it takes three numbers, m"),
+        ({"point": [1.0]}, "it must have three coordinates in m"),
     ],
 )
 def test_an_impedance_without_its_point_is_refused_before_the_start(params: dict[str, Any], said: str) -> None:

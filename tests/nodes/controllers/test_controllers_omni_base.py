@@ -122,7 +122,7 @@ def test_a_twist_that_no_wheel_can_keep_is_cut(driven: Drive) -> None:
     assert np.abs(rates).max() == pytest.approx(WHEELS.speed_limit)
     ((level, line),) = drive.node._context.log
     assert (level, line.partition(";")[0]) == ("warning", "cmd_vel asks for x 9 m/s, y 0 m/s, yaw 0 rad/s")
-    assert f"at {WHEELS.speed_limit:g} rad/s at most, so it drives at x " in line
+    assert f"at {WHEELS.speed_limit:g} rad/s at most, so the base drives at x " in line
 
 
 def test_a_reset_forgets_what_was_asked_and_counted() -> None:

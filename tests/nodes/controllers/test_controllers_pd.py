@@ -68,7 +68,7 @@ def test_a_state_that_is_of_no_robot_is_not_answered_and_ends_nothing() -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"joints": []}, "name at least one"),
+        ({"joints": []}, "name at least one joint"),
         ({"stiffness": []}, "stiffness has 0 values for 1 joints"),
         ({"damping": [1.0, 2.0]}, "damping has 2 values for 1 joints"),
         ({"effort_limit": [-1.0]}, "effort_limit is [-1.0]"),

@@ -180,7 +180,7 @@ def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
     guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
     guard.check(DT)
-    with pytest.raises(ValueError, match=r"outside its limits, upper of joint_2: 1\.5, at most 1\.2: move it back"):
+    with pytest.raises(ValueError, match=r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move"):
         guard.acknowledge(DT)
     assert guard.stopped
 
@@ -193,11 +193,11 @@ def test_an_old_command_is_not_passed_on() -> None:
 
 WRONG = {
     "[nodes.params.joints.joint_2]\n": "key 'joints.joint_2' has no limit",
-    "heartbeat_ms = 10\n": "key 'joints' is missing: a guard needs limits",
+    "heartbeat_ms = 10\n": "key 'joints' is missing; give limits of joints",
     "[nodes.params.joints.elbow]\nupper = 1.0\n": "key 'joints.elbow': the robot has no actuator 'elbow' on this joint",
     "[nodes.params.joints.joint_2]\nuper = 1.0\n": "unknown key 'uper'; did you mean 'upper'?",
     "[nodes.params.joints.joint_2]\nlower = 1.0\nupper = 1.0\n": "lower must be below upper",
-    "enable_file = 'gpio'\n[nodes.params.joints.joint_2]\nupper = 1.0\n": "key 'enable_file': it is read in mode real",
+    "enable_file = 'gpio'\n[nodes.params.joints.joint_2]\nupper = 1.0\n": "key 'enable_file' works only in mode real",
 }
 
 

@@ -82,12 +82,12 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
 LAUNCH = '[sim]\nrobot = "arm_2dof"\n[[nodes]]\nname = "robot"\nrun = "{run}"\n{more}\n'
 HARDWARE = "nodes/hardware.py:Hardware"
 WRONG = {
-    "guard = {}": (HARDWARE, "key 'joints' is missing: a guard needs limits"),
+    "guard = {}": (HARDWARE, "key 'joints' is missing; give limits of joints"),
     "[nodes.guard.joints.elbow]\nupper = 1.0": (HARDWARE, "the robot has no actuator 'elbow'"),
     "[nodes.guard]\nheartbeat = 3": (HARDWARE, "unknown key 'heartbeat'; did you mean 'heartbeat_ms'?"),
     "[nodes.guard.joints.joint_2]\nupper = 1.0": (
         "nodes/controllers/gravity_pd.py:GravityPD",
-        "the node does not subscribe to 'command': a guard belongs to the driver of a robot",
+        "the node does not subscribe to 'command'; move the guard to the driver of the robot",
     ),
 }
 

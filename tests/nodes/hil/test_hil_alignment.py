@@ -250,13 +250,13 @@ def test_recorded_stamps_on_both_sides_of_a_step_are_placed_by_their_own_side(si
 def test_what_a_recording_must_hold_is_said() -> None:
     clock, asked = shifted(1.0), np.arange(10.0, 20.0, 0.5)
     without = {topic: rows for topic, rows in recorded(clock, asked).items() if topic != "clock"}
-    with pytest.raises(StreamError, match="no round trips to it are recorded; record it beside nodes/hil_compare"):
+    with pytest.raises(StreamError, match="no round trips to this clock are recorded; run nodes/hil_compare"):
         simulation_time(without, "arm/measured_state", "x")
     with pytest.raises(StreamError, match="2 round trips to the clock of 'robot' are too few"):
         simulation_time(recorded(clock, asked[:2]), "arm/measured_state", "x")
     lockstep = recorded(clock, asked)
     lockstep["arm/state"]["sent_ns"][:] = 0
-    with pytest.raises(StreamError, match="takes a recording of a realtime run"):
+    with pytest.raises(StreamError, match="record a realtime run"):
         simulation_time(lockstep, "arm/measured_state", "x")
     mixed = recorded(clock, asked)
     mixed["arm/measured_state"]["clock"] = np.where(np.arange(1000) < 5, "", mixed["arm/measured_state"]["clock"])
@@ -264,5 +264,5 @@ def test_what_a_recording_must_hold_is_said() -> None:
         simulation_time(mixed, "arm/measured_state", "x")
     elsewhere = recorded(shifted(1.0), asked)
     elsewhere["arm/measured_state"]["timestamp"] += 1e4
-    with pytest.raises(StreamError, match="falls into the time of the recorded states"):
+    with pytest.raises(StreamError, match="lie outside the time span of the recorded states"):
         simulation_time(elsewhere, "arm/measured_state", "x")

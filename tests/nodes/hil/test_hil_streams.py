@@ -118,7 +118,7 @@ def test_an_error_without_a_cause_is_called_that() -> None:
 
 def test_streams_that_cannot_be_compared_are_refused() -> None:
     t = np.arange(0.0, 1.0, 0.01)
-    with pytest.raises(StreamError, match=r"share no time: measured has stamps 5 \.\. 5\.99 s"):
+    with pytest.raises(StreamError, match=r"do not overlap in time: the measured one has stamps 5 \.\. 5\.99 s"):
         Pairing(stream(t + 5.0, wave(t)), stream(t, wave(t)))
     with pytest.raises(StreamError, match="no joint in common"):
         compare(Stream(t, ("x", "y"), wave(t)), stream(t, wave(t)))
@@ -132,8 +132,8 @@ def test_what_came_before_time_fell_back_is_left_out_and_said() -> None:
     found = stream_of({"timestamp": t, "name": names, "position": np.zeros((len(t), 2))}, "it")
     assert found.time.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
     assert found.notes == (
-        "it: time fell back at 0.9 s; the 10 samples before are left out",
-        "it: 1 samples repeat a stamp and are left out",
+        "it: simulation time was reset at 0.9 s; the 10 samples before the reset are left out",
+        "it: 1 samples repeat the stamp of another sample and are left out",
     )
 
 
@@ -244,7 +244,7 @@ def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
 
 
 def test_a_model_without_efforts_of_its_own_says_why() -> None:
-    with pytest.raises(NoModelError, match="is no tree of joints"):
+    with pytest.raises(NoModelError, match="has loops or absolute coordinates"):
         model_of("andrews_squeezer", {})
     with pytest.raises(NoModelError, match="armm_2dof"):
         model_of("armm_2dof", {})

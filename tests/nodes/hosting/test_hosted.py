@@ -48,5 +48,5 @@ def test_a_verdict_is_a_verdict_or_none() -> None:
     assert hosted(node).verdict == node.given
     assert str(node.given) == "not certain: the clock was stepped; 3 states"
     node.given = "passed: all is well"
-    with pytest.raises(TypeError, match="the verdict of node 'judge' is a str; it is None or a Verdict"):
+    with pytest.raises(TypeError, match="the verdict of node 'judge' is a str; it must be None or a Verdict"):
         _ = hosted(node).verdict

@@ -243,8 +243,8 @@ def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python_als
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (None, "write 'path/to/file.py:ClassName' or 'chmod +x"),
-        ("#!/bin/sh\necho hello\n", "not a node: '--describe' has to print its topics and parameters as JSON"),
+        (None, "write 'path/to/file.py:ClassName', or run 'chmod +x"),
+        ("#!/bin/sh\necho hello\n", "with --describe it must print its topics and parameters as JSON"),
         ("#!/bin/sh\necho no such board >&2; exit 3\n", "(exit code 3: no such board)"),
         ("#!/no/such/interpreter\n", "cannot be run: No such file or directory"),
         ('#!/bin/sh\necho \'{"name": "old", "protocol": 1}\'\n', "uses protocol 1, this armswing protocol 2"),

@@ -101,7 +101,7 @@ def test_a_snapshot_is_restored_from_its_file(ask: Any, tmp_path: Path, capsys: 
     file = str(tmp_path / "here.state")
     assert ask("sim", "snapshot", file)["size_bytes"] > 0
     assert run(["sim", "snapshot", file]) == 2
-    assert capsys.readouterr().err == f"armswing: {file!r} exists; --force replaces it\n"
+    assert capsys.readouterr().err == f"armswing: {file!r} exists; pass --force to replace it\n"
     assert ask("sim", "snapshot", file, "--force")["size_bytes"] > 0
     there = ask("sim", "status")
     ask("sim", "reset")
@@ -245,7 +245,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
     again = live.run("record", "-o", file)
     assert (again.returncode, again.stderr) == (
         2,
-        f"armswing: --output '{file}' exists; --force replaces it\n",
+        f"armswing: --output '{file}' exists; pass --force to replace it\n",
     )
     assert {STATE, "rotary_pendulum/description"} <= {row["topic"] for row in info["topics"]}
     assert len(read_recording(file)[STATE]["position"]) > 30
@@ -254,7 +254,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
 
     refused = live.run("play", file)
     assert refused.returncode == 2
-    assert "'sim' already publishes robot 'rotary_pendulum'" in refused.stderr
+    assert "node 'sim' already publishes robot 'rotary_pendulum'" in refused.stderr
     player = live.start("play", file, "--domain", "1", "--speed", "0.2")
     until(lambda: (live.runtime / "armswing" / "1" / "registry").exists())
     with Client(1) as client:

@@ -211,8 +211,8 @@ def test_services_steer_the_simulation_and_refuse_in_one_line(foxglove: Foxglove
         assert foxglove.call("/sim/snapshot")["time"] == paused
         assert foxglove.call("/sim/step", n=3)["time"] == pytest.approx(paused + 3 * 5e-3)
         assert foxglove.call("/sim/restore")["time"] == pytest.approx(paused)
-        assert "step: n is 0; it must be a whole number, at least 1" in foxglove.call("/sim/step", n=0)
-        assert "unknown argument 'soon'" in foxglove.call("/sim/pause", soon=True)
+        assert "step: the argument n is 0; it must be a whole number of at least 1" in foxglove.call("/sim/step", n=0)
+        assert "has no argument 'soon'" in foxglove.call("/sim/pause", soon=True)
         foxglove.call("/sim/speed", x=2.0)
         assert client.sim_status()["speed"] == 2.0
         foxglove.call("/sim/speed", x=1.0)
@@ -251,5 +251,5 @@ def test_a_port_in_use_is_refused_in_one_line(live: Any, bridge: int) -> None:
     done = live.run("bridge", "foxglove", "--port", bridge)
     assert done.returncode == 2
     assert re.fullmatch(
-        rf"armswing: port {bridge}: .*[Aa]ddress already in use.*; choose another with --port\n", done.stderr
+        rf"armswing: port {bridge}: .*[Aa]ddress already in use.*; choose another port with --port\n", done.stderr
     )

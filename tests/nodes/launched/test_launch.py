@@ -43,7 +43,7 @@ def test_a_controller_that_says_nothing_and_one_that_is_only_refused_are_told_at
             ground.node("Damper", more='params = { mode = "postion" }'),
             1,
             r"ended +every command of 'damper' was rejected: mode is 'postion'; "
-            r"it is one of effort, velocity, position;"
+            r"it must be one of effort, velocity, position;"
             r" did you mean 'position'\?, exit code 1",
         ),
     ):

@@ -197,7 +197,7 @@ def test_services_act_on_all_robots_and_name_their_namespace(two_robots: Path) -
         run.request("restore", state=snapshot)
         assert run.server.tick == 10
         assert {part.tick for part in run.server.parts} == {10}
-        with pytest.raises(ValueError, match="needs state, a table of snapshots by namespace: left, right"):
+        with pytest.raises(ValueError, match="for each namespace; pass a table with the keys left, right"):
             run.request("restore", state=snapshot["left"])
         with pytest.raises(ValueError, match="no parameter 'nothing'"):
             run.request("set", nothing=1.0)
@@ -224,31 +224,31 @@ REFUSED = {
     "a topic of no robot": (
         BOTH + '[[nodes]]\nname = "x"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',
         r"both\.toml:13: node 'x': publishes: 'command' is a topic of a robot, and this node's namespace has no"
-        r' \[sim\]; write namespace = "...", one of left, right, or remap \'command\' to a whole name such as'
+        r" \[sim\]; set the node's key namespace to one of left, right, or remap 'command' to a full name such as"
         r' "/left/rotary_pendulum/command"',
     ),
     "two commanders": (
         BOTH + '[[nodes]]\nname = "x"\nnamespace = "left"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',
-        r"both\.toml:13: node 'x': its classmethod commands\(\) names no .* also those of node 'left/controller'",
+        r"both\.toml:13: node 'x': the node's classmethod commands\(\) names no .* those of node 'left/controller'",
     ),
     "two nodes of one name": (
         BOTH + '[[nodes]]\nname = "controller"\nnamespace = "left"\nrun = "nodes/player.py:Player"\n',
-        r"both\.toml:14: node 'controller': key 'name': already used in .*pendulum\.toml:20",
+        r"both\.toml:14: node 'controller': key 'name': the name is already used in .*pendulum\.toml:20",
     ),
     "one namespace twice": (
         BOTH.replace('"right"', '"left"'),
-        r"both\.toml:7: include 'gibbon\.toml': key 'namespace': 'left' has two tables \[sim\], pendulum\.toml:8 and"
-        r" gibbon\.toml:8",
+        r"both\.toml:7: include 'gibbon\.toml': key 'namespace': 'left' has two tables \[sim\], in pendulum\.toml:8"
+        r" and gibbon\.toml:8",
     ),
-    "no name": (BOTH.replace('"right"', '"5"'), r"key 'namespace': '5' is no name"),
+    "no name": (BOTH.replace('"right"', '"5"'), r"key 'namespace': '5' is no valid name"),
     "two clocks": (
         BOTH.replace("record = false", 'record = false, mode = "fast"', 1),
-        r"gibbon\.toml:11: \[sim\]: key 'mode' is 'lockstep', and left/sim has 'fast'; simulations of one launch have"
-        r" one clock",
+        r"gibbon\.toml:11: \[sim\]: key 'mode' is 'lockstep', and left/sim has 'fast'; give all simulations"
+        r" of a launch the same value",
     ),
     "one file for two recorders": (
         BOTH.replace("record = false", "record = true", 1).replace("both.mcap", "left.mcap"),
-        r"both\.toml:12: node 'recorder': params: key 'file': 'left.mcap' is written by node 'left/recorder', too",
+        r"both\.toml:12: node 'recorder': params: key 'file': 'left.mcap' is also written by node 'left/recorder'",
     ),
     "a remapped topic that is not there": (
         BOTH + '[[nodes]]\nname = "p"\nrun = "nodes/recorder.py:Recorder"\nremap = { stat = "x" }\n'
@@ -268,7 +268,7 @@ def test_what_cannot_be_composed_is_refused_in_one_line(case: str, two_robots: P
 
 def test_simulations_that_end_at_different_times_need_a_duration(two_robots: Path) -> None:
     (two_robots / "gibbon.toml").write_text(GIBBON.replace(f"duration_s = {SECONDS}", "duration_s = 9"))
-    with pytest.raises(PlanError, match=r"pendulum\.toml:1 has 0.3 s, gibbon\.toml:1 has 9 s; simulations of one"):
+    with pytest.raises(PlanError, match=r"pendulum\.toml:1 has 0.3 s, gibbon\.toml:1 has 9 s; write one duration_s"):
         load_plan("both.toml")
     (two_robots / "both.toml").write_text(f"duration_s = 0.5\n{BOTH}")
     assert {view.duration_s for view in load_plan("both.toml").views} == {0.5}

@@ -154,7 +154,7 @@ def test_a_port_in_use_is_refused_in_one_line(live: Any) -> None:
         port = taken.bind_to_random_port("tcp://127.0.0.1")
         done = live.run("bridge", "plotjuggler", "--port", port)
     assert done.returncode == 2
-    assert done.stderr == f"armswing: port {port}: Address already in use; choose another with --port\n"
+    assert done.stderr == f"armswing: port {port}: Address already in use; choose another port with --port\n"
 
 
 def test_nan_and_vectors_of_plotted_values_become_curves() -> None:

@@ -108,7 +108,7 @@ def test_a_recording_without_its_robots_file_says_which_is_missing(ground: Any, 
             "my_robot.py:pendulum",
             "building it from {lab}/my_robot.py failed, line 10: ",
         ),
-        (ROBOT.replace("pendulum(", "rod("), "my_robot.py:pendulum", "{lab}/my_robot.py has no 'pendulum'; "),
+        (ROBOT.replace("pendulum(", "rod("), "my_robot.py:pendulum", "{lab}/my_robot.py has no function 'pendulum'; "),
         (
             ROBOT,
             "pendulum",

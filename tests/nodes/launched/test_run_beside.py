@@ -45,14 +45,15 @@ def test_a_robot_that_is_not_live_is_refused_with_the_one_that_is(live: Any) -> 
     done = live.run("run", "my_nodes.py:Listener", "--robot", "rotary_pendulm")
     assert done.returncode == 2
     assert "joined" not in done.stdout
-    assert done.stderr == "armswing: no robot 'rotary_pendulm' is live in domain 0; there is rotary_pendulum\n"
+    line = "no robot 'rotary_pendulm' is live in domain 0; name a live robot: rotary_pendulum"
+    assert done.stderr == f"armswing: {line}\n"
 
 
 def test_a_taken_name_is_refused_with_the_way_out(live: Any) -> None:
     done = live.run("run", "my_nodes.py:Listener", "--name", "damper")
     assert done.returncode == 2
     assert "name 'damper' is taken by the live process " in done.stderr
-    assert done.stderr.endswith("; choose another with --name\n")
+    assert done.stderr.endswith("; choose another name with --name\n")
 
 
 def test_an_exception_is_shown_from_the_node_on_and_then_in_one_line(live: Any) -> None:
@@ -78,7 +79,8 @@ def test_a_node_whose_commands_are_refused_says_so_once_on_its_own_terminal(live
         until(lambda: refused() > count + 400)  # two simulated seconds: it would have been told again
     runner.send_signal(signal.SIGINT)
     _, said = runner.communicate(timeout=10.0)
-    line = "WARNING second: its commands are refused: 'second' commands, but 'damper' has the actuators\n"
+    why = "'second' commands, but 'damper' has the actuators"
+    line = f"WARNING second: the simulation refuses the node's commands: {why}\n"
     assert (runner.returncode, said) == (0, line)
 
 

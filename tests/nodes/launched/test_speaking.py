@@ -41,7 +41,7 @@ def test_a_position_that_no_servo_can_follow_is_refused_once_to_the_sender(groun
     assert done.stdout.endswith(" at 50 Hz until Ctrl-C; sim subscribes\n")
     assert done.stderr == (
         "armswing: the simulation rejects 'rotary_pendulum/command': mode 'position': actuator 'arm' of "
-        "'rotary_pendulum' has no servo gains; it takes 'effort' only\n"
+        "'rotary_pendulum' has no servo gains; use mode 'effort'\n"
     )
 
 

@@ -30,12 +30,12 @@ def test_an_address_is_ones_own_if_a_socket_can_have_it() -> None:
         (
             "robot",
             "desk",
-            "you start as 'desk', whose address 10.66.6.1 is not one of this computer, but",
+            "this launch starts as host 'desk', but this computer does not have that host's address 10.66.6.1; it has",
         ),
         ("robot", "desk", "did you mean --host robot?"),
         ("desk", "robot", "did you mean to leave out --host?"),
-        ("", "desk", "this computer has 10.0.0.9: give all hosts --set hosts.desk=ADDRESS"),
-        ("", "robot", "this computer has 10.0.0.9: give all hosts --set hosts.robot=ADDRESS"),
+        ("", "desk", "; it has 10.0.0.9; launch on every host with --set hosts.desk=ADDRESS"),
+        ("", "robot", "; it has 10.0.0.9; launch on every host with --set hosts.robot=ADDRESS"),
     ],
 )
 def test_another_host_than_the_one_meant(
@@ -60,5 +60,5 @@ def test_a_launch_looks_at_its_own_address_first(
     addresses = [word for name in ("desk", "robot") for word in ("--set", f"hosts.{name}={ELSEWHERE}")]
     assert run(["launch", str(LAUNCH_FILE), *addresses, *host]) == 2
     said = capsys.readouterr().err
-    assert f"whose address {ELSEWHERE} is not one of this computer" in said
+    assert f"this computer does not have that host's address {ELSEWHERE}" in said
     assert f"--set hosts.{'robot' if host else 'desk'}=ADDRESS" in said

@@ -76,16 +76,16 @@ def test_a_doubled_dollar_is_no_argument(launch_file: Path) -> None:
 
 WRONG = {
     "dampng=1": "launch.toml: unknown argument 'dampng'; did you mean 'damping'?",
-    "damping=hello": "launch.toml: argument 'damping': 'hello' does not fit; it takes a number in 0 .. 1",
-    "damping=nan": "launch.toml: argument 'damping': nan does not fit; it takes a number in 0 .. 1",
-    "damping=true": "launch.toml: argument 'damping': true does not fit; it takes a number in 0 .. 1",
-    "damping=1.5": "launch.toml: argument 'damping': 1.5 does not fit; it takes a number in 0 .. 1",
-    "mode=fest": "launch.toml: argument 'mode': 'fest' does not fit; it takes one of fast, lockstep; "
+    "damping=hello": "launch.toml: argument 'damping': 'hello' is not allowed; give a number in 0 .. 1",
+    "damping=nan": "launch.toml: argument 'damping': nan is not allowed; give a number in 0 .. 1",
+    "damping=true": "launch.toml: argument 'damping': true is not allowed; give a number in 0 .. 1",
+    "damping=1.5": "launch.toml: argument 'damping': 1.5 is not allowed; give a number in 0 .. 1",
+    "mode=fest": "launch.toml: argument 'mode': 'fest' is not allowed; give one of fast, lockstep; "
     "did you mean 'fast'?",
-    "record=1": "launch.toml: argument 'record': 1 does not fit; it takes true or false",
-    "angle": "launch.toml: 'angle': an argument is written name=value; arguments are damping, mode, angle, tag, "
-    "record; did you mean 'angle'?",
-    "mode=fast": "launch.toml: argument 'mode' is given twice: fast after fast",
+    "record=1": "launch.toml: argument 'record': 1 is not allowed; give true or false",
+    "angle": "launch.toml: 'angle' is no argument; write name=value; the arguments are damping, mode, angle, "
+    "tag, record; did you mean 'angle'?",
+    "mode=fast": "launch.toml: argument 'mode' is given twice, as fast and as fast; give it once",
 }
 
 
@@ -96,28 +96,28 @@ def test_a_wrong_argument_is_refused_in_one_line(given: str, line: str, launch_f
 
 def test_a_missing_argument_is_named_with_its_line_and_values(launch_file: Path) -> None:
     line = refused(launch_file, USES)
-    assert line == "launch.toml:3: argument 'mode' is missing; give mode=VALUE, one of fast, lockstep"
+    assert line == "launch.toml:3: argument 'mode' is missing; give mode=VALUE, where VALUE is one of fast, lockstep"
 
 
 FAULTS = {
     '"${damping}"': (
         '"${dampng}"',
         "launch.toml:15: node 'hold'",
-        "key 'damping': no argument 'dampng' for '${dampng}'; did you mean 'damping'?",
+        "key 'damping': '${dampng}' uses argument 'dampng', which does not exist; did you mean 'damping'?",
     ),
     'default = "a"': ("default = {}", "launch.toml:5: [args]: argument 'tag'", "key 'default'"),
     "min = 0.0": ("mim = 0.0", "launch.toml:2: [args]: argument 'damping'", "unknown key 'mim'; did you mean 'min'?"),
     "max = 1.0": (
         "max = -1.0",
         "launch.toml:2: [args]: argument 'damping'",
-        "key 'default': 0.0 does not fit; it takes a number in 0 .. -1",
+        "key 'default': 0.0 is not allowed; give a number in 0 .. -1",
     ),
-    "tag = {": ("5tag = {", "launch.toml:5: [args]: argument '5tag'", "use letters, digits and _, a letter first"),
-    '{ default = "a" }': ('"a"', "launch.toml:5: [args]: argument 'tag'", "write a table: tag = { default = 'a' }"),
+    "tag = {": ("5tag = {", "launch.toml:5: [args]: argument '5tag'", "use letters, digits and _, with a letter first"),
+    '{ default = "a" }': ('"a"', "launch.toml:5: [args]: argument 'tag'", "write tag = { default = 'a' }"),
     '"args.record"': (
         '"args.recrd"',
         "launch.toml:18: group 'number 1'",
-        "key 'if': 'args.recrd': no argument 'recrd'; did you mean 'record'?",
+        "key 'if': 'args.recrd': there is no argument 'recrd'; did you mean 'record'?",
     ),
     'if = "args.record"': (
         'fi = "args.record"',
@@ -125,14 +125,14 @@ FAULTS = {
         "unknown key 'fi'; the keys are if, nodes, milestones, include",
     ),
     "recorder.py": ("recoder.py", "launch.toml:22: node 'recorder'", "run = "),
-    '"recorder"': ('"hold"', "launch.toml:21: node 'hold'", "key 'name': already used in launch.toml:12; every node"),
+    '"recorder"': ('"hold"', "launch.toml:21: node 'hold'", "the name is already used in launch.toml:12"),
     "angle_deg =": (
         "angle_dg =",
         "launch.toml:15: node 'hold': params",
         "unknown key 'angle_dg'; did you mean 'angle_deg'?",
     ),
     "{ file = ": ("{ flush_s = -1.0, file = ", "launch.toml:23: node 'recorder': params", "flush_s"),
-    '"${mode}"': ('"${tag}"', "launch.toml:10: [sim]", "key 'mode' is 'a'; it is one of fast, lockstep, realtime"),
+    '"${mode}"': ('"${tag}"', "launch.toml:10: [sim]", "key 'mode' is 'a'; choose one of fast, lockstep, realtime"),
 }
 
 
@@ -151,7 +151,7 @@ def test_a_value_of_the_command_line_has_no_line_of_the_file(launch_file: Path) 
         load_plan(launch_file, ["sim.step_ms=-1"], arguments=["mode=fast"])
     with pytest.raises(PlanError, match=r"'damping' is an argument, written damping=1 after the file, without --set"):
         load_plan(launch_file, ["damping=1"], arguments=["mode=fast"])
-    with pytest.raises(PlanError, match=r"node 'recorder' is switched off by its 'if', .*launch\.toml:17"):
+    with pytest.raises(PlanError, match=r"node 'recorder' is switched off by the 'if' at .*launch\.toml:17"):
         load_plan(launch_file, ["recorder.file=x"], arguments=["mode=fast", "record=false"])
 
 
@@ -171,10 +171,10 @@ def test_a_condition_switches_a_group(condition: str, launch_file: Path) -> None
 
 
 NO_CONDITIONS = {
-    "record": "'record' is an argument: write args.record",
+    "record": "'record' is an argument; write args.record",
     "args.tag": "args.tag is 'a', neither true nor false; compare it, as in args.tag == 'a'",
-    "args.tag == 1": "compares 'a' with 1, which is never equal",
-    "__import__('os')": "is not allowed; a condition has args.NAME, not, and, or, ==, !=",
+    "args.tag == 1": "compares 'a' with 1, which are never equal",
+    "__import__('os')": "is not allowed; write a condition with args.NAME, not, and, or, ==, !=",
     "args.tag.upper() == 'A'": "is not allowed",
     "args.record and args.tag": "args.tag is 'a', neither true nor false",
     "args.record or args.nothing": "no argument 'nothing'",
@@ -225,7 +225,7 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     assert refused(launch_file, SIM + include).startswith("part.toml:4: node 'hold': params: unknown key 'dampng'; did")
     part.write_text(HOLD)
     line = refused(launch_file, SIM + HOLD + include)
-    assert line.startswith("part.toml:2: node 'hold': key 'name': already used in launch.toml:3; every node")
+    assert line.startswith("part.toml:2: node 'hold': key 'name': the name is already used in launch.toml:3; give")
     line = refused(launch_file, SIM + include + "args = { tag = 'x' }")
     assert (
         line == "launch.toml:5: include 'part.toml': unknown argument 'tag' of part.toml; the file has no table [args]"
@@ -233,7 +233,7 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     part.write_text(SIM)
     line = refused(launch_file, SIM + include)
     assert line == (
-        "launch.toml:3: include 'part.toml': [sim] is in launch.toml:1 and in part.toml:1; remove one of them,"
+        "launch.toml:3: include 'part.toml': [sim] is in launch.toml:1 and in part.toml:1; remove one of the two,"
         " or give the include a namespace"
     )
     part.write_text("seed = 1\n")
@@ -241,7 +241,7 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     line = refused(launch_file, SIM + include + include.replace("part", "other"))
     assert line == (
         "launch.toml:5: include 'other.toml': key 'seed': part.toml:1 has 1, other.toml:1 2;"
-        " set seed in launch.toml, whose value applies"
+        " set seed in launch.toml to override both"
     )
     assert plan_of(launch_file, "seed = 3\n" + SIM + include).seed == 3
     line = refused(launch_file, SIM + '[[include]]\nfile = "prt.toml"\n')

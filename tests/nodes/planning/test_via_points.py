@@ -58,32 +58,42 @@ def test_a_joints_name_may_look_like_a_unit(tmp_path: Path) -> None:
             "csv",
             "lift_mm",
             "lift_in",
-            "line 2: column 'lift_in' is no joint with a unit (deg, rad, m, mm), like joint_deg or joint_mm_s",
+            "line 2: column 'lift_in' does not name a joint and a unit (deg, rad, m, mm), such as elbow_deg",
         ),
         ("csv", "lift_mm", "tilt_deg", "line 2: column 'tilt_deg' gives joint 'tilt' a second time"),
-        ("csv", "tilt_deg_s2", "tilt_rad_s2", "line 2: column 'tilt_rad_s2': joint 'tilt' is in deg already"),
-        ("csv", "lift_mm", "lift_mm_s", "line 2: joint 'lift' has no column of its position, lift_mm"),
-        ("csv", "10,", "", "line 4: 4 values for 5 columns; column 'tilt_deg_s2' has none"),
-        ("csv", "18, 9", "18, 9, 7", "line 5: 6 values for 5 columns; '7' is in none"),
+        (
+            "csv",
+            "tilt_deg_s2",
+            "tilt_rad_s2",
+            "line 2: column 'tilt_rad_s2': another column gives joint 'tilt' in deg; use one unit",
+        ),
+        ("csv", "lift_mm", "lift_mm_s", "line 2: joint 'lift' has no position column; add lift_mm"),
+        ("csv", "10,", "", "line 4: 4 values for 5 columns; column 'tilt_deg_s2' has no value"),
+        ("csv", "18, 9", "18, 9, 7", "line 5: 6 values for 5 columns; value '7' has no column"),
         ("csv", "80", "far", "line 5: column 'lift_mm' is 'far'; it must be a finite number"),
         ("csv", "80", "", "line 5: column 'lift_mm' is ''; it must be a finite number"),
         ("csv", "80", "inf", "line 5: column 'lift_mm' is 'inf'; it must be a finite number"),
-        ("csv", "2.0,", "0.0,", "line 5: time_s is 0; it must be above that of the point before, 0"),
+        ("csv", "2.0,", "0.0,", "line 5: time_s is 0; it must be above 0, the time_s of the previous via point"),
         ("csv", CSV[CSV.index("\n0.0") :], "", "no via points"),
         ("toml", "[[via]]", "[[via]", "not valid TOML"),
-        ("toml", '"lift", ', "", 'needs joints = ["..."]'),
-        ("toml", '"mm"', '"in"', "unit 'in'; units are deg, rad, m, mm"),
-        ("toml", '"lift"', '"tilt"', "name each once"),
+        ("toml", '"lift", ', "", 'the file must have joints = ["..."]'),
+        ("toml", '"mm"', '"in"', "unknown unit 'in'; the units are deg, rad, m, mm"),
+        ("toml", '"lift"', '"tilt"', "name each joint once"),
         ("toml", "units", "colour = 1\nunits", "unknown key 'colour'"),
-        ("toml", "velocity", "speed", "line 9: [[via]] has time_s, position, speed, acceleration; it takes time_s"),
-        ("toml", "[80, -90]", "[80]", "line 9: [[via]]: position is [80]; it takes 2 numbers"),
+        (
+            "toml",
+            "velocity",
+            "speed",
+            "line 9: [[via]] has time_s, position, speed, acceleration; it must have time_s",
+        ),
+        ("toml", "[80, -90]", "[80]", "line 9: [[via]]: position is [80]; it must be 2 numbers"),
         ("toml", "[80, -90]", "[80, nan]", "line 9: [[via]]: position is nan; it must be a finite number"),
         ("toml", "[80, -90]", "[80, true]", "line 9: [[via]]: position is True; it must be a finite number"),
         (
             "toml",
             "time_s = 2",
             "time_s = -1",
-            "line 9: [[via]]: time_s is -1; it must be above that of the point before, 0",
+            "line 9: [[via]]: time_s is -1; it must be above 0, the time_s of the previous via point",
         ),
     ],
 )
@@ -103,5 +113,5 @@ def test_what_is_wrong_is_named_with_file_and_line(suffix: str, was: str, now: s
 def test_a_file_that_is_not_there_or_no_such_form_is_named(tmp_path: Path) -> None:
     with pytest.raises(ViaPointError, match=r"points.csv: no such via-point file"):
         read_via_points(tmp_path / "points.csv")
-    with pytest.raises(ViaPointError, match=r"points.txt: a via-point file is a .csv or a .toml"):
+    with pytest.raises(ViaPointError, match=r"points.txt: a via-point file must be a .csv or a .toml file"):
         read_via_points(tmp_path / "points.txt")

@@ -127,7 +127,7 @@ def overlapping(file: Path) -> Path:
         (lambda file: [file, "--rerun", file.parent], "expected the path of a file in a folder that exists"),
         (lambda file: [file, "--foxglove", file.parent / "no" / "x.mcap"], "in a folder that exists"),
         (lambda file: [overlapping(file), "--rerun", file.parent / "x.rrd"], "has 2 runs that overlap in time; choose"),
-        (lambda file: [file, "--foxglove", file.parent / "x.mcap", "--run", 1], "--foxglove writes all runs"),
+        (lambda file: [file, "--foxglove", file.parent / "x.mcap", "--run", 1], "--foxglove always writes all runs"),
     ],
 )
 def test_what_cannot_be_written_is_one_line(

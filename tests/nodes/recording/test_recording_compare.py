@@ -70,4 +70,7 @@ def test_a_deviation_is_measured_by_joint_from_when_it_begins_and_plans_by_key(
 def test_a_file_without_states_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [write(tmp_path / "a.mcap", range(3)), write(tmp_path / "b.mcap", range(0))]
     assert run(["compare", *files]) == 2
-    assert capsys.readouterr().err.endswith("b.mcap holds no states of a robot to compare\n")
+    assert capsys.readouterr().err.endswith(
+        "b.mcap contains no robot states, so it cannot be compared; "
+        "give a recording that contains the topic ROBOT/state\n"
+    )

@@ -74,6 +74,6 @@ def test_a_recording_with_the_names_of_an_earlier_version_is_refused_in_one_line
     for read in (read_recording, describe):
         with pytest.raises(RecordingError) as refused:
             read(path)
-        assert str(refused.value) == f"{wanted}; read it with the armswing that wrote it"
+        assert str(refused.value) == f"{wanted}; read it with the version of armswing that wrote it"
     assert run(["info", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -182,7 +182,7 @@ def test_a_launch_file_has_links(write: Callable[..., Path]) -> None:
     [
         (
             {"mode": "realtime"},
-            r"toml:\d+: node .hold.: key .link.: messages and turns take simulation time",
+            r"toml:\d+: node .hold.: key .link. works in mode .lockstep. only",
         ),
         ({"more": "loss = 1.5"}, r"key 'link.loss'"),
         ({"more": "delay = 3"}, r"delay"),

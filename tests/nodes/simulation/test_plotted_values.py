@@ -228,7 +228,10 @@ def test_a_node_that_does_not_know_the_time_is_told_so() -> None:
     host.request("any", {})
     host.request("any", {})
     assert host.take_log() == [
-        ("warning", "plots values at t = 0 s: without subscribing to 'state', the node has no simulation time")
+        (
+            "warning",
+            "the node plots all values at t = 0 s, because it does not know simulation time; subscribe to 'state'",
+        )
     ]
 
 

@@ -79,8 +79,8 @@ def test_a_snapshot_within_a_push_continues_it(how: str, pushable: tuple[SimServ
         ({"body": "arm"}, "has no pushable body 'arm'; its pushable bodies are pendulum"),
         ({"body": None}, "push: body is None; it must be one of pendulum"),
         ({"force": [1.0, 2.0]}, r"push: force is \[1.0, 2.0\]; it must be three finite numbers"),
-        ({"duration_s": 0}, "push: duration_s is 0; it must be a number above 0, at most 3600"),
-        ({"torque": [1.0, 0.0, 0.0]}, "push: unknown argument 'torque'; it takes body, force, point, duration_s"),
+        ({"duration_s": 0}, "push: duration_s is 0; it must be a number above 0 and at most 3600"),
+        ({"torque": [1.0, 0.0, 0.0]}, "no argument 'torque'; its arguments are body, force, point, duration_s"),
     ],
 )
 def test_a_wrong_push_is_refused(args: dict[str, Any], reason: str, pushable: tuple[SimServer, Any]) -> None:

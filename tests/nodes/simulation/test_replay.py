@@ -244,7 +244,7 @@ BAD = {
     "none.mcap --node small.py:Filter": "no recording 'none.mcap'",
     "FILE --node small.py:Nobody": "run = 'small.py:Nobody': class 'Nobody' does not exist; known are ",
     "FILE --node small.py:Filtr": "class 'Filtr' does not exist; did you mean 'Filter'?",
-    "FILE --node small.py:Mute": "the recorded plan has no node of a class 'Mute'; name the node that it replaces",
+    "FILE --node small.py:Mute": "the recorded plan has no node of the class 'Mute'; name the node to replace",
     "FILE --node small.py:Filter --tolerance valu=1e-9": "valu: Filter publishes no such field; its fields are",
     "FILE --node small.py:Filter --tolerance seq=1": "--tolerance seq: Filter publishes no such field",
     "FILE --node small.py:Filter --tolerance vale=1 --tolerance 0": "did you mean 'value'?",

@@ -278,10 +278,10 @@ def test_a_plan_without_a_recorded_node_uses_its_messages_until_then(recorded: P
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        (["sim.step_ms=2"], "[sim] step_ms is 1.0 in the recording, 2.0 in the plan"),
+        (["sim.step_ms=2"], "[sim] step_ms is 1.0 in the recording and 2.0 in the plan"),
         (["sim.parameters.start_deg=10"], "[sim] parameters is"),
-        (["controller.link.delay_ms=3"], "node 'controller': link is {"),
-        (["another robot"], "is a recording of robot 'rotary_pendulum'; the plan has 'lipinski_pendulum'"),
+        (["controller.link.delay_ms=3"], "link of node 'controller' was {"),
+        (["another robot"], "is a recording of robot 'rotary_pendulum'; the plan has robot 'lipinski_pendulum'"),
     ],
 )
 def test_another_plan_of_the_simulation_is_refused_with_the_first_difference(
@@ -302,7 +302,7 @@ def test_a_time_outside_the_recording_is_one_line_and_exit_code_2(
     assert command_line(["launch", str(recorded.parent / "plan.toml"), "--from", str(recorded), "--at", at]) == 2
     told = capsys.readouterr().err.strip()
     assert "\n" not in told
-    assert "can be restarted at t = 0.001 .. 0.6 s" in told
+    assert "choose a time in t = 0.001 .. 0.6 s" in told
 
 
 def damaged(data: bytes) -> bytes:
@@ -313,7 +313,7 @@ def damaged(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (damaged, "it cannot be restarted"),
+        (damaged, "the recording cannot be restarted"),
         (lambda data: data[:3000], "has no snapshots"),
         (lambda data: b"", "is empty"),
         (lambda data: data.replace(b'"data":"eJ', b'"data":"eK'), "cannot be"),
@@ -335,7 +335,7 @@ def test_a_recording_without_snapshots_is_refused(tmp_path: Path) -> None:
     plan = a_plan(tmp_path)
     plan.sim.snapshot_s = 0.0
     record(plan, 0.1)
-    with pytest.raises(RecordingError, match="has no snapshots, from which a run restarts"):
+    with pytest.raises(RecordingError, match="has no snapshots to restart from"):
         read_restart(tmp_path / "run.mcap", 0.05, plan)
 
 

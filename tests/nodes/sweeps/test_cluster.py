@@ -85,8 +85,9 @@ def test_without_a_scheduler_the_refusal_is_one_line(
     try:
         import distributed  # noqa: F401
     except ModuleNotFoundError:
-        assert (code, said) == (1, "armswing: --dask needs distributed: pip install 'armswing[dask]'\n")
+        told = "armswing: --dask needs the package distributed; install it: pip install 'armswing[dask]'\n"
+        assert (code, said) == (1, told)
         assert not os.path.exists(tmp_path / "out")
         return
     assert code == 2
-    assert said.splitlines()[-1].startswith("armswing: --dask 'tcp://127.0.0.1:9': no scheduler answers: ")
+    assert said.splitlines()[-1].startswith("armswing: --dask 'tcp://127.0.0.1:9': no scheduler replies: ")

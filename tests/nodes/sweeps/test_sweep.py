@@ -92,7 +92,7 @@ def test_after_an_interrupt_the_page_shows_the_runs_that_are_done(launch: Path, 
     done = len(rows_of(folder))
     assert 1 <= done < 6
     assert f"{done} of 6 runs" in (folder / "index.html").read_text()
-    assert f"{done} of 6 runs are done, the same command goes on" in said
+    assert f"{done} of 6 runs are done; repeat the command to continue" in said
     assert not (folder / "junit.xml").exists()  # a test report of a part would pass
 
 
@@ -170,7 +170,7 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
     arguments = (file, "--over", "node.how=well,diverge", "--repeat", 2, "-o", folder)
     first = sweep(*arguments)
     assert first.returncode == 0, first.stderr
-    assert "has the mode realtime; the runs of a sweep are in lockstep" in first.stderr
+    assert "has the mode realtime, but the sweep runs it in lockstep" in first.stderr
     assert "--repeat 2 changes nothing: no run depends on its seed" in first.stderr
     table, journal = (folder / "cells.csv").read_bytes(), folder / "cells.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
@@ -190,14 +190,17 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
         (("--over", "nde.how=a,b"), "no node 'nde'; did you mean 'node'?"),
         (("--over", "sim.parameters.torque_limt=1,2"), "did you mean 'torque_limit'?"),
         (("--over", "node.gain=0:-1:3"), "key 'gain' is -1.0, not in 0 .. 1e+30 N m"),
-        (("--over", "node.gain=1"), "an axis has at least two values; set a fixed value by --set node.gain=1"),
-        (("--over", "node.gain=1,2", "--over", "node.gain=3,4"), "the key has two axes"),
-        (("--over", "sim.mode=fast,lockstep"), "cells run in lockstep only"),
-        (("--over", "seed=1,2", "--repeat", "2"), "draw the seeds of the cells"),
-        (("--over", "node.gain=1,2", "--seconds", "-1"), "--seconds -1: expected one step of 1 ms at least"),
+        (("--over", "node.gain=1"), "an axis needs 2 or more values; pass --set node.gain=1 for a fixed value"),
+        (("--over", "node.gain=1,2", "--over", "node.gain=3,4"), "two axes have this key"),
+        (("--over", "sim.mode=fast,lockstep"), "always use mode lockstep"),
+        (("--over", "seed=1,2", "--repeat", "2"), "draws the seeds of its runs"),
+        (
+            ("--over", "node.gain=1,2", "--seconds", "-1"),
+            "--seconds -1: the duration must be at least one step of 1 ms",
+        ),
         (("--over", "node.gain=1,2", "--limit-s", "0"), "--limit-s 0: expected a positive number"),
         (("--over", "node.gain=1,2", "--cell", "1"), "name the folder of the sweep"),
-        (("--over", "node.gain=1,2", "--record"), "--record belongs to --cell"),
+        (("--over", "node.gain=1,2", "--record"), "--record works only with --cell"),
         (("--over", "node.gain=1,2", "-o", "/nonesuch/out"), "there is no folder '/nonesuch'"),
         ((), "name an axis with --over"),
     ],

@@ -105,12 +105,12 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
     colleague, pid = scene.colleague, os.getpid()
     mine = colleague.entry("mine")
     return [
-        ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not that of key 'colleague'"),
+        ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not the host of key 'colleague'"),
         ("register", colleague.entry("sim", pid=pid), "'sim' belongs to host 'desk' in the plan"),
-        ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not that of key 'colleague'"),
+        ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not the host of key 'colleague'"),
         ("register", colleague.entry("swing_up"), "'swing_up' belongs to host 'robot' in the plan"),
-        ("register", mine | {"host": "desk"}, "host 'desk' is not that of key 'colleague'"),
-        ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not that of key"),
+        ("register", mine | {"host": "desk"}, "host 'desk' is not the host of key 'colleague'"),
+        ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not the host of key"),
         (
             "register",
             mine | {"remote_endpoints": colleague.ends(scene.robot.key)},
@@ -144,7 +144,7 @@ def test_an_allowed_key_takes_no_name_of_another_host(scene: Scene, caplog: pyte
     assert said[0].startswith(
         "registry: refused 1 calls of \"key 'colleague' at 127.0.0.1\": register: name 'sim' is taken"
     )
-    assert said[0].endswith("; host 'desk' is not that of key 'colleague' at 127.0.0.1")
+    assert said[0].endswith("; host 'desk' is not the host of key 'colleague' at 127.0.0.1")
 
 
 def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -> None:
@@ -216,9 +216,9 @@ def test_on_one_computer_a_name_is_its_processes_as_the_kernel_says(domain: int)
         command = [sys.executable, "-P", "-c", ANOTHER, str(domain), str(os.getpid())]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         stolen, taken, foreign, removed, ready = json.loads(done.stdout)
-        assert f"may not register process {os.getpid()}: " in stolen
+        assert f"may not register process {os.getpid()}; " in stolen
         assert f"name 'node' is taken by the live process {os.getpid()}" in taken
-        assert f"may not register process {os.getpid()}: " in foreign
+        assert f"may not register process {os.getpid()}; " in foreign
         for line in (removed, ready):
             assert f"name 'node' belongs to process {os.getpid()} on host 'localhost', not to process " in line
         assert [(node.name, node.state) for node in client.nodes()] == [("node", "starting")]

@@ -69,7 +69,7 @@ def test_what_the_system_cannot_reach_is_said_in_its_words(
 
 
 def test_an_address_without_a_key_is_not_tried(publisher: Publisher) -> None:
-    with pytest.raises(AddressError, match="has no key to call it by"):
+    with pytest.raises(AddressError, match="has no key; write it as"):
         probe("tcp://127.0.0.1:17400")
     with pytest.raises(keys.KeysError, match="is not allowed"):
         probe(f"tcp://127.0.0.1:{publisher.remote_endpoint.partition('#')[0].rpartition(':')[2]}#{64 * 'b'}")

@@ -86,7 +86,7 @@ def test_a_runtime_folder_that_others_may_write_to_is_refused_and_one_that_they_
 ) -> None:
     runtime = Path(os.environ["XDG_RUNTIME_DIR"])
     runtime.chmod(0o777)
-    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\): close it by 'chmod 700"):
+    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\); close it with 'chmod 700"):
         domain_folder(domain)
     runtime.chmod(0o755)
     assert domain_folder(domain).stat().st_mode & 0o777 == 0o700
@@ -101,7 +101,7 @@ def test_a_runtime_folder_of_another_user_is_refused(
         monkeypatch.delenv("XDG_RUNTIME_DIR")
         monkeypatch.setattr("nodes.transport.domain.FALLBACK", str(tmp_path / "armswing"))
     monkeypatch.setattr("nodes.transport.domain.os.getuid", lambda: other)
-    with pytest.raises(DomainError, match=rf"belongs to another user \(uid {other - 1}, this is {other}\); set XDG"):
+    with pytest.raises(DomainError, match=rf"belongs to another user \(uid {other - 1}, yours is {other}\); set XDG"):
         domain_folder(domain)
 
 
@@ -115,7 +115,7 @@ def test_what_killed_processes_left_is_swept_at_the_start(domain: int) -> None:
 def test_a_domain_is_a_number_and_its_paths_are_short(domain: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DomainError, match="not in 0"):
         domain_folder(-1)
-    with pytest.raises(DomainError, match="longer than"):
+    with pytest.raises(DomainError, match="has more than"):
         ipc_endpoint(domain, "x" * 100)
 
 

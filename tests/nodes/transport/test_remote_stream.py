@@ -150,7 +150,7 @@ def test_who_sends_large_subscriptions_gets_none_in_and_is_shut_out_when_he_come
 
     def is_shut_out() -> bool:
         flood.poll(0)  # a socket subscribes again on each new connection only when it is used
-        return "exceeds its limits: blocked for 5 s" in caplog.text
+        return "exceeds its limits and is blocked for 5 s" in caplog.text
 
     until(is_shut_out)
     assert publisher.remote is not None

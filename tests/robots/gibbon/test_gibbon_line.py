@@ -131,24 +131,24 @@ def test_a_width_averages_the_shapes() -> None:
         ),
         ({"damping_ratio": 5.0}, r"damping_ratio is 5; it must be less than 1"),
         ({"clamp_width": 1.0}, r"clamp_width is 1 m; it must be less than the spacing of the hands, 0.9 m"),
-        ({"trunk": "actuated"}, r"trunk is 'actuated', but links is 2; a robot with a trunk has links 3"),
+        ({"trunk": "actuated"}, r"trunk is 'actuated', but links is 2; set links to 3 for a trunk"),
         ({"tension": 500.0}, r"tension is 500 N; it must be from 2000 N, .* to 20000 N"),
         ({"tension": 1e6}, r"tension is 1e\+06 N; .* to 20000 N"),
         ({"modes": 80}, r"modes is 80; the cable can have 1 to 49 modes"),
         ({"modes": 2.5}, r"modes is 2.5; it must be a whole number of at least 1"),
         (
             {"line": "bars", "tension": 4000.0},
-            r"tension is 4000.0, but line is .bars.; the parameter needs line .cable.",
+            r"tension is 4000.0, but line is .bars.; leave this parameter out, or set line to .cable.",
         ),
-        ({"bars": 3}, r"bars is 3, but line is .cable.; the parameter needs line .bars."),
+        ({"bars": 3}, r"bars is 3, but line is .cable.; leave this parameter out, or set line to .bars."),
         ({"start_x": 19.5}, r"start_x is 19.5 m; with start 'both' it must be above 0 and less than 19.1 m"),
         (
             {"line": "bars", "start_x": 0.5},
-            r"start_x is 0.5 m; .* the position of a bar from 0 to 7.48 m, 0.34 m apart",
+            r"start_x is 0.5 m; .* a multiple of 0.34 m from 0 to 7.48 m",
         ),
-        ({"line": "bars", "bars": 2}, r"start_x is 0.34 m; .* 2 bars .* from 0 to 0 m, 0.34 m apart"),
-        ({"line": "rope"}, r"line is 'rope'; it is one of cable, bars"),
-        ({"links": 4}, r"links is 4; it is one of 2, 3"),
+        ({"line": "bars", "bars": 2}, r"start_x is 0.34 m; .* 2 bars .* of 0.34 m from 0 to 0 m"),
+        ({"line": "rope"}, r"line is 'rope'; it must be one of cable, bars"),
+        ({"links": 4}, r"links is 4; it must be one of 2, 3"),
         ({"clamp_width": -0.1}, r"clamp_width is -0.1; it must be a number of at least 0"),
         ({"mass_scale": 0.0}, r"mass_scale is 0.0; it must be a positive number"),
     ],
@@ -177,7 +177,7 @@ def test_the_number_that_a_refusal_names_is_the_least_that_is_built(
 def test_a_gripper_that_could_catch_nothing_is_refused_while_it_runs(hang: Hang, name: str) -> None:
     sim = hang(line="bars")
     for value in (0.0, -1.0):
-        with pytest.raises(InvalidMechanism, match=rf"\({name}\) of its Window is {value}; it must be above 0"):
+        with pytest.raises(InvalidMechanism, match=rf"\({name}\) of the guard's Window is {value}; it must be above 0"):
             sim.set_parameters({name: value})
 
 

@@ -148,7 +148,7 @@ def test_pairs_and_properties_that_are_not_read_are_named_with_their_line(tmp_pa
     [
         ('<exclude body1="a" body2="trunk"/>', r"<exclude>: no body is named 'a'"),
         ('<pair geom1="ball" geom2="floo"/>', r"geom2 is 'floo', and no geom has this name; did you mean 'floor'"),
-        ('<flex geom1="ball"/>', r"<flex>: it is not supported in <contact>, which takes pair and exclude"),
+        ('<flex geom1="ball"/>', r"<flex>: this element is not supported in <contact>; write <pair> or <exclude>"),
     ],
 )
 def test_a_wrong_contact_is_refused_with_line_and_name(tmp_path: Path, contact: str, line: str) -> None:

@@ -227,7 +227,7 @@ def test_actuators_limits_and_keyframes_are_those_of_the_file() -> None:
     assert arm.initial_q == (0.0, 3.0, 0.2)
     assert arm.joint("elbow").upper == pytest.approx(np.radians(150))
     assert build(CART_ARM).initial_q == (0.0, 0.0, 0.0)
-    with pytest.raises(InvalidRequest, match=r"there is no keyframe 'standing'; its keyframes are hanging"):
+    with pytest.raises(InvalidRequest, match=r"the model has no keyframe 'standing'; its keyframes are hanging"):
         build(CART_ARM, keyframe="standing")
 
 
@@ -256,34 +256,37 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
             made(joint='<joint name="x" type="ball" stiffness="1"/>'),
             r"joint 'x': stiffness of a ball joint is not supported",
         ),
-        (made(joint='<joint name="x" type="hing"/>'), r"joint 'x': type is 'hing'; it is one of hinge, slide, ball"),
-        (made(joint='<joint name="x" axis="0 0 0"/>'), r"joint 'x': axis is 0 0 0; an axis has a direction"),
+        (
+            made(joint='<joint name="x" type="hing"/>'),
+            r"joint 'x': type is 'hing'; it must be one of hinge, slide, ball",
+        ),
+        (made(joint='<joint name="x" axis="0 0 0"/>'), r"joint 'x': axis is 0 0 0; give a vector that is not zero"),
         (made(joint='<joint name="x" damping="-1"/>'), r"joint 'x': damping is -1; it must not be negative"),
         (made(joint='<joint name="x" range="2 1"/>'), r"joint 'x': range is '2 1'; its first number must be below"),
         (made(joint='<joint name="x" class="no"/>'), r"there is no default class 'no'"),
         (made(joint='<joint name="x" springdamper="1 1"/>'), r"joint 'x': springdamper is not supported"),
-        (made(joint=""), r"line 1: <mujoco>: none of its bodies has a joint"),
+        (made(joint=""), r"line 1: <mujoco>: no body has a joint"),
         (made(more="<flexcomp/>"), r"<flexcomp>: <flexcomp> in a body is not supported"),
         (
             made(more='<body name="b"><geom size="1"/></body>'),
             r"body 'b': two bodies are named 'b'; names must",
         ),
         (made(more=f'<body name="c">{HINGE}<geom size="1"/></body>'), r"two joints are named 'hinge'; names must be"),
-        (made(more='<geom name="g" type="box" size="1 1"/>'), r"geom 'g': size has 2 numbers; it needs 3"),
-        (made(more='<geom name="g" size="-1"/>'), r"geom 'g': size is '-1'; sizes must be above 0"),
+        (made(more='<geom name="g" type="box" size="1 1"/>'), r"geom 'g': size has 2 numbers; it must have 3"),
+        (made(more='<geom name="g" size="-1"/>'), r"geom 'g': size is '-1'; all its numbers must be above 0"),
         (made(more='<geom name="g" size="1" mass="-1"/>'), r"geom 'g': mass is -1 kg; it must not be negative"),
         (
             made(more='<geom name="g" type="mesh" mesh="m"/>'),
-            r"geom 'g': its mass is that of a mesh, which",
+            r"geom 'g': the mass of a mesh geom cannot be computed",
         ),
         (made(more='<geom name="g" size="1" quat="0 0 0 0"/>'), r"geom 'g': quat is 0 0 0 0"),
         (
             made(more='<body name="c"><joint name="x"/><geom size="1" mass="0"/></body>'),
-            r"body 'c': its mass is 0, and so is that of all bodies on it, but joint 'x' moves it",
+            r"body 'c': joint 'x' moves this body, but the body and all bodies on it have no mass",
         ),
         (
             made(more='<inertial pos="0 0 0" mass="1" diaginertia="1 1 3"/>'),
-            r"body 'b': <inertial>: inertia has principal moments \(1, 1, 3\) kg m2; the largest never exceeds",
+            r"body 'b': <inertial>: inertia has principal moments \(1, 1, 3\) kg m2; the largest must not exceed",
         ),
         (
             made(more='<inertial pos="0 0 0" mass="1" diaginertia="1 1 -1"/>'),
@@ -291,11 +294,11 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         ),
         (
             made(after='<equality><flex flex="f"/></equality>'),
-            r"flex 'flex1': <flex> of <equality> is not supported; ignore=equality leaves it out",
+            r"flex 'flex1': <flex> of <equality> is not supported; pass ignore=equality to leave out",
         ),
         (
             made(after='<equality><weld body1="c"/></equality>'),
-            r"weld 'weld1': body1 is 'c', and no body has this name",
+            r"weld 'weld1': body1 is 'c', but no body has this name",
         ),
         (
             made(after='<equality><joint joint1="hinge" joint2="hinge" polycoef="0 1 2"/></equality>'),
@@ -303,20 +306,20 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         ),
         (
             made(after='<equality><tendon name="e" tendon1="t"/></equality>'),
-            r"tendon 'e': tendon1 is 't', and no tendon has this name",
+            r"tendon 'e': tendon1 is 't', but no tendon has this name",
         ),
         (
             made(after='<tendon><fixed name="t" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
-            r"tendon 't': it has stiffness, and tendons are not supported; ignore=tendon leaves out",
+            r"tendon 't': it has stiffness, and tendons are not supported; pass ignore=tendon to leave out",
         ),
         (
             made(before='<option density="1.2"/>'),
-            r"<option>: density is not 0, and forces of a fluid are not supported; ignore=fluid leaves out",
+            r"<option>: density is not 0, and forces of a fluid are not supported; pass ignore=fluid to leave out",
         ),
-        (made(after="<extension/>"), r"<extension>: it is not supported"),
+        (made(after="<extension/>"), r"<extension>: this element is not supported"),
         (made(before='<include file="none.xml"/>'), r"<include>: there is no file 'none.xml'; tried .*/none.xml"),
         (made(before='<compiler boundmass="1"/>'), r"<compiler>: boundmass is not supported"),
-        (made(after='<actuator><motor joint="hing"/></actuator>'), r"actuator 'hing': there is no joint 'hing'"),
+        (made(after='<actuator><motor joint="hing"/></actuator>'), r"actuator 'hing': the model has no joint 'hing'"),
         (made(after='<actuator><motor name="m" joint="hinge" gear="0"/></actuator>'), r"actuator 'm': gear is 0"),
     ],
 )
@@ -388,5 +391,5 @@ def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
         r"line 1: contacts are left out, as contacts=ignore asks: geoms do not touch one another",
     ):
         assert re.search(line, said), line
-    with pytest.raises(InvalidRequest, match=r"ignore is 'gravity'; it takes tendon, equality, fluid"):
+    with pytest.raises(InvalidRequest, match=r"ignore contains 'gravity'; it may contain tendon, equality, fluid"):
         build(file, ignore="gravity")

@@ -65,7 +65,7 @@ def test_the_free_root_link_of_a_file_falls() -> None:
 
 
 def test_a_free_root_link_needs_a_mass_and_a_name_of_its_own(write: Write) -> None:
-    with pytest.raises(InvalidMechanism, match="none of its links has a mass"):
+    with pytest.raises(InvalidMechanism, match="no link has a mass"):
         build(write("<link name='a'/>"), base="free")
     with pytest.raises(
         InvalidMechanism, match="line 2: link 'ground': base is 'free', but the root link is the ground"

@@ -49,15 +49,15 @@ def refusal(file: str, **parameters: str) -> str:
         ),
         (
             (link("a"), link("b").replace('value="1.0"', 'value="1,0"'), HINGE),
-            r"link 'b': value is '1,0'; .* no finite",
+            r"link 'b': value is '1,0'; .* not a finite",
         ),
         (
             (link("a"), link("b").replace('value="1.0"', 'value="nan"'), HINGE),
-            r"link 'b': value is 'nan'; .* no finite",
+            r"link 'b': value is 'nan'; .* not a finite",
         ),
-        ((link("a"), link("b").replace('value="1.0"', 'value="1e999"'), HINGE), r"'1e999' is no finite number"),
-        ((link("a"), link("b").replace('value="1.0"', 'value="1_0"'), HINGE), r"'1_0' is no finite number"),
-        ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: it has no <mass>, which it needs"),
+        ((link("a"), link("b").replace('value="1.0"', 'value="1e999"'), HINGE), r"'1e999' is not a finite number"),
+        ((link("a"), link("b").replace('value="1.0"', 'value="1_0"'), HINGE), r"'1_0' is not a finite number"),
+        ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: the element <mass> is missing"),
         ((link("a"), link("b").replace('iyz="0"', ""), HINGE), r"link 'b': attribute 'iyz' is missing"),
         (
             (link("a"), link("b").replace('"0.1 0 0.05"', '"0.1 0"'), HINGE),
@@ -65,33 +65,39 @@ def refusal(file: str, **parameters: str) -> str:
         ),
         (
             (link("a"), "<link name='b'/>", HINGE),
-            r"line 9: link 'b': its mass is 0, .* joint 'hinge' at line 10 moves it",
+            r"line 9: link 'b': joint 'hinge' at line 10 moves this link, but .* have no mass",
         ),
         (
             (*TWO, joint("hinge", "a", "b", axis="0 0 0")),
-            r"joint 'hinge': <axis>: xyz is 0 0 0; an axis has a direction",
+            r"joint 'hinge': <axis>: xyz is 0 0 0; give a vector that is not zero",
         ),
-        ((*TWO, joint("hinge", "a", "b", kind="hinge")), r"joint 'hinge': type is 'hinge'; it is one of revolute, "),
+        (
+            (*TWO, joint("hinge", "a", "b", kind="hinge")),
+            r"joint 'hinge': type is 'hinge'; it must be one of revolute, ",
+        ),
         ((*TWO, HINGE.replace('lower="-1"', 'lower="3"')), r"joint 'hinge': <limit>: lower is 3 and upper is 2"),
         ((*TWO, HINGE.replace('effort="5"', 'effort="-5"')), r"<limit>: effort is -5; it must not be negative"),
         (
             (*TWO, re.sub("<limit.*/>", "", HINGE)),
-            r"joint 'hinge': a revolute joint has a <limit>, and this one has none",
+            r"joint 'hinge': a revolute joint must have a <limit>",
         ),
-        ((*TWO, HINGE.replace('<child link="b"/>', "")), r"joint 'hinge': it has no <child>, which it needs"),
+        ((*TWO, HINGE.replace('<child link="b"/>', "")), r"joint 'hinge': the element <child> is missing"),
         ((*TWO, joint("hinge", "a", "bb")), r"joint 'hinge': <child>: there is no link 'bb'; did you mean 'b'\?"),
         ((*TWO, joint("hinge", "a", "a")), r"joint 'hinge': parent and child are both 'a'"),
-        ((*TWO, link("b"), HINGE), r"link 'b': the link at line 10 has the same name"),
-        ((*TWO, link("c"), HINGE, joint("hinge", "b", "c")), r"joint 'hinge': the joint at line \d+ has the same name"),
-        ((link("a"), link("b"), link("c"), HINGE), r"link 'c': no joint moves it, and none moves link 'a' at line 3"),
-        ((*TWO, HINGE, joint("back", "b", "a")), r"joint 'hinge': the joints form a circle"),
+        ((*TWO, link("b"), HINGE), r"link 'b': another link at line 10 has the same name"),
+        (
+            (*TWO, link("c"), HINGE, joint("hinge", "b", "c")),
+            r"joint 'hinge': another joint at line \d+ has the same name",
+        ),
+        ((link("a"), link("b"), link("c"), HINGE), r"link 'c': this link and link 'a' at line 3 are both roots"),
+        ((*TWO, HINGE, joint("back", "b", "a")), r"joint 'hinge': the joints form a closed loop"),
         (
             (*TWO, link("c"), link("d"), HINGE, joint("one", "c", "d"), joint("two", "d", "c")),
-            r"joint 'one': the joints 'one', 'two' form a circle that the root link 'a' does not carry",
+            r"joint 'one': the joints 'one', 'two' form a closed loop that is not connected to the root link 'a'",
         ),
         (
             (*TWO, link("c"), HINGE, joint("two", "a", "c"), joint("three", "b", "c")),
-            r"joint 'three': it moves link 'c', which joint 'two' at line \d+ moves already",
+            r"joint 'three': this joint moves link 'c', which joint 'two' at line \d+ moves already",
         ),
         (
             (*TWO, joint("hinge", "a", "b", more='<dynamics friction="-1"/>')),
@@ -100,7 +106,7 @@ def refusal(file: str, **parameters: str) -> str:
         ((*TWO, joint("hinge", "a", "b", more='<dynamics damping="-1"/>')), r"damping is -1; it must not be negative"),
         (
             (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hinge" multiplier="0"/>')),
-            r"joint 'copy': <mimic>: multiplier is 0; it must not be",
+            r"joint 'copy': <mimic>: multiplier is 0, which would fix the joint",
         ),
         (
             (
@@ -109,7 +115,7 @@ def refusal(file: str, **parameters: str) -> str:
                 joint("hinge", "a", "b", more=mimic("copy")),
                 joint("copy", "b", "c", more=mimic("hinge")),
             ),
-            r"'copy' mimics 'hinge' mimics 'copy'; joints must not mimic in a circle",
+            r"'copy' mimics 'hinge' mimics 'copy'; joints must not mimic each other in a circle",
         ),
         (
             (
@@ -118,7 +124,7 @@ def refusal(file: str, **parameters: str) -> str:
                 joint("hinge", "a", "b", "fixed"),
                 joint("copy", "b", "c", more='<mimic joint="hinge"/>'),
             ),
-            r"joint 'copy': <mimic>: joint 'hinge' has no position of its own",
+            r"joint 'copy': <mimic>: joint 'hinge' cannot mimic or be mimicked",
         ),
         (
             (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hing"/>')),
@@ -133,8 +139,8 @@ def refusal(file: str, **parameters: str) -> str:
             (*TWO, joint("hinge", "a", "b", more='<dynamics dampng="1"/>')),
             r"joint 'hinge': <dynamics>: there is no attribute 'dampng'; did you mean 'damping'\?",
         ),
-        ((*TWO, joint("hinge", "a", "b", kind="fixed")), r"line 2: <robot>: none of its joints moves"),
-        (("",), r"line 2: <robot>: it has no <link>"),
+        ((*TWO, joint("hinge", "a", "b", kind="fixed")), r"line 2: <robot>: no joint moves"),
+        (("",), r"line 2: <robot>: the file has no <link>"),
         (('<xacro:include filename="x"/>', *TWO, HINGE), r"this file is a xacro macro file; expand it first"),
     ],
 )
@@ -149,18 +155,18 @@ def test_a_wrong_file_is_refused_with_line_and_name(write: Write, parts: tuple[s
         (b"<robot name='a'>\n<link name='b'>\n</robot>", "line 3: the XML is broken: mismatched tag"),
         (
             b"<sdf/>",
-            "line 1: <sdf>: this is no model file: the root element of a URDF file is <robot>, of an MJCF",
+            "line 1: <sdf>: this is not a model file; its root element must be <robot> for URDF or <mujoco> for MJCF",
         ),
         (b"\xff\xfe\x00garbage", "line 1: the XML is broken: "),
         (
             b'<!DOCTYPE robot [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>\n<robot name="&b;"/>',
-            "line 1: it has a document type declaration (DOCTYPE), which is not read; remove it",
+            "line 1: the file has a document type declaration (DOCTYPE), which is not read; remove it",
         ),
         (
             b'<!DOCTYPE robot [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<robot name="&a;"/>',
-            "line 1: it has a document type declaration (DOCTYPE), which is not read; remove it",
+            "line 1: the file has a document type declaration (DOCTYPE), which is not read; remove it",
         ),
-        (b"<robot>" * 1000, "line 1: <robot>: elements are nested more than 200 deep"),
+        (b"<robot>" * 1000, "line 1: <robot>: elements are nested more than 200 levels deep"),
         (b'<?xml version="1.0" encoding="klingon"?><robot/>', "the XML is broken: "),
     ],
 )
@@ -230,5 +236,5 @@ def test_a_parameter_leaves_out_what_is_refused_without_it(write: Write) -> None
     made = build(file, friction="ignore", mimic="free")
     assert made.joint("copy").damping == 0.2
     assert [actuator.name for actuator in made.actuators] == ["hinge"]
-    with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it is one of regularized, ignore"):
+    with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it must be one of regularized, ignore"):
         build(file, friction="keep")

@@ -16,9 +16,9 @@ Then = Callable[[Any], None]
 
 
 class ServiceCalls(QtCore.QObject):
-    """Calls services of a domain, one after the other.
+    """Calls services of a domain on a thread of its own, one after the other.
 
-    failed  Qt signal with one line, for each call that was refused or not answered
+    failed  Qt signal with one line of text, for each call that was refused or not answered
     """
 
     failed = QtCore.pyqtSignal(str)
@@ -33,17 +33,20 @@ class ServiceCalls(QtCore.QObject):
         self._answered.connect(self._deliver)
 
     def call(self, node: str, service: str, then: Then | None = None, quiet: bool = False, **arguments: Any) -> None:
-        """Call a service. `then` is called with the response on the window's thread.
+        """Call a service.
 
-        `quiet`: whether to suppress the signal `failed`.
+        then   function that is called with the response, on the window's thread
+        quiet  whether to suppress the signal `failed`
         """
         self.run(lambda client: client.call(node, service, **arguments), then, quiet)
 
     def run(
         self, work: Callable[[Client], Any], then: Then | None = None, quiet: bool = False, urgent: bool = False
     ) -> None:
-        """Run `work` with a client on the other thread; `then` is called with its result on the window's thread.
+        """Run `work` with a client on the thread for service calls.
 
+        then    function that is called with the result of `work`, on the window's thread
+        quiet   whether to suppress the signal `failed`
         urgent  whether to start at once, without waiting for earlier calls
         """
         if not self._closed:

@@ -1,5 +1,8 @@
-"""Panels around the scene and the plots: topics, events and statistics; for a live run also simulation, parameters,
-timing."""
+"""Panels around the scene and the plots.
+
+Every run has panels for topics, events and statistics. A live run also has panels for the simulation, the parameters,
+the joints and the timing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ UPDATE_MS = 500  # between two updates of what need not be drawn in every frame
 
 
 class Docks:
-    """The panels of a window. Panels that only a live run has are None for recordings."""
+    """The panels of a window. The panels that only a live run has are None for a recording."""
 
     def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
         self._window, self._plots = window, plots
@@ -70,19 +73,19 @@ class Docks:
         self.docks[name] = dock
 
     def fit_widths(self) -> None:
-        """Set the panels at the sides to their usual widths."""
+        """Set the usual widths of the panels at the left and right sides."""
         names = ["Topics", *(["Simulation"] if self.steering is not None else [])]
         narrow = min(1.0, self._window.width() / 1600)
         widths = [round(narrow * TOPICS_WIDTH), round(narrow * STEERING_WIDTH)][: len(names)]
         self._window.resizeDocks([self.docks[name] for name in names], widths, QtCore.Qt.Orientation.Horizontal)
 
     def add_menu(self, menu: Any) -> None:
-        """Add an entry for each panel, which shows or hides it."""
+        """Add an entry to the menu for each panel, which shows or hides the panel."""
         for dock in self.docks.values():
             menu.addAction(dock.toggleViewAction())
 
     def find_field(self) -> None:
-        """Move the keyboard to the search line of the topics."""
+        """Show the topics, and put the keyboard focus into the search field above them."""
         self.docks["Topics"].show()
         self.topics.search.setFocus()
         self.topics.search.selectAll()
@@ -125,7 +128,7 @@ class Docks:
             self.timing.show_status(status, self._window.frames, store.lost)
 
     def show_statistics(self) -> None:
-        """Show the statistics of the current plot in the selected interval."""
+        """Show the statistics of the curves of all plots in the selected interval."""
         plots, interval = self._plots, self._plots.interval
         rows = []
         if interval is not None and plots.plots:
@@ -149,7 +152,7 @@ class Docks:
             dock.setVisible(name in names)
 
     def close(self) -> None:
-        """Stop updates and calls."""
+        """Stop the updates and the service calls, and end a recording."""
         self._timer.stop()
         if self.steering is not None:
             self.steering.close_recording()

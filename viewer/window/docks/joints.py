@@ -1,4 +1,4 @@
-"""Sliders that command the actuated joints of the live robot by hand, and the line that says who commands."""
+"""Sliders that command the actuated joints of the live robot by hand, and a line that says who commands the robot."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ALONE = "move a slider to command its joint"
 
 
 class JointRow:
-    """Slider and number of one actuated joint.
+    """Slider and number field of one actuated joint.
 
-    mode       "position" where its actuator has a servo, else "effort"
+    mode       "position" if the joint's actuator has a servo, otherwise "effort"
     unit       unit of the values
-    low, high  range of the slider: the limits, where there are any
+    low, high  range of the slider: the declared limits, or a default range if there are none
     """
 
     def __init__(self, actuator: ActuatorDescription, joint: JointDescription) -> None:
@@ -62,7 +62,7 @@ class JointRow:
         self.show(0.0)
 
     def show(self, value: float) -> None:
-        """Show a value that was not chosen here."""
+        """Show a value without sending it as a command."""
         for widget in (self.slider, self.value):
             widget.blockSignals(True)
         self.slider.setValue(round(STEPS * (value - self.low) / max(self.high - self.low, 1e-12)))
@@ -77,7 +77,10 @@ class JointRow:
 
 
 class JointPanel(QtWidgets.QWidget):
-    """One row for each actuated joint. A slider that moves takes its joint from the node that commands it."""
+    """Panel with one row for each actuated joint.
+
+    When the user moves a slider, the joint is commanded by hand, and commands of nodes to this joint have no effect.
+    """
 
     def __init__(self, calls: ServiceCalls) -> None:
         super().__init__()
@@ -116,7 +119,7 @@ class JointPanel(QtWidgets.QWidget):
         self._timer.timeout.connect(self._send)
 
     def show_signals(self, signals: Signals) -> None:
-        """Show the joints of the robot; those that are not commanded by hand at their present values."""
+        """Show the joints of the robot. Joints that are not commanded by hand show their present values."""
         if signals.description is not None and signals.description is not self._description:
             self._show_robot(signals.description)
         self._namespace = signals.robot.rpartition("/")[0]
@@ -159,7 +162,7 @@ class JointPanel(QtWidgets.QWidget):
             self._timer.start()
 
     def _send(self) -> None:
-        """Send the values chosen since the last call, one call for each mode."""
+        """Send the values that the user chose since the last call of this method, in one service call per mode."""
         pending, self._pending = self._pending, {}
         for mode in ("position", "effort"):
             chosen = {name: value for name, (each, value) in pending.items() if each == mode}
@@ -169,12 +172,12 @@ class JointPanel(QtWidgets.QWidget):
                 self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
 
     def renew(self) -> None:
-        """Keep the command of the joints that are commanded by hand; without it, it ends after some seconds."""
+        """Tell the simulation to keep the commands by hand in force, which otherwise end after some seconds."""
         if self.by_hand:
             self._calls.call("sim", "hand_command", quiet=True)
 
     def give_back(self) -> None:
-        """End the commands by hand."""
+        """End the commands by hand, so that nodes command all joints again."""
         self._pending.clear()
         self._calls.call("sim", "give_back", lambda _: self._taken(()))
 
@@ -182,7 +185,10 @@ class JointPanel(QtWidgets.QWidget):
         self._show_hand({name.removeprefix(f"{self._namespace}/") for name in names})
 
     def show_status(self, status: dict[str, Any]) -> None:
-        """Show who commands, by the status of the simulation."""
+        """Show who commands the robot.
+
+        status  status of the simulation
+        """
         simulations = status.get("simulations", {})
         own = simulations.get(self._namespace, status)
         self._show_hand(set(own.get("by_hand", ())))
@@ -211,5 +217,5 @@ class JointPanel(QtWidgets.QWidget):
 
 
 def _commanding(nodes: Sequence[str]) -> str:
-    """Subject and verb, such as "base, body command"."""
+    """Text that says which nodes command, such as "base, body command"."""
     return f"{', '.join(nodes)} {'commands' if len(nodes) == 1 else 'command'}"

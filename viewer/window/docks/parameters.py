@@ -17,7 +17,7 @@ PLACE = QtCore.Qt.ItemDataRole.UserRole
 
 
 class ParameterPanel(QtWidgets.QWidget):
-    """Tree of nodes and their parameters; a value is changed by a double click on it."""
+    """Tree of nodes and their parameters. A double click on a value lets the user change it."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ParameterPanel(QtWidgets.QWidget):
         column.addWidget(self.said)
 
     def read(self) -> None:
-        """Read the parameters of all nodes."""
+        """Request the parameters of all nodes, and show them."""
         self._calls.run(_read_all, self._show, quiet=True)
 
     def _show(self, found: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -72,7 +72,7 @@ class ParameterPanel(QtWidgets.QWidget):
         self.said.setText("" if there else "no node of this launch has parameters")
 
     def item(self, node: str, key: str) -> Any:
-        """The row of a parameter in the tree; None for an unknown parameter."""
+        """The tree row of a parameter; None for an unknown parameter."""
         for i in range(self.tree.topLevelItemCount()):
             top = self.tree.topLevelItem(i)
             for j in range(top.childCount()):
@@ -131,7 +131,7 @@ class ParameterPanel(QtWidgets.QWidget):
         self.said.setText(f"{node}.{key} = {value_text(now[key])}")
 
     def _refuse(self, item: Any, before: Any, text: str) -> None:
-        """Show the present value of a parameter again, and the reason why another value was refused."""
+        """Show the value `before` of a parameter again, and the reason `text` for which another value was refused."""
         self._write(item, before)
         self.said.setStyleSheet(f"color: {theme.ALARM}")
         self.said.setText(text)
@@ -156,20 +156,25 @@ def _read_all(client: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def value_text(value: Any) -> str:
-    """A value as TOML and JSON spell it; text without quotes."""
+    """A value of a parameter as text: strings without quotation marks, all other values in JSON notation."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_value(text: str, before: Any) -> Any:
-    """The value that a user typed to replace the value `before`. Raises ValueError, one line."""
+    """Value of the text that a user typed to replace the value `before` of a parameter.
+
+    If `before` is a string, the text is returned. Otherwise, the text is read in JSON notation. A whole number is
+    converted to a float if `before` is a float. Raises ValueError with a one-line message for a text that is not JSON
+    or not finite.
+    """
     if isinstance(before, str):
         return text
     try:
         value = json.loads(text.strip())
     except json.JSONDecodeError:
-        raise ValueError(f"{text!r} is not a value like {value_text(before)}") from None
+        raise ValueError(f"{text!r} cannot be read as a value; write a value like {value_text(before)}") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{text!r} is not finite")
+        raise ValueError(f"{text!r} is not finite; write a finite number")
     if isinstance(before, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value
@@ -184,7 +189,7 @@ def outside(value: Any, limit: dict[str, Any]) -> bool:
 
 
 def limits_text(limit: dict[str, Any]) -> str:
-    """Limits such as "0 .. 10"; "" without any."""
+    """Limits as text, such as "0 .. 10"; "" if there are none."""
     low, high = limit.get("low"), limit.get("high")
     if low is None and high is None:
         return ""

@@ -1,4 +1,4 @@
-"""Panel that controls the live simulation: pause, resume, step, reset, speed, emergency stop, and a recording."""
+"""Panel that controls the live simulation: pause, resume, step, reset, speed, emergency stop and recording."""
 
 from __future__ import annotations
 
@@ -83,7 +83,11 @@ class SteeringPanel(QtWidgets.QWidget):
         self.show_state("", live=False)
 
     def show_state(self, state: str, live: bool) -> None:
-        """Enable the buttons that the simulation accepts in a state such as "paused"."""
+        """Enable the buttons that the simulation accepts in its present state.
+
+        state  state of the simulation, such as "paused"
+        live   whether messages of the launch arrive
+        """
         if (state, live) == (self._state, self.pause.isEnabled()):
             return
         self._state = state
@@ -105,11 +109,11 @@ class SteeringPanel(QtWidgets.QWidget):
         self._call("step", n=self.count.value())
 
     def reset(self) -> None:
-        """Set the robot back to its start, and simulation time to zero."""
+        """Set the robot back to its start, and the simulation time to zero."""
         self._call("reset")
 
     def set_speed(self) -> None:
-        """Set the chosen speed."""
+        """Set the simulation speed that the user chose."""
         text = self.speed.currentText().strip()
         try:
             factor = float(text)
@@ -123,13 +127,20 @@ class SteeringPanel(QtWidgets.QWidget):
         self.push_help.setText(PUSH_HELP if bodies else UNPUSHABLE)
 
     def suggest_strength(self, newton: float) -> None:
-        """Show a force for pushes that suits the robot, until the user chooses another."""
+        """Show a suitable force for pushes of this robot, until the user chooses another force.
+
+        newton  suitable force, N
+        """
         if not self._strength_suggested:
             self._strength_suggested = True
             self.push_strength.setValue(newton)
 
     def push(self, body: str, force: list[float], point: list[float]) -> None:
-        """Push a body with a force (3,), N, at a point (3,), m, in its frame, for the chosen time."""
+        """Push a body for the time that the user chose.
+
+        force  components of the force (3,), N, in world axes
+        point  point of application (3,), m, in the body's frame
+        """
         duration = self.push_duration.value()
         newton = math.hypot(*force)
         self._calls.call(
@@ -151,7 +162,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self._calls.run(lambda client: client.estop("emergency stop in the viewer"), self._tell_stop, urgent=True)
 
     def release_stop(self) -> None:
-        """End an emergency stop: commands are accepted again."""
+        """End an emergency stop, so that commands are accepted again."""
         self._calls.run(lambda client: client.estop("", True), self._tell_release, urgent=True)
 
     def _tell_stop(self, answers: Any) -> None:
@@ -173,7 +184,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.said.setText("stop released: " + ", ".join(each.node for each in answers))
 
     def record(self) -> None:
-        """Ask for a file and record all topics to it; or end the present recording."""
+        """Ask for a file and record all topics to it. If a recording is running, end it instead."""
         if self.recording is not None:
             self.recording.interrupt()
             self.record_button.setEnabled(False)  # until the file is closed
@@ -184,7 +195,7 @@ class SteeringPanel(QtWidgets.QWidget):
             self.record_to(path)
 
     def record_to(self, path: str) -> None:
-        """Record all topics to a file, until `record` is called again. A file with this name is replaced."""
+        """Record all topics to the file `path` until `record` is called again. An existing file is replaced."""
         domain = str(self._calls.domain)
         self._file = path
         self.recording = ArmswingProcess(["record", "--output", path, "--force", "--domain", domain], self)
@@ -204,7 +215,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.said.setText(f"wrote {self._file}")
 
     def close_recording(self) -> None:
-        """End the present recording, if there is one, and wait until its file is closed."""
+        """If a recording is running, end it and wait until its file is closed."""
         if self.recording is not None:
             self.recording.close()
             self.recording = None
@@ -223,7 +234,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.show_state(str(status["state"]), live=True)
 
     def tell_failure(self, text: str) -> None:
-        """Show one line about a call that failed."""
+        """Show one line of text about a call that failed."""
         self.said.setStyleSheet(f"color: {theme.ALARM}")
         self.said.setText(text)
 

@@ -1,4 +1,4 @@
-"""Panels with a table: events to jump to, and statistics of the selected interval."""
+"""Panels with tables: events, to which the user can jump, and statistics of the selected interval."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _table(columns: Sequence[str]) -> Any:
 
 
 class EventTable(QtWidgets.QWidget):
-    """Events in the order of time.
+    """Table of events in the order of their times.
 
     chosen  Qt signal with the time, s, of an event that was double-clicked
     """
@@ -74,7 +74,7 @@ CURVE, UNIT = 1, 2  # columns of the statistics
 
 
 class StatisticsTable(QtWidgets.QWidget):
-    """Smallest and largest value, mean and rms of the curves in the selected interval."""
+    """Table with the smallest and largest value, the mean and the RMS of each curve in the selected interval."""
 
     COLUMNS = ("plot", "curve", "unit", "min", "at t [s]", "max", "at t [s]", "mean", "rms", "samples")
 
@@ -89,7 +89,11 @@ class StatisticsTable(QtWidgets.QWidget):
         column.addWidget(self.table)
 
     def show_statistics(self, interval: tuple[float, float] | None, rows: Sequence[Statistics]) -> None:
-        """Show the statistics of an interval, s; None for no interval."""
+        """Show statistics in the table.
+
+        interval  (start, end) of the interval, s; None for no interval
+        rows      statistics of each curve
+        """
         self.table.setRowCount(len(rows))
         if interval is None:
             self.caption.setText("no interval is selected: drag in a plot with the left button")

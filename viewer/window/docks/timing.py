@@ -1,5 +1,7 @@
-"""Panel with the timing of the live simulation: step time, real-time factor, jitter, overruns, lost messages, frame
-rate."""
+"""Panel with the timing of the live simulation.
+
+The panel shows step time, real-time factor, jitter, overruns, lost messages and frame rate.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ BAR_HEIGHT = 18
 
 
 class Histogram(QtWidgets.QWidget):
-    """Bars of counts by label, on a logarithmic scale."""
+    """Horizontal bars of counts by label, with lengths on a logarithmic scale."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +30,7 @@ class Histogram(QtWidgets.QWidget):
         self.update()
 
     def paintEvent(self, event: Any) -> None:
-        """Qt override: a row with label, bar and share for each count."""
+        """Qt override: draw one row per count, with its label, a bar and its share of all counts."""
         painter = QtGui.QPainter(self)
         painter.setFont(theme.font(8.5))
         total, most = sum(self.counts.values()), max(self.counts.values(), default=1)
@@ -81,7 +83,11 @@ class TimingPanel(QtWidgets.QWidget):
         self._lost[status.node] = status.counters.get("lost", 0)
 
     def show_status(self, status: dict[str, Any], frames: int, own_lost: int) -> None:
-        """Show the simulation's status, the number of frames drawn so far, and the messages that the viewer lost."""
+        """Show the status of the simulation.
+
+        frames    number of frames that the window has drawn so far
+        own_lost  number of messages that the viewer lost
+        """
         self.histogram.show_counts(status.get("step_histogram") or {})
         instant, busy = time.monotonic(), time.process_time()
         before, busy_before, count = self._drawn

@@ -1,4 +1,7 @@
-"""Tree of topics and their fields, with a search line; fields are dragged or double-clicked into plots."""
+"""Tree of topics and their fields, with a search field.
+
+The user drags a field into a plot, or double-clicks it to plot it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def rate_text(rate_hz: float) -> str:
 
 
 class FieldTree(QtWidgets.QTreeWidget):
-    """Tree of topics and fields, whose fields can be dragged into plots."""
+    """Tree of topics and fields from which fields can be dragged into plots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +49,7 @@ class FieldTree(QtWidgets.QTreeWidget):
         self.setIndentation(12)
 
     def mimeData(self, items: Any) -> Any:
-        """Qt override: the curve of the dragged field."""
+        """Qt override: the curve of the dragged field, encoded."""
         data = QtCore.QMimeData()
         curve = items[0].data(0, CURVE) if items else None
         if curve is not None:
@@ -55,9 +58,10 @@ class FieldTree(QtWidgets.QTreeWidget):
 
 
 class TopicTree(QtWidgets.QWidget):
-    """Search line and tree of one run.
+    """Search field and tree of topics of one run.
 
-    chosen  Qt signal with a Curve: a field was double-clicked
+    chosen  Qt signal with the Curve of the field to plot. The signal is emitted when the user double-clicks a field, or
+            presses Enter while exactly one field matches the search text
     """
 
     chosen = QtCore.pyqtSignal(object)
@@ -171,7 +175,7 @@ class TopicTree(QtWidgets.QWidget):
             show(item, item.data(0, TOPIC))
 
     def visible_curves(self) -> list[Curve]:
-        """Curves of the fields that match the search."""
+        """Curves of the fields that match the search text."""
         found: list[Curve] = []
         walk = QtWidgets.QTreeWidgetItemIterator(self.tree, QtWidgets.QTreeWidgetItemIterator.IteratorFlag.NotHidden)
         while walk.value() is not None:
@@ -181,7 +185,7 @@ class TopicTree(QtWidgets.QWidget):
         return found
 
     def _choose_only(self) -> None:
-        """Plot the field that matches the search, if only one does."""
+        """Plot the field that matches the search text, if exactly one field does."""
         curves = self.visible_curves()
         if len(curves) == 1:
             self.chosen.emit(curves[0])

@@ -1,4 +1,4 @@
-"""The plots of the window on one time axis: their fields, and their mouse gestures."""
+"""The plots of the window, on one time axis, with their mouse gestures."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Canvas(pg.GraphicsLayoutWidget):
 class PlotArea(QtWidgets.QWidget):
     """All plots of the window.
 
-    sought    Qt signal: go to this time, s
-    selected  Qt signal: another interval is selected, or none
+    sought    Qt signal with a time, s, to go to
+    selected  Qt signal for a change of the selected interval
     """
 
     sought = QtCore.pyqtSignal(float)
@@ -104,7 +104,7 @@ class PlotArea(QtWidgets.QWidget):
 
     @property
     def differs(self) -> bool:
-        """Whether the plots show the difference of each run from the first."""
+        """Whether the plots show the difference between each further run and the first run."""
         return self._history.layout.difference
 
     # -- content
@@ -158,7 +158,7 @@ class PlotArea(QtWidgets.QWidget):
     def show_data(self, now: float | None) -> None:
         """Draw the data of the present frame.
 
-        now  time of the scene, s, which a line marks; None for no line
+        now  time of the scene, s, which a vertical line marks; None for no line
         """
         self._now = now
         layout = self._history.layout
@@ -186,7 +186,7 @@ class PlotArea(QtWidgets.QWidget):
                     line.setPos(at)
 
     def lay_out_titles(self) -> None:
-        """Fit titles and legends to the present widths."""
+        """Fit titles and legends to the present widths of the plots."""
         self.canvas.ci.layout.activate()
         differs = self._history.layout.difference
         for place, plot in enumerate(self.plots):
@@ -210,7 +210,7 @@ class PlotArea(QtWidgets.QWidget):
         self.show_data(self._now)
 
     def resizeEvent(self, event: Any) -> None:
-        """Qt override: fit titles and legends."""
+        """Qt override: fit titles and legends to the new size."""
         super().resizeEvent(event)
         QtCore.QTimer.singleShot(0, self.lay_out_titles)
 
@@ -225,7 +225,7 @@ class PlotArea(QtWidgets.QWidget):
     def add(self, curve: Curve, place: int | None = None) -> None:
         """Add a curve to the plot with index `place`.
 
-        Without `place`, the curve goes to the current plot, or to a new plot where its unit differs from that plot's.
+        Without `place`, the curve is added to the current plot, or to a new plot if the current one has another unit.
         """
         unit = unit_of(self.sources[0].signals, curve.topic, curve.field) if self.sources else ""
         if place is None:
@@ -246,7 +246,7 @@ class PlotArea(QtWidgets.QWidget):
         self._change(specs, f"curve {curve.field}")
 
     def remove(self, place: int, curve: Curve) -> None:
-        """Remove a curve from a plot."""
+        """Remove a curve from the plot with index `place`."""
         spec = self.specs[place]
         kept = tuple(each for each in spec.curves if each != curve)
         self._replace(place, msgspec.structs.replace(spec, curves=kept), f"removal of {curve.field}")
@@ -257,12 +257,12 @@ class PlotArea(QtWidgets.QWidget):
         self._change([*self.specs, PlotSpec()], "new plot")
 
     def remove_plot(self, place: int) -> None:
-        """Remove a plot."""
+        """Remove the plot with index `place`."""
         if 0 <= place < len(self.specs):
             self._change([spec for i, spec in enumerate(self.specs) if i != place], "removal of a plot")
 
     def toggle_log(self, place: int) -> None:
-        """Make the value axis of a plot logarithmic, or linear again."""
+        """Make the value axis of the plot with index `place` logarithmic, or linear again."""
         if 0 <= place < len(self.specs) and not self.specs[place].words:
             spec = self.specs[place]
             self._replace(place, msgspec.structs.replace(spec, log=not spec.log, span=None), "logarithmic axis")
@@ -280,7 +280,7 @@ class PlotArea(QtWidgets.QWidget):
         self.set_interval(None)
 
     def fit(self, place: int) -> None:
-        """Show all times, and all values of one plot."""
+        """Show all times in every plot, and all values in the plot with index `place`."""
         specs = list(self.specs)
         specs[place] = msgspec.structs.replace(specs[place], span=None)
         self._change(specs, "fit of a plot", time=None, window=None)
@@ -341,7 +341,7 @@ class PlotArea(QtWidgets.QWidget):
         self.sought.emit(time)
 
     def make_current(self, place: int) -> None:
-        """Make the plot with index `place` the current one, to which further curves are added."""
+        """Make the plot with index `place` the current one, to which new curves are added."""
         if place != self.current:
             self.current = place
             self.lay_out_titles()
@@ -365,7 +365,7 @@ class PlotArea(QtWidgets.QWidget):
         return menu
 
     def plot_at(self, position: Any) -> int | None:
-        """Index of the plot at a position in the scene."""
+        """Index of the plot at a position in the graphics scene; None if no plot is there."""
         for place, plot in enumerate(self.plots):
             if plot.item.sceneBoundingRect().contains(position) or plot.title.sceneBoundingRect().contains(position):
                 return place
@@ -382,9 +382,10 @@ class PlotArea(QtWidgets.QWidget):
         self.hover(plot.box.mapSceneToView(position) if inside and plot is not None else None, place)
 
     def hover(self, point: Any, place: int | None) -> None:
-        """Show the cursor at a point (time, value) of the plot `place`, and the values of the curves there.
+        """Show a cursor line in all plots, and the values of the curves of one plot at the cursor.
 
-        None hides cursor and values.
+        point  position (time, value) of the pointer in the plot with index `place`; None to hide the cursor line and
+               the values
         """
         for plot in self.plots:
             plot.hover_line.setVisible(point is not None)

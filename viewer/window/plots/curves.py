@@ -1,4 +1,4 @@
-"""Draws the curves of one plot into an image, to which only the newest piece of a live curve is added."""
+"""Draws the curves of one plot into an image. For a live curve, only the newest piece is added to the image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ FAR = 1e6  # pixels: points farther outside are clipped, because Qt cannot draw 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: times x and values y (decimal exponents on a logarithmic axis), colour, width, dash pattern."""
+    """One curve: times and values, colour, width and dash pattern.
+
+    y  values; decimal exponents on a logarithmic axis
+    """
 
     x: Floats
     y: Floats
@@ -34,9 +37,9 @@ class Line:
 class Frame:
     """Ranges of the axes, and the background behind the curves.
 
-    grid   positions of grid lines: times, and values
+    grid   positions of grid lines on the time axis and on the value axis
     marks  (time, colour) of vertical lines
-    bands  (start, end) in s of shaded holes
+    bands  (start, end), s, of shaded gaps in a recording
     """
 
     x: tuple[float, float]
@@ -47,7 +50,7 @@ class Frame:
 
 
 class CurvesItem(pg.GraphicsObject):
-    """Graphics item that fills the ViewBox `box` with an image of its curves."""
+    """Graphics item that shows an image of its curves over the whole ViewBox `box`."""
 
     def __init__(self, box: Any) -> None:
         super().__init__()
@@ -64,15 +67,18 @@ class CurvesItem(pg.GraphicsObject):
         return max(1, int(rect.width())), max(1, int(rect.height()))
 
     def boundingRect(self) -> Any:
-        """Qt override: the ViewBox."""
+        """Qt override: rectangle of the ViewBox."""
         return QtCore.QRectF(self._box.rect())
 
     def paint(self, painter: Any, *_: Any) -> None:
-        """Qt override: copy the image."""
+        """Qt override: draw the image."""
         painter.drawImage(QtCore.QPointF(0.0, 0.0), self._image)
 
     def redraw(self, frame: Frame, lines: Sequence[Line], smooth: bool) -> None:
-        """Draw the image again, with frame and curves. `smooth`: whether to use antialiasing."""
+        """Draw the whole image again, with the background `frame` and the curves.
+
+        smooth  whether to use antialiasing
+        """
         self._frame = frame
         self.prepareGeometryChange()
         width, height = self.size
@@ -92,7 +98,7 @@ class CurvesItem(pg.GraphicsObject):
         self.update()
 
     def append(self, lines: Sequence[Line]) -> None:
-        """Add further pieces of curves to the image."""
+        """Draw further pieces of curves into the image."""
         if self._frame is None or not lines:
             return
         painter = QtGui.QPainter(self._image)

@@ -1,4 +1,4 @@
-"""Plots that suit a robot, where the user has chosen none."""
+"""Default plots of a robot, which are shown if the user has not chosen any."""
 
 from __future__ import annotations
 

@@ -32,15 +32,16 @@ REFERENCE_DASH = (1.5, 3.5)
 
 
 class PlotBox(pg.ViewBox):
-    """ViewBox that reports the actions of the mouse by Qt signals instead of changing its range.
+    """ViewBox that emits Qt signals for the actions of the mouse instead of changing its range.
 
-    dragged   gesture's name, start and present position (time, value) of the pointer, and the step since the last
-              report in pixels
-    released  at the end of a drag, with the gesture's name
-    wheeled   angle, time and value at the pointer, and whether Ctrl is pressed
-    clicked   time at the pointer
-    doubled   at a double click
-    menued    position on the screen of a right click
+    dragged   emitted during a drag, with the name of the gesture, the positions (time, value) of the pointer at the
+              start and now, and the pixels (x, y) moved since the last signal
+    released  emitted at the end of a drag, with the name of the gesture
+    wheeled   emitted when the wheel is turned, with the angle of the wheel, the time and the value at the pointer, and
+              whether Ctrl is pressed
+    clicked   emitted at a left click, with the time at the pointer
+    doubled   emitted at a double click
+    menued    emitted at a right click, with the position on the screen
     """
 
     dragged = QtCore.pyqtSignal(str, object, object, object)
@@ -56,7 +57,7 @@ class PlotBox(pg.ViewBox):
         self.disableAutoRange()
 
     def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: report the drag."""
+        """pyqtgraph override: emit the signals of a drag."""
         ev.accept()
         name = gesture("plot", ev.button(), ev.modifiers())
         if name:
@@ -67,14 +68,14 @@ class PlotBox(pg.ViewBox):
             self.released.emit(name)
 
     def wheelEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: report the wheel."""
+        """pyqtgraph override: emit the signal of the mouse wheel."""
         ev.accept()
         point = self.mapToView(ev.pos())
         on_values = bool(ev.modifiers() & QtCore.Qt.KeyboardModifier.ControlModifier)
         self.wheeled.emit(float(ev.delta()), point.x(), point.y(), on_values)
 
     def mouseClickEvent(self, ev: Any) -> None:
-        """pyqtgraph override: report clicks."""
+        """pyqtgraph override: emit the signal of a click."""
         ev.accept()
         if ev.button() == QtCore.Qt.MouseButton.RightButton:
             self.menued.emit(ev.screenPos())
@@ -86,7 +87,11 @@ class PlotBox(pg.ViewBox):
 
 @dataclass(frozen=True)
 class Drawn:
-    """One curve of one source as drawn: its name, colour and dash pattern."""
+    """A curve of one run as it is drawn.
+
+    name    name in the legend
+    source  index of the run
+    """
 
     name: str
     curve: Curve
@@ -96,7 +101,10 @@ class Drawn:
 
 
 class Plot:
-    """One plot in a pyqtgraph layout. `spec` describes its curves and axes."""
+    """One plot in a pyqtgraph layout.
+
+    spec  description of the plot's curves and axes
+    """
 
     def __init__(self, spec: PlotSpec, bottom: bool) -> None:
         self.spec = spec
@@ -138,7 +146,11 @@ class Plot:
         return line
 
     def drawn(self, sources: Sequence[Source], differs: bool) -> list[Drawn]:
-        """The curves in the order of drawing: first all curves of the first source, then those of the other sources."""
+        """The curves in the order of drawing: all curves of the first run, then all curves of the second run, etc.
+
+        differs  whether the plot shows the difference between each further run and the first run; the curves of the
+                 first run are then left out
+        """
         key = (self.spec, len(sources), differs)
         if self._order is None or self._order[0] != key:
             self._order = key, self._find_order(sources, differs)
@@ -160,7 +172,10 @@ class Plot:
         return found
 
     def values(self, drawn: Drawn, sources: Sequence[Source], differs: bool) -> tuple[Floats, Floats] | None:
-        """(times in s, values) of a curve, without logarithm; None where the source does not have the curve."""
+        """(times in s, values) of a curve; None if its run does not have the curve.
+
+        The values are not logarithms, even on a logarithmic axis.
+        """
         own = sources[drawn.source].column(drawn.curve)
         if own is None or not differs or len(sources) < 2:
             return own
@@ -177,7 +192,11 @@ class Plot:
     ) -> None:
         """Draw the curves between two times, s.
 
-        Of a live curve, only the newest piece is drawn where nothing else changed.
+        For a live run, only the newest pieces of the curves are drawn if nothing else has changed.
+
+        time   the two times
+        marks  (time, colour) of the vertical lines to draw
+        bands  (start, end), s, of the shaded gaps to draw
         """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)
@@ -217,7 +236,7 @@ class Plot:
         return self.spec.title or _common(self.spec.curves)
 
     def invalidate(self) -> None:
-        """Have the next `show` draw the whole plot again."""
+        """Make the next call of `show` draw the whole plot again."""
         self._key = None
 
     def scaled(self, values: Floats) -> Floats:
@@ -225,7 +244,7 @@ class Plot:
         return np.log10(np.maximum(values, SMALLEST)) if self.spec.log else values
 
     def _append(self, drawn: Sequence[Drawn], sources: Sequence[Source], time: tuple[float, float]) -> bool:
-        """Draw the newest pieces of live curves. Returns false where the whole plot has to be drawn again."""
+        """Draw the newest pieces of live curves. Returns False if the whole plot has to be drawn again instead."""
         lines = []
         low, high = self.span
         for each in drawn:
@@ -252,7 +271,10 @@ class Plot:
         return True
 
     def _fit(self, bounds: Sequence[tuple[float, float]]) -> None:
-        """Set the range of the value axis: the span of `spec`, or a range that contains the curves."""
+        """Set the range of the value axis: the range `spec.span` or, if this is None, a range that contains the curves.
+
+        bounds  (lowest value, highest value) of each curve
+        """
         if self.spec.span is not None:
             low, high = self.spec.span
         elif self.spec.words:
@@ -290,14 +312,14 @@ class Plot:
             self.box.setRange(xRange=time, padding=0.0)
 
     def _grid(self, time: tuple[float, float]) -> tuple[Sequence[float], Sequence[float]]:
-        """(positions of the numbers on the time axis, positions on the value axis)."""
+        """(positions of the numbers on the time axis, positions of the numbers on the value axis)."""
         width, height = self.curves.size
         across = self.bottom.tickValues(*time, width)
         up = self.left.tickValues(*self.span, height)
         return (across[0][1] if across else ()), (up[0][1] if up else ())
 
     def show_title(self, sources: Sequence[Source], differs: bool) -> None:
-        """Write title, unit and legend above the plot, for its current width."""
+        """Write title, unit and legend above the plot, laid out for its current width."""
         drawn = self.drawn(sources, differs)
         several = len({each.source for each in drawn}) > 1
         names = [f"{each.name} ({NO_DATA})" if each.curve in self._missing else each.name for each in drawn]
@@ -325,7 +347,10 @@ class Plot:
 
 
 def _colour_key(curve: Curve) -> str:
-    """Key by which curves share a colour: the reference of a joint has the colour of its state."""
+    """Key of a curve's colour: curves with equal keys have the same colour.
+
+    The state and the reference of a joint have equal keys.
+    """
     return curve.field if curve.topic.endswith(("/reference", "/state")) else f"{curve.topic} {curve.field}"
 
 
@@ -346,6 +371,9 @@ def curve_names(curves: Sequence[Curve]) -> list[str]:
 
 
 def _common(curves: Sequence[Curve]) -> str:
-    """Name of the fields that the curves have in common."""
+    """Title of a plot without a title of its own: the kinds of its curves, such as "Position and velocity".
+
+    At most two kinds are named.
+    """
     kinds = list(dict.fromkeys(curve.field.partition(".")[0] for curve in curves))
     return " and ".join(kinds[:2]).capitalize() if kinds else ""

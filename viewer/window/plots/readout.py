@@ -17,13 +17,18 @@ MOST_VALUES = 12  # most values at the cursor: those nearest to the pointer
 
 
 def value_at(times: Floats, values: Floats, time: float) -> float:
-    """Last value at or before `time`, s; NaN before the first one."""
+    """Value at the last time at or before `time`, s; NaN for a time before the first value."""
     place = int(np.searchsorted(times, time, side="right")) - 1
     return float(values[place]) if place >= 0 else float("nan")
 
 
 def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: float, pointer: float) -> str:
-    """Rich text with the time and the values of the curves nearest to the pointer; "" for a plot without curves."""
+    """Rich text with the time, and with the values at this time of the curves that are nearest to the pointer.
+
+    Returns "" for a plot without curves.
+
+    pointer  position of the pointer on the value axis
+    """
     found = []
     for drawn in plot.drawn(sources, differs):
         columns = plot.values(drawn, sources, differs)
@@ -76,7 +81,7 @@ class Statistics:
 
 
 def statistics(plot: Plot, sources: Sequence[Source], differs: bool, interval: tuple[float, float]) -> list[Statistics]:
-    """Statistics of all curves of a plot that have finite samples in the interval, s."""
+    """Statistics of all curves of a plot that have finite samples in the interval (start, end), s."""
     found = []
     for drawn in plot.drawn(sources, differs):
         columns = plot.values(drawn, sources, differs)

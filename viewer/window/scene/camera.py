@@ -1,4 +1,4 @@
-"""Camera of the 3-D scene: its axes, presets, and the cameras that result from turning, moving and zooming."""
+"""Camera of the 3-D scene: its axes, presets, and the results of turning, moving and zooming it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SMALLEST_M, LARGEST_M = 1e-6, 1e6  # of the picture's height
 
 
 def basis(gravity: Floats) -> Floats:
-    """Directions ahead, left and up, the rows of a (3, 3) matrix, in a world with this gravity.
+    """The directions ahead, left and up of the scene, as the rows of a (3, 3) matrix in world axes.
 
-    Without gravity, up is z.
+    Up is opposite to gravity; without gravity, it is the z axis.
     """
     length = float(np.linalg.norm(gravity))
     up = -gravity / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
@@ -35,7 +35,11 @@ def basis(gravity: Floats) -> Floats:
 
 
 def view_of(camera: Camera, gravity: Floats) -> View:
-    """The view of a camera. A view along a coordinate axis with the other two to the right and up is planar."""
+    """The view of a camera.
+
+    The view is planar if the camera looks along a coordinate axis and the other two coordinate axes point right and up
+    in the picture.
+    """
     ahead, left, up = basis(gravity)
     azimuth, elevation = math.radians(camera.azimuth_deg), math.radians(camera.elevation_deg)
     outward = math.cos(azimuth) * ahead + math.sin(azimuth) * left
@@ -51,7 +55,8 @@ def view_of(camera: Camera, gravity: Floats) -> View:
 
 
 def camera_of(view: View, gravity: Floats, target: Floats, height: float) -> Camera:
-    """The camera with the direction of a view. A view that is rolled about its viewing direction is turned upright."""
+    """Camera that looks in the direction of a view. The vertical is always upright in its picture, even if the view is
+    rolled."""
     ahead, left, up = basis(gravity)
     right, _, eye = view.axes
     elevation = math.degrees(math.asin(max(-1.0, min(1.0, float(eye @ up)))))
@@ -61,22 +66,29 @@ def camera_of(view: View, gravity: Floats, target: Floats, height: float) -> Cam
 
 
 def orbited(camera: Camera, dx: float, dy: float) -> Camera:
-    """The camera after a drag of (dx, dy) pixels, right and down, that turns the camera about its target."""
+    """The camera after a drag that turns it about its target.
+
+    dx, dy  drag to the right and down, pixels
+    """
     azimuth = (camera.azimuth_deg - DEG_PER_PIXEL * dx + 180.0) % 360.0 - 180.0
     elevation = max(-90.0, min(90.0, camera.elevation_deg + DEG_PER_PIXEL * dy))
     return msgspec.structs.replace(camera, azimuth_deg=azimuth, elevation_deg=elevation)
 
 
 def moved(camera: Camera, view: View, dx: float, dy: float) -> Camera:
-    """The camera after a drag of (dx, dy) m, right and up in the picture, that moves the scene with the pointer."""
+    """The camera after a drag that moves the scene with the pointer.
+
+    dx, dy  drag to the right and up in the picture, m
+    """
     target = np.asarray(camera.target) - dx * view.axes[0] - dy * view.axes[1]
     return msgspec.structs.replace(camera, target=_three(target))
 
 
 def zoomed(camera: Camera, view: View, factor: float, x: float, y: float) -> Camera:
-    """The camera after zooming: the picture is `factor` times as high, and the point (x, y) stays in place.
+    """The camera after zooming at a point of the picture, which stays in place.
 
-    x, y  position from the middle of the picture, m
+    factor  new height of the picture as a multiple of the present height
+    x, y    position of the point from the middle of the picture, m
     """
     height = max(SMALLEST_M, min(LARGEST_M, camera.height * factor))
     kept = 1.0 - height / camera.height
@@ -85,7 +97,7 @@ def zoomed(camera: Camera, view: View, factor: float, x: float, y: float) -> Cam
 
 
 def turned(camera: Camera, preset: str) -> Camera:
-    """The camera turned to the direction of one of PRESETS."""
+    """The camera turned to the direction of a preset, one of PRESETS."""
     azimuth, elevation = PRESETS[preset]
     return msgspec.structs.replace(camera, azimuth_deg=azimuth, elevation_deg=elevation)
 

@@ -1,4 +1,4 @@
-"""The 3-D scene under the mouse: orbit, pan, zoom, presets, fit and a camera that follows a body."""
+"""The 3-D scene with its mouse gestures: orbit, pan, zoom, presets, fit, and a camera that follows a body."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ WHEEL_STEP, DRAG_STEP = 1.0015, 1.01  # zoom per unit of wheel angle, and per pi
 
 
 class SceneBox(pg.ViewBox):
-    """ViewBox that reports drags, wheel and double clicks by Qt signals instead of changing its range.
+    """ViewBox that emits Qt signals for drags, the wheel and double clicks instead of changing its range.
 
-    dragged   name of the gesture, and the pixels moved to the right and down
-    pushed    start and end of a drag that pushes, in the drawing plane, m, and whether the button was released
-    wheeled   angle of the wheel, and the pointer's position in the drawing plane, m
-    released  at the end of a drag
-    doubled   at a double click
+    dragged   emitted during a drag, with the name of the gesture and the pixels moved to the right and down since the
+              last signal
+    pushed    emitted during a drag that pushes a body, with the start and the present end of the drag in the drawing
+              plane, m, and whether the button was released
+    wheeled   emitted when the wheel is turned, with the angle of the wheel and the pointer's position in the drawing
+              plane, m
+    released  emitted at the end of any other drag
+    doubled   emitted at a double click
     """
 
     dragged = QtCore.pyqtSignal(str, float, float)
@@ -47,7 +50,7 @@ class SceneBox(pg.ViewBox):
         self._pushing = False
 
     def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: report the drag."""
+        """pyqtgraph override: emit the signals of a drag."""
         ev.accept()
         step = ev.pos() - ev.lastPos()
         name = gesture("scene", ev.button(), ev.modifiers())
@@ -62,13 +65,13 @@ class SceneBox(pg.ViewBox):
             self.released.emit()
 
     def wheelEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: report the wheel."""
+        """pyqtgraph override: emit the signal of the mouse wheel."""
         ev.accept()
         point = self.mapToView(ev.pos())
         self.wheeled.emit(float(ev.delta()), point.x(), point.y())
 
     def mouseClickEvent(self, ev: Any) -> None:
-        """pyqtgraph override: report a double click."""
+        """pyqtgraph override: emit the signal of a double click."""
         if ev.double():
             ev.accept()
             self.doubled.emit()
@@ -111,12 +114,12 @@ class SceneView(BodyPicture):
         self.box.sigResized.connect(lambda _: self._place())
 
     def set_smooth(self) -> None:
-        """Draw as in a still picture, with antialiasing and more pieces of paths, which takes longer."""
+        """Draw from now on as in a still picture, with antialiasing and more pieces of paths. This takes longer."""
         self._bodies.edge = EDGE
         self._scene.trace_pieces = STILL_TRACE_PIECES
 
     def set_live(self) -> None:
-        """Let `survey` examine only the latest motion, because examining all poses would take longer than a frame."""
+        """Make `survey` examine only the latest motion, because examining all poses would take longer than a frame."""
         self._scene.latest_only = True
 
     @property
@@ -129,14 +132,17 @@ class SceneView(BodyPicture):
         return self._scene.view or view_of(Camera(-52.0, 22.0, (0.0, 0.0, 0.0), 1.0), self._gravity)
 
     def survey(self, signals: Signals) -> None:
-        """Override: the limits of the automatic camera follow the motion; those of another camera stay."""
+        """Examine the motion so far, as `BodyPicture.survey` does.
+
+        The automatic camera is fitted to the motion. A camera that the user has selected does not change.
+        """
         cloud = self._scene.survey(signals)
         if cloud is not None:
             self._cloud = cloud
         self._draw_ground()
 
     def set_camera(self, camera: Camera | None, signals: Signals) -> None:
-        """Use another camera; None for the automatic one."""
+        """Use another camera; None selects the automatic one."""
         if camera == self.camera:
             return
         was_manual, self.camera = self.camera is not None, camera
@@ -150,14 +156,14 @@ class SceneView(BodyPicture):
         self._place()
 
     def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
-        """Override: moves a following camera first."""
+        """Draw the pose, as `BodyPicture.show` does, after moving a camera that follows a body."""
         self._note_origins(signals, time)
         if self.camera is not None and self.camera.follow:
             self._place()
         super().show(signals, time, since, ghosts)
 
     def present_camera(self) -> Camera:
-        """The camera of the present view, also where the view is automatic."""
+        """The camera of the present view; for an automatic view, a camera that gives the same picture."""
         if self.camera is not None:
             return self.camera
         view, rect = self._view, self.box.viewRect()
@@ -167,7 +173,7 @@ class SceneView(BodyPicture):
         return camera_of(view, self._gravity, target, float(rect.height()) or 1.0)
 
     def look(self, preset: str) -> None:
-        """View the whole robot from the direction of one of PRESETS."""
+        """View the whole robot from the direction of a preset, one of PRESETS."""
         camera = turned(msgspec.structs.replace(self.present_camera(), follow=""), preset)
         self._moved_camera(self.fitted(camera), f"{preset} view")
 
@@ -211,7 +217,7 @@ class SceneView(BodyPicture):
         self._moved_camera(camera, f"camera on {names[place]}")
 
     def unfollow(self) -> None:
-        """Let the camera follow no body; it stays at its present place."""
+        """Let the camera follow no body, and stay where it is."""
         if self.camera is not None and self.camera.follow:
             x, y, z = self._aim().tolist()
             self._moved_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
@@ -227,7 +233,7 @@ class SceneView(BodyPicture):
             self._moved_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
 
     def _on_push(self, start: Any, end: Any, is_finished: bool) -> None:
-        """Draw the push from the grabbed point to the pointer; at the end of the drag ask for it."""
+        """Draw the arrow of a push from the grabbed point to the pointer; at the end of the drag, request the push."""
         if self.pushed is None or not self._names:
             return
         height = float(self.box.viewRect().height())
@@ -279,7 +285,7 @@ class SceneView(BodyPicture):
         return np.asarray(camera.target) + self._origins.get(camera.follow, np.zeros(3))
 
     def _place(self) -> None:
-        """Set the limits of the plot to those of the camera."""
+        """Set the limits of the plot so that the picture shows what the camera sees."""
         camera = self.camera
         if camera is None or self._scene.camera is None:
             return

@@ -1,6 +1,6 @@
-"""`armswing robot map`: draws the largest distance that a motion reaches from an equilibrium, over a grid of starts.
+"""`armswing robot map`: draws how far the motion moves away from an equilibrium, over a grid of initial states.
 
-The grid covers two components of the initial state.
+Two components of the initial state vary over the grid.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ def map_robot(
         int | None, typer.Option("--threads", min=1, help="Threads.", show_default="one per core")
     ] = None,
 ) -> None:
-    """Simulate a robot from a grid of starts, and draw how far each motion leads from the equilibrium.
+    """Simulate a robot from a grid of initial states, and draw how far each motion moves away from the equilibrium.
 
-    The colour is Schiehlen's measure IS1: the largest distance of a motion over that of its start. Actuators hold their
-    start's efforts. The picture's numbers are written as ROBOT_map.npz.
+    The colour is Schiehlen's measure IS1: the largest distance of the motion from the equilibrium, divided by the
+    distance of the initial state from the equilibrium. The actuators hold their initial efforts. The numbers are
+    written beside the picture, as ROBOT_map.npz.
     """
     axes = _axes(over)
     mechanism, _ = built(name, param)
@@ -88,17 +89,17 @@ def map_robot(
     share = float(found.goes_over.mean())
     say(f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over")
     if how["unstable"]:
-        warn("warning: this equilibrium is unstable; --near COORDINATE=VALUE selects another")
+        warn("warning: this equilibrium is unstable; select another equilibrium with --near COORDINATE=VALUE")
     if found.diverged:
-        warn(f"warning: {found.diverged} motions diverged; a smaller --step-ms may help")
+        warn(f"warning: {found.diverged} motions diverged; try a smaller --step-ms")
     if found.violation > LOOSE * mechanism.characteristic_length:
         far = f"{found.violation:.2g}"
-        warn(f"warning: constraints are violated by up to {far} at the end; a smaller --step-ms may help")
+        warn(f"warning: constraints are violated by up to {far} at the end; try a smaller --step-ms")
     say(f"wrote {picture} and {data}")
 
 
 def _axes(text: str) -> dict[str, Any]:
-    """{row: values} of the two axes in the text of `--over`. InputError for an invalid axis."""
+    """Return {row: values} of the two axes in the text of `--over`. Raises InputError for an invalid axis."""
     import numpy as np
 
     found: dict[str, Any] = {}
@@ -108,9 +109,9 @@ def _axes(text: str) -> dict[str, Any]:
         try:
             low, high, count = float(pieces[0]), float(pieces[1]), int(pieces[2])
         except (ValueError, IndexError):
-            raise InputError(f"--over {part!r}: an axis is ROW=FROM:TO:NUMBER, such as elbow=-3:3:400") from None
+            raise InputError(f"--over {part!r}: expected ROW=FROM:TO:NUMBER, such as elbow=-3:3:400") from None
         if len(pieces) != 3 or not -np.inf < low < high < np.inf or count < 2:
-            raise InputError(f"--over {part!r}: FROM must be below TO, and NUMBER 2 at least")
+            raise InputError(f"--over {part!r}: FROM must be below TO, and NUMBER must be at least 2")
         if row in found:
             raise InputError(f"--over {text!r}: {row!r} is named twice")
         found[row] = np.linspace(low, high, count)
@@ -118,7 +119,7 @@ def _axes(text: str) -> dict[str, Any]:
         raise InputError(f"--over {text!r}: a map has two axes, not {len(found)}")
     cells = len(next(iter(found.values()))) * len([*found.values()][1])
     if cells > MOST_CELLS:
-        raise InputError(f"--over {text!r}: these are {cells} motions; a map takes {MOST_CELLS} at most")
+        raise InputError(f"--over {text!r}: the grid has {cells} motions; a map can have {MOST_CELLS} at most")
     return found
 
 
@@ -132,12 +133,12 @@ def _numbers(given: list[str] | None, option: str) -> dict[str, float]:
 
 def _check_output(picture: Path) -> None:
     if picture.suffix != ".png":
-        raise InputError(f"--output {str(picture)!r}: the picture is a PNG; its name ends in .png")
+        raise InputError(f"--output {str(picture)!r}: the picture is a PNG; give it a name that ends in .png")
     if not picture.absolute().parent.is_dir():
         raise InputError(f"--output {str(picture)!r}: there is no folder {str(picture.parent)!r}")
     for path in (picture, picture.with_suffix(".npz")):
         if path.is_dir():
-            raise InputError(f"--output {str(picture)!r}: {str(path)!r} is a folder")
+            raise InputError(f"--output {str(picture)!r}: {str(path)!r} is a folder; give another name")
     try:
         with tempfile.TemporaryFile(dir=picture.absolute().parent):
             pass
@@ -167,7 +168,7 @@ def _computed(
     from sim_core.system import assemble
 
     if importlib.util.find_spec("matplotlib") is None:
-        raise UnavailableError("a map is drawn with matplotlib: pip install 'armswing[studies]'")
+        raise UnavailableError("a map needs matplotlib; install it: pip install 'armswing[studies]'")
     with working(f"assembling {mechanism.name!r}"):
         system = assemble(mechanism)
     place = np.array(mechanism.initial_q, dtype=float)
@@ -195,10 +196,7 @@ def _computed(
 
 
 def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
-    """Write the picture and the file with its numbers, and return the path of the latter.
-
-    Each file is replaced as a whole.
-    """
+    """Write the picture and its numbers, each file as a whole, and return the path of the file with the numbers."""
     import numpy as np
 
     from nodes.pages.state_map import draw_state_map
@@ -221,7 +219,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
 
 
 def _unit(norm: Any, row: str) -> str:
-    """Unit of a component of the state, given by its name."""
+    """Unit of the component of the state that has the name `row`."""
     import numpy as np
 
     from sim_core.solve import coordinate_scales

@@ -39,7 +39,7 @@ Param = Annotated[
 
 @app.command("list", epilog="Example: armswing robot list")
 def list_robots(as_json: AsJson = False) -> None:
-    """List all robots, built-in and installed, with their size and description; as JSON, their names."""
+    """List all built-in and installed robots with their sizes and descriptions; with --json, only their names."""
     from robots.registry import names
 
     if as_json:
@@ -71,8 +71,10 @@ def show_robot(
     param: Param = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bodies, joints, actuators and parameters of a robot, and a consistent start where its own violates
-    constraints."""
+    """Show the bodies, joints, actuators and parameters of a robot.
+
+    If the robot's start violates constraints, a start that satisfies them is shown, too.
+    """
     from robots.registry import builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.doubts import doubts
@@ -98,7 +100,12 @@ def show_robot(
 
 @dataclasses.dataclass(frozen=True)
 class _Start:
-    """Result of the check of a start: warnings, the reason of a refusal, and a consistent start near it (q and v)."""
+    """Result of the check of a mechanism's start.
+
+    warnings    warnings of the check
+    refused     reason why a simulation would refuse the start; "" if it would not
+    consistent  {"q": ..., "v": ...} of a nearby start that satisfies the constraints; None if none was found
+    """
 
     warnings: list[str] = dataclasses.field(default_factory=list)
     refused: str = ""
@@ -106,7 +113,7 @@ class _Start:
 
 
 def _examined(mechanism: Any) -> _Start:
-    """Check a mechanism's start as a simulation does, and find a start near it that satisfies the constraints."""
+    """Check a mechanism's start as a simulation does, and search nearby for a start that satisfies the constraints."""
     import warnings
 
     import numpy as np
@@ -148,7 +155,10 @@ def export_robot(
         str, typer.Option("--target", help="Processor that object code is compiled for: x86_64 or aarch64.")
     ] = "x86_64",
 ) -> None:
-    """Export a robot: as URDF or MJCF where it is a tree of joints, or its compiled functions as C or object code."""
+    """Export a robot as URDF or MJCF, or its compiled functions as C or object code.
+
+    URDF and MJCF require that the joints form a tree.
+    """
     from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():
@@ -182,16 +192,16 @@ def import_robot(
     ] = None,
     param: Param = None,
 ) -> None:
-    """Write a Python file with a function that returns the robot of a model file, to be edited.
+    """Convert a URDF or MJCF file to a Python file, to be edited, with a function that returns the robot.
 
-    Elements of the model file that are not supported cause warnings with their line. A model file can also be simulated
-    directly.
+    Every unsupported element of the model file causes a warning with its line number. A model file can also be
+    simulated without this conversion.
     """
     from robots.files import MODELS, is_model_file, robot_name
     from robots.importing.source import python_source
 
     if not is_model_file(file):
-        raise InputError(f"{file!r} is no model file; its name ends with {' or '.join(MODELS)}")
+        raise InputError(f"{file!r} is no model file; give a file with a name that ends with {' or '.join(MODELS)}")
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
     mechanism, _ = built(file, param)
@@ -212,9 +222,9 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
     from robots.export.native import export_files
 
     if output is None:
-        raise InputError(f"--format {form} writes several files; name their folder with --output")
+        raise InputError(f"--format {form} writes several files; name a folder for them with --output")
     if output.exists() and not output.is_dir():
-        raise InputError(f"--output {output}: that is a file, and --format {form} writes into a folder; name another")
+        raise InputError(f"--output {output} is a file, but --format {form} writes into a folder; name a folder")
     try:
         with working(f"deriving the equations of {mechanism.name!r} and writing its kernels, a few seconds"):
             files = export_files(mechanism, form, target)
@@ -236,21 +246,22 @@ def print_equations(
     form: Annotated[str, typer.Option("--format", help="text, latex, sympy or c.")] = "text",
     param: Param = None,
 ) -> None:
-    """Print the equations of motion M a + J' lam = f of a robot, in the names of its description.
+    """Print the equations of motion M a + J' lam = f of a robot, with the names of its description.
 
-    Small systems are simplified; of those with more than six coordinates, text and latex give sizes and structure.
+    The equations of small systems are simplified. For a system with more than six coordinates, all formats except c
+    show only sizes and structure.
     """
     import importlib.util
 
     if form not in EQUATION_FORMATS:
         raise InputError(
-            f"--format {form!r}: formats are {', '.join(EQUATION_FORMATS)}{did_you_mean(form, EQUATION_FORMATS)}"
+            f"no format {form!r}; formats are {', '.join(EQUATION_FORMATS)}{did_you_mean(form, EQUATION_FORMATS)}"
         )
     if importlib.util.find_spec("sympy") is None:
-        raise UnavailableError("equations are written with SymPy: pip install 'armswing[equations]'")
+        raise UnavailableError("equations need SymPy; install it: pip install 'armswing[equations]'")
     mechanism, _ = built(name, param)
     if mechanism.beams:
-        raise InputError(f"robot {name!r} has beams; equations are written of mechanisms of rigid bodies")
+        raise InputError(f"robot {name!r} has beams; equations can be printed only for mechanisms of rigid bodies")
     from robots.export.equations import written
 
     with working(f"deriving the equations of {name!r}"):
@@ -259,9 +270,10 @@ def print_equations(
 
 
 def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
-    """(mechanism of the robot, {parameter of its builder: value or default}).
+    """Build a robot, and return (its mechanism, {parameter of the robot's builder: default}).
 
-    With `as_tree`, the mechanism is in joint coordinates.
+    A parameter without a default has the value None. With `as_tree`, a robot with a choice of coordinates is built in
+    joint coordinates.
     """
     from nodes.launching.process import say_warnings_plainly
     from robots.files import is_reference
@@ -402,7 +414,10 @@ def _print(robot: dict[str, Any]) -> None:
 
 
 def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Table row of one parameter of a robot's builder. A default of None or "" is explained in words."""
+    """Table row of one parameter of a robot's builder: (name, default, unit, meaning).
+
+    If the default is None or "", the row has words that explain this default.
+    """
     default = takes["default"]
     stands_for = takes["none"] if default in (None, "") else str(default)
     one_of = f"{', '.join(map(str, takes['choices']))}: " if takes["choices"] else ""
@@ -410,7 +425,7 @@ def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _bare(value: Any) -> Any:
-    """Value of a tunable parameter; any other value unchanged."""
+    """Return the value of a tunable parameter, or any other object unchanged."""
     return getattr(value, "value", value)
 
 
@@ -440,7 +455,7 @@ def _print_beams(robot: dict[str, Any]) -> None:
 
 
 def _number(value: Any) -> float:
-    """Number in a description: that of a tunable parameter is its value."""
+    """Return a number of a description as a float: the value of a tunable parameter, or the number itself."""
     return float(getattr(value, "value", value))
 
 
@@ -449,7 +464,10 @@ def _numbers(values: list[float]) -> str:
 
 
 def _axis(joint: dict[str, Any]) -> str:
-    """Joint axis as x, y or z with a sign, else its components in the parent's frame; "-" for joints without one."""
+    """Joint axis as text: a letter with a sign, such as "-y", or otherwise its components in the parent's frame.
+
+    A joint without an axis gives "-".
+    """
     if joint["kind"] in ("spherical", "free"):
         return "-"
     axis: list[float] = joint["axis"]

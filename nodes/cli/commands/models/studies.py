@@ -1,4 +1,4 @@
-"""`armswing reproduce`: repeats a paper's simulations and writes a page that compares its claims with the results."""
+"""`armswing reproduce`: repeats a paper's simulations, and compares its claims with the results on an HTML page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reproduce(
     as_json: AsJson = False,
     spans: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    """Repeat a paper's simulations, and write a page with plots and tables and a verdict on each claim."""
+    """Repeat a paper's simulations, and write an HTML page with plots, tables and a verdict on each claim."""
     if paper not in PAPERS:
         raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{did_you_mean(paper, PAPERS)}")
     try:
@@ -57,7 +57,7 @@ def reproduce(
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM was received; `signal` is its number."""
+    """Raised after SIGINT or SIGTERM was received; `signal` is the number of that signal."""
 
     def __init__(self, number: int) -> None:
         self.signal = number
@@ -66,13 +66,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Context manager that yields a function which raises Interrupted once SIGINT or SIGTERM has been received.
+    """Context manager that yields a function. This function raises Interrupted after SIGINT or SIGTERM was received.
 
-    The signal handler itself raises nothing: an exception while a lock is being acquired would leave it locked, and one
-    in a finalizer would be lost. Later signals do not change how the command ends.
-
-    The signal handler itself raises nothing: an exception while a lock is being acquired would leave it locked, and one
-    in a finalizer would be lost. Later signals do not change how the command ends.
+    The signal handler itself raises nothing: an exception while a lock is being acquired would leave the lock locked,
+    and an exception in a finalizer would be lost. Later signals do not change how the command ends.
     """
     asked: list[int] = []
 
@@ -102,7 +99,7 @@ def _carry_out(
 
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
-        raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
+        raise UnavailableError(f"a study needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
     from nodes.studies import papers
     from nodes.studies.framework import executors as crew
     from nodes.studies.framework import report
@@ -125,8 +122,10 @@ def _carry_out(
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """Context manager for an output folder: creates it, checks that it is writable, and removes it if it stays
-    empty.
+    """Context manager for an output folder.
+
+    It creates the folder, checks that files can be written in it, and removes a folder that it created and that is
+    still empty at the end.
     """
     there = os.path.isdir(folder)
     try:
@@ -179,8 +178,10 @@ COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and l
 
 
 class Bar:
-    """Progress display: a bar on a terminal; elsewhere one line for each new kind of work, and one every SAID_EVERY_S
-    seconds."""
+    """Shows progress as a bar on a terminal, and as lines of text where the output is not a terminal.
+
+    A line is printed when a new kind of work begins, and afterwards every SAID_EVERY_S seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
@@ -207,7 +208,7 @@ class Bar:
             self._progress.stop()
 
     def show(self, what: str, done: int, of: int) -> None:
-        """Show that `done` of `of` pieces of one kind of work are done; a kind with no pieces is not shown."""
+        """Show that `done` of `of` pieces of the work `what` are done. Shows nothing if `of` is 0."""
         if of == 0:
             return
         if self._progress is None:

@@ -27,7 +27,7 @@ def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> Non
         try:
             bridge = PlotJugglerBridge(domain, port, stop)
         except OSError as error:
-            raise InputError(f"port {port}: {error.strerror}; choose another with --port") from None
+            raise InputError(f"port {port}: {error.strerror}; choose another port with --port") from None
         say(STEPS.format(port=bridge.port))
         bridge.run()
     say(f"published {bridge.sent} messages; {bridge.messages.lost} were lost on the way to the bridge")
@@ -42,7 +42,7 @@ def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
         try:
             bridge = FoxgloveBridge(domain, port, stop)
         except OSError as error:
-            raise InputError(f"port {port}: {error}; choose another with --port") from None
+            raise InputError(f"port {port}: {error}; choose another port with --port") from None
         say(f"in Foxglove: Open connection, Foxglove WebSocket, ws://localhost:{bridge.port}")
         bridge.run()
     say(f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge")
@@ -50,7 +50,7 @@ def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
-    """Context manager that yields an event, which Ctrl-C and SIGTERM set."""
+    """Context manager that yields an event; Ctrl-C and SIGTERM set this event."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,4 +1,4 @@
-"""`armswing graph`: prints the topics with their publishers and subscribers, of a launch file or of the live launch."""
+"""`armswing graph`: prints the topics of a launch file or of the live launch, with their publishers and subscribers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def graph(
 ) -> None:
     """Print the topics with their publishers and subscribers, one line per topic."""
     if live == (file is not None):
-        raise InputError("name a launch file, or give --live for the live launch")
+        raise InputError("no launch file is named; name a launch file, or pass --live for the live launch")
     if svg is not None and not svg.absolute().parent.is_dir():
         raise InputError(f"--svg {str(svg)!r}: there is no folder {str(svg.absolute().parent)!r}")
 

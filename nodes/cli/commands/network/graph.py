@@ -44,7 +44,7 @@ def node_info(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Endpoints, topics, counters, timing and parameters of one node."""
+    """Show the endpoints, topics, counters, timing and parameters of one node."""
     import contextlib
 
     from nodes.client import Client
@@ -71,7 +71,10 @@ def node_info(
 
 
 def _told(rows: dict[str, Any]) -> dict[str, Any]:
-    """The rows that have a value. Zero is a value; None and an empty text, list or table are not."""
+    """Return the rows that have a value.
+
+    Rows with None or an empty text, list or map are left out; rows with the number 0 are kept.
+    """
     return {key: value for key, value in rows.items() if value not in (None, "", [], {})}
 
 

@@ -14,7 +14,7 @@ app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing 
 
 
 def _messages() -> dict[str, Any]:
-    """{name: type} of all message types in the topic table, and of the structs that they contain."""
+    """Return {name: type} of all message types of the standard topics, and of the structs that these types contain."""
     from nodes.messages import structs as messages
     from nodes.messages.topics import known_topics
 
@@ -50,7 +50,7 @@ def show_message(
     name: Annotated[str, typer.Argument(help="One of `armswing message list`.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Show fields, types, defaults and units of a message; as JSON, its JSON Schema."""
+    """Show the fields, types, defaults and units of a message; with --json, show its JSON Schema."""
     import msgspec
 
     from nodes.messages import Message
@@ -73,7 +73,10 @@ def show_message(
 
 
 def default_text(field: Any) -> str:
-    """Default of a message's field as JSON, "required", or "absent" for a field that is not sent unless it is set."""
+    """Default of a message's field, as JSON.
+
+    The text is "required" for a field without a default, and "absent" for a field that is not sent unless it is set.
+    """
     import msgspec
 
     if field.required:

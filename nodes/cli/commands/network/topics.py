@@ -75,7 +75,7 @@ def hz(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the rate of a topic, and the spread of its periods."""
+    """Print the message rate of a topic, and minimum, maximum and standard deviation of the period between messages."""
     from nodes.cli.measures import Rate
 
     _measure(Rate(), topic, duration, timeout, domain, as_json)
@@ -89,7 +89,7 @@ def bw(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the bandwidth of a topic, bytes per second."""
+    """Print the bandwidth of a topic, and the mean size of its messages."""
     from nodes.cli.measures import Bandwidth
 
     _measure(Bandwidth(), topic, duration, timeout, domain, as_json)
@@ -103,9 +103,10 @@ def delay(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the time from the publisher's stamp to reception.
+    """Print the delay from the publisher's time stamp to reception.
 
-    The clock of a publisher on another host is measured first, then twice a second, and delays are corrected for it.
+    For a publisher on another host, the offset of that host's clock is measured first and then twice a second. The
+    delays are corrected for this offset.
     """
     from nodes.cli.measures import Delay
 
@@ -121,7 +122,7 @@ def pub(
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:
-    """Publish a message repeatedly, until -n messages, Ctrl-C, or the end of the launch."""
+    """Publish a message repeatedly, until -n messages are sent, Ctrl-C is pressed, or the launch ends."""
     from nodes.cli.publishing import publish
 
     said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
@@ -130,8 +131,11 @@ def pub(
 
 @contextlib.contextmanager
 def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
-    """Context manager that yields the clock of the topic's publisher, measured meanwhile; None for a publisher on this
-    host."""
+    """Context manager that yields a RemoteClock for the computer of the topic's publisher.
+
+    It yields None if the publisher runs on this computer. A thread measures the clock repeatedly until the context
+    ends.
+    """
     from nodes.cli.measures import RemoteClock
     from nodes.client import Client
     from nodes.transport.host_config import read_host_config
@@ -188,7 +192,10 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
-    """Warn at once when no node publishes the topic, but a topic of another robot with the same name is published."""
+    """Warn if the topic has no publisher, but a topic of another robot that ends in the same word has one.
+
+    spoken  topics that have a publisher
+    """
     leaf = topic.rpartition("/")[2]
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
     if topic not in spoken and others:
@@ -197,7 +204,10 @@ def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:
-    """Pass messages to a measure, and print its result each second; as JSON, print it once at the end."""
+    """Pass a topic's messages to `measure`, and print the result each second and at the end.
+
+    As JSON, the result is printed only at the end.
+    """
     begin: float | None = None
     shown = time.monotonic()
     try:

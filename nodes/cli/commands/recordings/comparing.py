@@ -28,9 +28,9 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two recordings: differences of their plans, and the largest deviation of each joint.
+    """Compare two recordings: the differences of their launch plans, and each joint's largest deviation of position.
 
-    States are aligned by their timestamps. Exit code 0 when plans and positions are the same, 1 when they differ.
+    States are aligned by their timestamps. Exit code 0 if plans and positions are the same, 1 if they differ.
     """
     from nodes.recording.compare import compare as compared
 
@@ -46,7 +46,11 @@ def compare(
 
 
 def is_same(found: dict[str, Any]) -> bool:
-    """Whether two recordings have the same plan and the same states: equal bytes, or no difference found."""
+    """Whether two recordings are equal.
+
+    They are equal if their files have the same bytes. They are also equal if the comparison `found` shows the same
+    launch plans, the same instants and joints, and the same joint positions.
+    """
     differs = found["plan"] or found["only_first"] or found["only_second"] or found["joints_of_one"]
     return found["same_bytes"] or not (differs or any(row["largest"] for row in found["joints"]))
 

@@ -55,9 +55,9 @@ def record(
     if not folder.is_dir():
         raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}")
     if output.exists() and not force:
-        raise InputError(f"--output {str(output)!r} exists; --force replaces it")
+        raise InputError(f"--output {str(output)!r} exists; pass --force to replace it")
     if output.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"--output {str(output)!r} cannot be written")
+        raise InputError(f"--output {str(output)!r} cannot be written; name a file in a folder that you may write to")
     try:
         require_unlocked(output)
     except FileInUseError as error:
@@ -75,7 +75,10 @@ def record(
         if recorder.verdict is not None:
             raise UnavailableError(recorder.verdict.reason)
         if not found["kept"]:
-            raise UnavailableError(f"no state arrived, so nothing is recorded; {str(output)!r} is unchanged")
+            raise UnavailableError(
+                f"no state arrived, so nothing was recorded and {str(output)!r} is unchanged; "
+                "check that a launch is running"
+            )
         say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
     raise typer.Exit(code)
 
@@ -86,7 +89,7 @@ def play(
     loop: Annotated[bool, typer.Option("--loop", help="Repeat the recording until Ctrl-C.")] = False,
     domain: Domain = None,
 ) -> None:
-    """Publish a recording again, in its own timing or faster or slower."""
+    """Publish the messages of a recording again, at the recorded speed or at a multiple of this speed."""
     from nodes.launching.joining import run_node
 
     require_recording(file)
@@ -135,14 +138,17 @@ def export(
         Path | None, typer.Option("--output", "-o", help="With client: folder for its files.", show_default=FOLDER)
     ] = None,
 ) -> None:
-    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; or the client library in C.
+    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; or write the C client library.
 
-    CSV has all of its runs one after the other, or one of them; a file for Rerun has one run. "client --lang c" writes
-    the client library for nodes in C99, with a controller that uses it and a Makefile.
+    CSV files contain all runs of the recording one after the other, or only the run that --run selects. A file for
+    Rerun contains one run, a file for Foxglove all runs. "client --lang c" writes the client library for nodes in C99,
+    with an example controller and a Makefile.
     """
     if lang is not None or output is not None:
         if str(file) != "client" or lang is None:
-            raise InputError(f"export {file}: --lang and --output belong to 'armswing export client --lang c'")
+            raise InputError(
+                f"export {file}: --lang and --output work only with 'client', as in 'armswing export client --lang c'"
+            )
         write_client(lang, output or Path(FOLDER))
         return
     from nodes.recording.integrity.holes import inner
@@ -160,7 +166,7 @@ def export(
         count = len(recording.runs)
         raise InputError(f"{str(file)!r} has {count} runs that overlap in time; choose one with --run 1 .. {count}")
     if foxglove is not None and run is not None:
-        raise InputError("--foxglove writes all runs, as the recording has them; leave --run out")
+        raise InputError("--foxglove always writes all runs of the recording; leave --run out")
     written = []
     if csv is not None:
         from nodes.recording.csv import export_csv
@@ -188,7 +194,7 @@ def export(
 
 
 def _require_new_file(option: str, target: Path | None, source: Path) -> None:
-    """Raise InputError where a file cannot be written, or is the recording itself."""
+    """Raise InputError if `target` cannot be a file, or is the recording `source` itself."""
     if target is None:
         return
     if target.is_dir() or not target.absolute().parent.is_dir():
@@ -198,14 +204,14 @@ def _require_new_file(option: str, target: Path | None, source: Path) -> None:
 
 
 def _robot_of(file: Path) -> str:
-    """Name of the robot in a recording, from the name of its first topic of a robot."""
+    """Name of the robot in a recording, from the first topic that belongs to a robot."""
     from nodes.recording.reader import RecordingFile
 
     for recorded in RecordingFile(file):
         robot, slash, _ = recorded.topic.rpartition("/")
         if slash:
             return robot
-    raise InputError(f"{str(file)!r} holds no messages of a robot to play")
+    raise InputError(f"{str(file)!r} has no messages of a robot; choose a recording of a launch")
 
 
 def _refuse_two_speakers(robot: str, domain: int | None) -> None:
@@ -218,12 +224,16 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
         return
     if speakers:
         raise InputError(
-            f"{speakers[0][0]!r} already publishes robot {robot!r} in this domain; play in another, --domain 1"
+            f"node {speakers[0][0]!r} already publishes robot {robot!r} in this domain; "
+            "choose another domain, as with --domain 1"
         )
 
 
 def _watch_playing(client: Any, name: str) -> None:
-    """Show the playback position on a terminal, and shut the player down when the recording has been published."""
+    """Show the playback position on a terminal, and shut the player down when it has published the whole recording.
+
+    name  name of the player's node
+    """
     while True:
         playback = client.call(name, "playback")
         if sys.stderr.isatty():
@@ -252,13 +262,13 @@ def _print(found: dict[str, Any]) -> None:
     elif found["cut_off"]:
         warn("the file was cut off; everything before the cut is readable")
     if inner(holes):
-        warn("the file is damaged or incomplete; all other messages are readable")
+        warn("the file is damaged or incomplete at the places below; all messages elsewhere are readable")
     for hole in holes:
         warn(f"hole: {hole.text()}")
     if found["metadata_damaged"]:
-        warn("the recorded plan and parameters are damaged and left out")
+        warn("the recorded plan and parameters are damaged, and are not shown")
     if found["damage"]:
-        warn(f"damaged without a message missing: {', '.join(found['damage'])}")
+        warn(f"the file is damaged, but no message is missing: {', '.join(found['damage'])}")
     for run in runs if len(runs) > 1 else []:
         say(run.text())
     say_table(
@@ -280,7 +290,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _plan_lines(text: str) -> list[str]:
-    """Lines that summarize a recorded plan: one for the simulation and one for each node, with its parameters."""
+    """Summarize a recorded plan: one line for the simulation, and one line for each node with the node's parameters."""
     try:
         plan = json.loads(text)
         sim = plan["sim"]
@@ -294,7 +304,7 @@ def _plan_lines(text: str) -> list[str]:
 
 
 def _print_events(events: list[dict[str, Any]], several: bool) -> None:
-    """Print a line per event, for at most MOST_EVENTS of each kind, and the number of further events."""
+    """Print one line per event, but at most MOST_EVENTS events of each kind, and then how many events were left out."""
     shown: dict[str, int] = {}
     for event in events:
         kind = event["kind"]

@@ -66,12 +66,14 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two streams of joint states, and write a page with plots and a verdict as JSON.
+    """Compare measured with predicted joint states, and write an HTML page with plots and a verdict as JSON.
 
-    Exit code 0 within all limits, 1 beyond one, 3 where the uncertainty of the clocks leaves that open.
+    Exit code 0 if all limits are kept, 1 if a limit is exceeded, 3 if the clocks of the two streams are too uncertain
+    to decide.
 
-    The streams are aligned in time and compared joint by joint: bias, RMS, maximum, delay, coherence, dead encoders,
-    and the changes of the model's masses, frictions and gains that would explain the efforts.
+    The two streams are aligned in time and compared joint by joint. The page shows bias, RMS and maximum of the
+    difference, delay, coherence, and dead encoders. It also shows which changes of the model's masses, frictions and
+    gains would explain the measured efforts.
     """
     import importlib.util
 
@@ -80,7 +82,7 @@ def report(
             require_recording(file)
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
-        raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
+        raise UnavailableError(f"a report needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
     from nodes.hil.alignment import streams
     from nodes.hil.report import folder as reports
     from nodes.hil.report import reading
@@ -114,7 +116,10 @@ def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
             hint = did_you_mean(name, known)
             raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{hint}")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"--limit {name}={value}: expected a number, its unit is in the name: --limit {name}=0.3")
+            raise InputError(
+                f"--limit {name}={value}: expected a number in the unit at the end of the name, as in "
+                f"--limit {name}=0.3"
+            )
     try:
         return verdicts.limits_of(case, overrides)
     except ValueError as error:
@@ -132,7 +137,7 @@ def _refuse_foreign(folder: Path, foreign: str) -> None:
             f"--output {str(folder)!r} holds {foreign!r}, which no report wrote; name an empty or a new folder"
         )
     if not os.access(folder if folder.exists() else parent, os.W_OK):
-        raise InputError(f"--output {str(folder)!r} cannot be written")
+        raise InputError(f"--output {str(folder)!r} cannot be written; name a folder that you may write to")
 
 
 def _print(verdict: Any, reports: Any, sliding: Any) -> None:
@@ -149,7 +154,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         if source.clock is not None:
             say(f"{source.topic}: {source.clock.text}")
         if source.driven:
-            say(f"{source.topic}: by the model with the {source.driven}")
+            say(f"{source.topic}: predicted by the model with the {source.driven}")
     for finding in verdict.findings:
         limit = f"; limit {finding.limit}" if finding.limit else ""
         say(f"{finding.judged if not finding.certain else finding.judged + ' limits'}: {finding.text}{limit}")
@@ -184,11 +189,11 @@ def check(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a robot before its first run: every joint moves by a small amount, forth and back. KEEP CLEAR OF IT.
+    """Check a robot before its first run: every joint moves a little, back and forth. KEEP CLEAR OF THE ROBOT.
 
-    Starts the drivers of the launch file without its controllers, and prints a table with go or no go: joints inside
-    their limits, signs of motors and encoders, latency and jitter of the link, quality of the clock, free disk. Exit
-    code 0 for go, 1 for no go.
+    Starts the drivers of the launch file, but not its controllers, and prints a table of checks that ends with go or no
+    go. The checks cover the joints' positions within their limits, signs of motors and encoders, latency and jitter of
+    the link, quality of the clock, and free disk space. Exit code 0 for go, 1 for no go.
     """
     import contextlib
     import tempfile
@@ -230,7 +235,7 @@ def check(
 
 
 def _of_disk(folder: Path) -> Any:
-    """Finding about the free space of the disk on which recordings are written."""
+    """Check how much space is free on the disk that contains the folder of the recordings."""
     import shutil
 
     from nodes.hil_check import CheckFinding
@@ -264,11 +269,11 @@ def processor(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Processor in the loop: compare a controller's commands with those of its build for another processor.
+    """Processor in the loop: compare a controller's commands with the commands of its build for another processor.
 
-    Both take the same lockstep turns of one run; the simulation takes the commands of the launch file's node. Writes a
-    page with a histogram of the times per turn. Exit code 0 where the commands are equal byte for byte, 1 where they
-    differ, with the largest difference in units in the last place.
+    Both builds take part in one lockstep run, but the simulation applies only the commands of the build in the launch
+    file. Writes an HTML page with a histogram of the computing times per reply. Exit code 0 if the commands are equal
+    byte for byte; 1 if they differ, and then the largest difference is printed in units in the last place.
     """
     import contextlib
 

@@ -50,11 +50,12 @@ def replay(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Feed a recorded run to one node, without sockets, and compare its messages with the recorded ones.
+    """Feed a recorded run to one node, without sockets, and compare the node's messages with the recorded messages.
 
-    Exit code 1 when something differs; the first difference is printed. A tolerance is relative for numbers above 1. A
-    lockstep run is repeated step by step, another run in the order of the file. With --from the node continues from the
-    latest snapshot before that time, or starts anew where its code or parameters are not the recorded ones.
+    Exit code 0 if all messages are the same, 1 if one differs; the first difference is printed. A tolerance is relative
+    for numbers above 1. A lockstep run is repeated step by step; in any other run, the messages are fed in the order of
+    the file. With --from, the node begins with its state in the latest snapshot before the given time. If the node's
+    code or parameters differ from the recorded ones, it begins without this state.
     """
     from nodes.plan.loading import load_class
     from nodes.simulation.replay import replay as replays
@@ -71,7 +72,9 @@ def replay(
         from nodes.simulation.restart.finding import read_replay_start
 
         if plan.sim.mode != "lockstep":
-            raise InputError(f"--from: mode {plan.sim.mode!r} has no snapshots; record a launch in mode 'lockstep'")
+            raise InputError(
+                f"--from: a launch in mode {plan.sim.mode!r} records no snapshots; record a launch in mode 'lockstep'"
+            )
         start, why = read_replay_start(recording, from_, plan, node_plan)
         if why:
             warn(f"node {node_plan.name!r} starts fresh: {why}")
@@ -94,7 +97,10 @@ def _tolerances(texts: list[str]) -> Any:
         except ValueError:
             value = -1.0
         if not 0.0 <= value < float("inf") or (equals and not name):
-            raise InputError(f"--tolerance {text!r}: expected a number of at least 0, as 1e-9 or value=1e-9")
+            raise InputError(
+                f"--tolerance {text!r}: expected a number of at least 0, such as 1e-9 for all "
+                "fields, or FIELD=1e-9 for one field"
+            )
         if name:
             fields[name] = value
         else:
@@ -103,7 +109,7 @@ def _tolerances(texts: list[str]) -> Any:
 
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
-    """Raise InputError for a tolerance that names a field which no message of the node has."""
+    """Raise InputError if a tolerance names a field that no message of the node has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
     said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED

@@ -67,14 +67,17 @@ def view(
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
-    """Show plots and a picture of the bodies, live or of recordings; or write a picture or a film."""
+    """Show plots and a picture of the bodies, live or from recordings; or write a picture or a film."""
     film = _film(mp4, gif, files or [], png, dict(zip(FILMING, (start, end, speed, fps, size), strict=True)))
     file, others = (files[0], files[1:]) if files else (None, [])
     for each in files or ():
         require_recording(each)
     if others and (png is not None or run is not None):
         option = "--png draws" if png is not None else "--run selects a run of"
-        raise InputError(f"{option} one recording, and {len(others) + 1} are named; a window overlays several")
+        raise InputError(
+            f"{option} one recording, but {len(others) + 1} are named; name only one, or leave out --png and --run "
+            "to overlay all recordings in a window"
+        )
     if run is not None and file is None:
         raise InputError("--run selects a run of a recording; name the file of the recording")
     if png is not None and layout is not None:
@@ -82,7 +85,7 @@ def view(
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
     if png is not None and png.suffix.lower() != ".png":
-        raise InputError(f"--png {str(png)!r}: pictures are PNG; write {str(png.with_suffix('.png'))!r}")
+        raise InputError(f"--png {str(png)!r}: pictures are PNG; name the file {str(png.with_suffix('.png'))!r}")
     if png is not None and file is None:
         from nodes.client import Client
 
@@ -120,8 +123,9 @@ def view(
 def _film(
     mp4: Path | None, gif: Path | None, files: list[Path], png: Path | None, options: dict[str, Any]
 ) -> Film | None:
-    """Settings of the film that the options request; None where no film is requested. InputError for invalid
-    options.
+    """Return the settings of the film that the options request, or None if they request no film.
+
+    Raises InputError for invalid options.
     """
     asked = [(option, path) for option, path in (("--mp4", mp4), ("--gif", gif)) if path is not None]
     if not asked:
@@ -129,12 +133,12 @@ def _film(
             raise InputError(f"{given[0]} is an option of a film; name the film's file with --mp4 or --gif")
         return None
     if len(asked) > 1 or png is not None:
-        raise InputError("--png, --mp4 and --gif write one file each; name one of them")
+        raise InputError("--png, --mp4 and --gif write one file each; pass only one of them")
     ((option, path),) = asked
     suffix = f".{option[2:]}"
     if path.suffix.lower() != suffix:
         raise InputError(
-            f"{option} {str(path)!r}: name a file that ends in {suffix}, {str(path.with_suffix(suffix))!r}"
+            f"{option} {str(path)!r}: the file name must end in {suffix}; write {str(path.with_suffix(suffix))!r}"
         )
     if not files:
         raise InputError(f"{option} makes a film of a recording; name the recording's file")

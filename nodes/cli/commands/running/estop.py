@@ -10,7 +10,7 @@ from nodes.cli.terminal import AsJson, Domain, UnavailableError, say_json, say_t
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
+    """Add the command `estop`."""
     app.command(epilog="Example: armswing estop")(estop)
 
 
@@ -20,10 +20,11 @@ def estop(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the actuators of all robots of the launch, from any of the launch's computers.
+    """Stop the actuators of all robots of the launch. The command works on any of the launch's computers.
 
-    The simulation puts them into its safe mode, a guard stops its robot along the braking distance, and a driver
-    without a guard gets no more commands. Commands are refused until --release. Exit code 1 where one does not answer.
+    The simulation puts the actuators into their safe mode, a guard stops its robot along the braking distance, and a
+    driver without a guard gets no more commands. The simulation, guards and drivers refuse commands until `armswing
+    estop --release`. Exit code 1 if one of these nodes does not answer.
     """
     from nodes.client import Client
 
@@ -37,7 +38,7 @@ def estop(
         say_table(("node", "what", "after"), rows)
     missing = [each.node for each in answers if each.error]
     if missing or not answers:
-        what = ", ".join(missing) or "any node"
+        what = ", ".join(missing) or "the launch"
         raise UnavailableError(
-            f"{what} did not {'release' if release else 'stop'}; press the emergency switch of the robot"
+            f"{what} did not {'end the stop' if release else 'stop'}; press the emergency switch of the robot"
         )

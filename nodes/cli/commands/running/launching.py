@@ -119,11 +119,12 @@ def launch(
 ) -> None:
     """Start the simulation server and every node of a launch file, and print a summary at the end.
 
-    With --from the run continues a recorded one of the same plan of the simulation: nodes continue from their recorded
-    state, and those whose code or parameters changed start fresh. --duration is then the simulation time at the end.
+    With --from, the launch continues a recorded run that has the same robot and settings of the simulation. Each node
+    continues from its recorded state, but a node whose code or parameters changed starts fresh. --duration is then the
+    simulation time at the end.
 
-    Exit code 0; 1 when a required milestone was missed or every command of a node was rejected; 2 for a bad plan; a
-    failed node's own code.
+    Exit code 0 on success; 1 if a required milestone was missed or every command of a node was rejected; 2 for an
+    invalid plan. If a node fails, the exit code is the exit code of that node.
     """
     if args:
         _print_arguments(file)
@@ -163,11 +164,14 @@ def launch(
 
 
 def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes, list[str]]:
-    """(point of a recording from which a plan continues, encoded; lines to show). (b"", []) without a recording."""
+    """Return (point of a recorded run at which the plan continues, encoded as bytes; lines to show the user).
+
+    Raises InputError if the recording or the time `at` is missing.
+    """
     from nodes.simulation.restart.finding import notes, read_restart
 
     if recording is None or at is None:
-        raise InputError("--from and --at belong together: --from run.mcap --at 5.0")
+        raise InputError("--from and --at must be given together, as in --from run.mcap --at 5.0")
     require_recording(recording)
     begin = read_restart(recording, at, plan)
     if plan.duration_s is not None and at > plan.duration_s - plan.sim.step_s / 2.0:
@@ -176,12 +180,16 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
-    """Start the nodes of one further host of a plan, and end the program with the exit code of this host's launch."""
+    """Start the nodes of a host other than the host of the simulation server.
+
+    Ends the program with the exit code of that host's launch.
+    """
     from nodes.launching.host_launch import launch_host
 
     if view or json_file is not None:
         raise InputError(
-            f"--host {host}: {'--view' if view else '--json'} works only in the launch at the server; leave it out here"
+            f"--host {host}: {'--view' if view else '--json'} works only in the launch on the server's "
+            "host; leave it out on other hosts"
         )
     raise typer.Exit(launch_host(plan, host))
 
@@ -210,5 +218,5 @@ def run(
     except RegistryError as error:
         if "is taken by" not in str(error):
             raise
-        raise InputError(f"{error}; choose another with --name") from None
+        raise InputError(f"{error}; choose another name with --name") from None
     raise typer.Exit(code)

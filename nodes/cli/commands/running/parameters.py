@@ -15,12 +15,14 @@ app = typer.Typer(
 
 
 def _apart(context: typer.Context, node: str, value: str = "") -> None:
-    """Raise InputError for a node written as NODE.KEY, the form of `launch --set`; the message shows the form with a
-    space."""
+    """Raise InputError if a node is written as NODE.KEY, which is the form of `launch --set`.
+
+    The message shows the command with a space in place of the dot.
+    """
     name, dot, key = node.partition(".")
     if dot:
         line = f"param {context.info_name} {name} {key} {value}".rstrip()
-        raise InputError(f"node {node!r}: write `{line}`, with a space between node and parameter")
+        raise InputError(f"node {node!r} contains a dot; write `{line}`, with a space between node and parameter")
 
 
 def _node_alone(context: typer.Context, node: str) -> str:
@@ -56,7 +58,7 @@ def list_parameters(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all parameters and their values, of one node or of all."""
+    """List all parameters and their values, of one node or of all nodes."""
     if node is None:
         _list_all(domain, as_json)
         return
@@ -119,7 +121,7 @@ def set_parameter(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change one parameter of a running node; NODE.KEY VALUE is accepted, too."""
+    """Change one parameter of a running node. NODE.KEY VALUE is accepted in place of NODE KEY VALUE."""
     from nodes.client import Client
 
     if value is None:
@@ -127,8 +129,8 @@ def set_parameter(
         if not dot:
             name, equals, rest = key.partition("=")
             if equals:
-                raise InputError(f"{key!r}: write `param set {node} {name} {rest}`, without the equals sign")
-            raise InputError(f"write `param set {node} {key} VALUE`: the value is missing")
+                raise InputError(f"{key!r} has an equals sign; write `param set {node} {name} {rest}`")
+            raise InputError(f"the value is missing; write `param set {node} {key} VALUE`")
         node, key, value = name, rest, key
     with Client(domain) as client:
         parameters = client.call(node, "get_parameters")

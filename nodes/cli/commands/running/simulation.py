@@ -103,7 +103,7 @@ def speed(
     from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
 
     if not SPEED_MIN <= factor <= SPEED_MAX:
-        raise InputError(f"speed {factor:g}: expected a positive number, {SPEED_MIN:g} .. {SPEED_MAX:g}")
+        raise InputError(f"speed {factor:g}: expected a positive number from {SPEED_MIN:g} to {SPEED_MAX:g}")
     _call(domain, "speed", x=factor)
     _report(domain, as_json)
 
@@ -121,7 +121,7 @@ def push(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push a body of the robot with a force for a while."""
+    """Push a body of the robot with a constant force for a short time."""
     try:
         point = [float(part) for part in at.split(",")]
     except ValueError:
@@ -143,7 +143,7 @@ def snapshot(
     if not file.absolute().parent.is_dir():
         raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}")
     if file.exists() and not force:
-        raise InputError(f"{str(file)!r} exists; --force replaces it")
+        raise InputError(f"{str(file)!r} exists; pass --force to replace it")
     state = _call(domain, "snapshot")
     file.write_bytes(msgspec.msgpack.encode(state))
     if as_json:
@@ -165,10 +165,10 @@ def restore(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the simulation to the state of a snapshot; or, with --at, simulation and nodes to a time of a recorded run.
+    """Set the simulation to the state of a snapshot; or, with --at, set simulation and nodes to a recorded time.
 
-    A recording has to be of the same robot and plan of the simulation. Nodes whose code or parameters differ from the
-    recorded ones are reset.
+    The recorded run must have the same robot and settings of the simulation as the live launch. A node is reset if its
+    code or parameters differ from the recorded ones.
     """
     import msgspec
 
@@ -186,7 +186,7 @@ def restore(
     try:
         state = msgspec.msgpack.decode(file.read_bytes())
     except msgspec.DecodeError as error:
-        raise InputError(f"{str(file)!r} is no snapshot: {error}") from error
+        raise InputError(f"{str(file)!r} is not a snapshot of 'armswing sim snapshot': {error}") from error
     _call(domain, "restore", state=state)
     _report(domain, as_json)
 
@@ -201,7 +201,7 @@ def _go_back(file: Path, at: float, domain: int | None) -> None:
         plan = live_plan(client.domain)
         if plan is None:
             raise UnavailableError(
-                "the plan of the live launch cannot be read; restore it on the computer of its server"
+                "the plan of the live launch cannot be read here; run this command on the simulation server's computer"
             )
         begin = read_restart(file, at, plan)
         client.call("sim", "restore", timeout_s=GO_BACK_S, recording=begin.encode())
@@ -210,7 +210,10 @@ def _go_back(file: Path, at: float, domain: int | None) -> None:
 
 
 def _await_tick(client: Any, target: int) -> None:
-    """Wait until the simulation has reached a step: the server replies to a request before it has taken the steps."""
+    """Wait until the simulation has reached step `target`.
+
+    The server replies to the request before it has taken the steps.
+    """
     import time
 
     tick, progress_at = -1, time.monotonic()
@@ -219,12 +222,17 @@ def _await_tick(client: Any, target: int) -> None:
         if now != tick:
             tick, progress_at = now, time.monotonic()
         elif time.monotonic() - progress_at > STUCK_S:  # another client paused or reset it meanwhile
-            raise UnavailableError(f"the simulation stopped at step {tick} and does not reach step {target}")
+            raise UnavailableError(
+                f"the simulation stopped at step {tick}, before step {target}; check whether it was paused or reset"
+            )
         time.sleep(STEPPING_PERIOD_S)
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """Text of a status value as lines: one per actuator, refused node or similar entry."""
+    """Return the lines that show a status value.
+
+    The values "loads" and "commands_refused" have one line per entry, any other value has one line.
+    """
     from nodes.launching.summary import Load, seconds_text
 
     if key == "loads":

@@ -13,12 +13,15 @@ FOLDER = "armswing_client"
 
 
 def write_client(lang: str, folder: Path) -> None:
-    """Write the client library, with a controller that uses it and a Makefile, into a folder, and print the files.
+    """Write the client library to a folder, with an example controller and a Makefile, and print the file names.
 
-    InputError for an unknown language, or a file that exists with other content.
+    Raises InputError for an unknown language, or if a file exists with other content.
     """
     if lang not in LANGUAGES:
-        raise InputError(f"--lang {lang!r}: languages are {', '.join(LANGUAGES)}{did_you_mean(lang, LANGUAGES)}")
+        raise InputError(
+            f"--lang {lang!r}: there is no library in this language; languages are "
+            f"{', '.join(LANGUAGES)}{did_you_mean(lang, LANGUAGES)}"
+        )
     sources = [
         each for each in (files("nodes") / LANGUAGES[lang]).iterdir() if each.name.endswith((".c", ".h", "file"))
     ]

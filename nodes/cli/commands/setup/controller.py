@@ -85,7 +85,7 @@ SHARE = 0.1  # default damping as a fraction of the servo's, small enough to sta
 
 @app.callback()
 def _group() -> None:
-    """Write starter files, such as of your own controller."""
+    """Write starter files, for example for a controller of your own."""
 
 
 @app.command("controller", epilog="Example: armswing new controller my_damper --robot charmie --joint left_arm_4")
@@ -101,13 +101,13 @@ def new_controller(
         str, typer.Option("--joint", help="Actuator that it commands.", show_default="the robot's first")
     ] = "",
 ) -> None:
-    """Write a controller of 26 lines and a launch file that runs it."""
+    """Write a controller of 26 lines and a launch file that runs this controller."""
     import keyword
 
     from robots.files import is_reference, located, robot_name
 
     if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in RESERVED:
-        raise InputError(f"{name!r} is no name for a node; use small letters, digits and _, like 'my_damper'")
+        raise InputError(f"{name!r} is no name for a node; use lower-case letters, digits and _, such as 'my_damper'")
     if not folder.is_dir():
         raise InputError(f"--folder {str(folder)!r}: there is no such folder")
     class_name = "".join(part.capitalize() for part in name.split("_"))
@@ -132,8 +132,10 @@ def new_controller(
 
 
 def _about(robot: str, joint: str) -> dict[str, Any]:
-    """Values for the templates: the joint, its damping and unit, its effort limit, and a node that holds the other
-    joints."""
+    """Return the values that fill the templates of the controller and the launch file.
+
+    They are the joint, the joint's damping with unit, the joint's effort limit, and a node that holds the other joints.
+    """
     from robots.files import is_reference
     from robots.registry import BUILTIN, OWN_FILE, build, names
 
@@ -144,9 +146,14 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
     driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
     if not driven:
         able = ", ".join(each for each in BUILTIN if build(each).actuators)
-        raise InputError(f"robot {robot!r} has no actuator that drives a joint of its name; {able} have")
+        raise InputError(
+            f"robot {robot!r} has no actuator that has the same name as its joint; choose one of the robots {able}"
+        )
     if joint and joint not in driven:
-        raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{did_you_mean(joint, driven)}")
+        raise InputError(
+            f"--joint {joint!r}: there is no such actuator; robot {robot!r} has the actuators "
+            f"{', '.join(driven)}{did_you_mean(joint, driven)}"
+        )
     chosen = driven[joint] if joint else next(iter(driven.values()))
     held = [f'"{actuator.name}"' for actuator in driven.values() if actuator.servo and actuator is not chosen]
     rows = textwrap.fill(", ".join(held) + ",", 100, initial_indent="    ", subsequent_indent="    ")

@@ -35,10 +35,10 @@ LONGEST_FOLDER = 80  # a Unix socket path holds 107 characters, file name includ
 
 
 class Finding(NamedTuple):
-    """One result of a check.
+    """Result of one check of the computer.
 
-    level    "ok", "note" (works, could be better) or "fault" (has to be repaired)
-    figures  measured values, for scripts
+    level    "ok", "note" (works, but could be better) or "fault" (has to be repaired)
+    figures  {name: measured value}, for scripts
     """
 
     level: str
@@ -58,7 +58,8 @@ def doctor(
 ) -> None:
     """Check this computer: libraries, Qt, cores, settings, and the rate that a loop can hold. Exit code 1 on a fault.
 
-    Half of the time is measured as programs usually run, half with SCHED_FIFO where that is permitted.
+    The loop rate is measured with the usual scheduling for half of the time. For the other half it is measured with
+    SCHED_FIFO, if that is permitted.
     """
     if not SHORTEST_S <= seconds <= LONGEST_S:
         raise InputError(f"--seconds {seconds:g}: expected a number in {SHORTEST_S:g} .. {LONGEST_S:g}")
@@ -82,8 +83,10 @@ def _show(finding: Finding) -> None:
 
 
 def _bar(as_json: bool) -> Callable[[float], None] | None:
-    """Function that shows the progress of the measurement on a terminal, called with the share done; None without a
-    terminal."""
+    """Return a function that shows the progress of the measurement, from 0 to 1, as a bar on a terminal.
+
+    Returns None without a terminal, or for output as JSON.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -105,7 +108,10 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
 
 def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
-    """Findings about the loop rates that this computer sustains, with the usual scheduling and with SCHED_FIFO."""
+    """Measure which loop rates this computer sustains, and return the results.
+
+    Half of the time is used for the measurement with the usual scheduling, the other half for SCHED_FIFO.
+    """
     from nodes.hosting.timing.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:

@@ -24,7 +24,10 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing key.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make this user's key pair, and print the public half. An existing key is renamed."""
+    """Make this user's key pair, and print the public key.
+
+    An existing pair is not replaced but gets the new name; --force replaces it.
+    """
     import platform
 
     from nodes.transport.security import keys
@@ -63,7 +66,7 @@ def allow(
     key: Annotated[str, typer.Argument(help="64 hexadecimal digits.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Allow a key to connect; takes effect at the next connection, without a restart."""
+    """Allow a key to connect. This takes effect at the next connection, without a restart."""
     from nodes.transport.security import keys
 
     keys.allow(name, key)
@@ -78,7 +81,7 @@ def allow(
 
 @app.command(epilog="Example: armswing keys revoke robot")
 def revoke(name: KeyName, as_json: AsJson = False) -> None:
-    """Revoke an allowed key; live launches close its connections within a second, without a restart."""
+    """Revoke an allowed key. Live launches close the connections of this key within a second, without a restart."""
     from nodes.transport.security import keys
 
     key = keys.revoke(name)

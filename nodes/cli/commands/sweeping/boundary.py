@@ -1,4 +1,4 @@
-"""`armswing sweep FOLDER --find-boundary`: where a figure crosses a value along one axis."""
+"""`armswing sweep FOLDER --find-boundary`: finds where a result crosses a given value along one varied parameter."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ def find_in(
     as_json: bool,
     dask: str | None = None,
 ) -> None:
-    """Find the boundary for each combination of the other axes, print it and write `boundary.csv`.
+    """Find the boundary for each combination of the other axes, print the boundaries, and write them to `boundary.csv`.
 
-    dask  address of a Dask scheduler that runs the cells; None: processes of this computer
+    The axes are the varied parameters of the sweep. The boundary is the value of the axis `along` at which a result
+    crosses a threshold.
+
+    target  result and threshold, such as "pass_rate=0.9"
+    dask    address of a Dask scheduler that distributes the runs; None for processes of this computer
     """
     from nodes.sweeps.boundary import PROBES, TABLE, axis_along, brackets, find, lines, parse_target
     from nodes.sweeps.design import SweepError, changed_files, default_limit_s, made_again
@@ -42,7 +46,9 @@ def find_in(
     with Journal(folder) as journal:  # no other process is at this sweep meanwhile
         check_figures(journal.rows, [figure], "--find-boundary")
         if changed := changed_files(sweep, made_again(sweep)):
-            raise SweepError(f"{', '.join(changed)} changed since this sweep began, so new runs would not fit its rows")
+            raise SweepError(
+                f"{', '.join(changed)} changed since this sweep began, so its rows are out of date; begin a new sweep"
+            )
         found = brackets(sweep, journal.rows, figure, threshold, axis)
         try:
             with interruptible() as go_on, SweepBar() as bar:
@@ -61,7 +67,7 @@ def find_in(
                 with runner as run:
                     find(sweep, folder, found, figure, threshold, axis, run, show)
         except Interrupted as end:
-            warn(f"armswing: interrupted; finished runs are in {folder / PROBES}, the same command goes on")
+            warn(f"armswing: interrupted; finished runs are in {folder / PROBES}; repeat the command to continue")
             raise typer.Exit(128 + end.signal) from None
         header, table = lines(found, figure, axis)
         with (folder / TABLE).open("w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""Progress of a sweep: a bar with the time left on a terminal, elsewhere a line now and then."""
+"""Progress of a sweep: a bar with the remaining time on a terminal, and lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ DRAWN_EVERY_S = 0.1
 
 
 class SweepBar:
-    """Context that shows how many runs are done. It starts no thread, because workers are forked beside it."""
+    """Context manager that shows how many runs are done.
+
+    It starts no thread, because the process forks workers while the bar is shown.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console

@@ -112,25 +112,25 @@ def sweep(
 ) -> None:
     """Run a launch file in lockstep for every combination of values, in one process per core.
 
-    FOLDER/cells.csv has one row per run, equal on every run of the sweep. The same command, or the folder alone, goes
-    on where an earlier one was stopped. Exit code 0; 1 when runs were lost (crashed, hung, diverged, an error); 2 for
-    bad input.
+    FOLDER/cells.csv gets one row per run; the same sweep always gives the same rows. To continue a stopped sweep,
+    repeat the command or name the folder alone. Exit code 0; 1 if runs were lost (crashed, hung, diverged or failed
+    with an error); 2 for invalid input.
     """
     if limit_s is not None and not 0.0 < limit_s < float("inf"):
         raise InputError(f"--limit-s {limit_s:g}: expected a positive number of seconds")
     if dask is not None and importlib.util.find_spec("distributed") is None:
-        raise UnavailableError("--dask needs distributed: pip install 'armswing[dask]'")
+        raise UnavailableError("--dask needs the package distributed; install it: pip install 'armswing[dask]'")
     options = Options(workers, limit_s, retry_failed, as_json, page, tuple(figure or ()), dask)
     if record and cell is None:
-        raise InputError("--record belongs to --cell: armswing sweep FOLDER --cell 17 --record")
+        raise InputError("--record works only with --cell, as in armswing sweep FOLDER --cell 17 --record")
     if (find_boundary is None) != (along is None):
-        raise InputError("--find-boundary and --along belong together: --find-boundary pass_rate=0.9 --along KEY")
+        raise InputError(
+            "--find-boundary and --along must be given together, as in --find-boundary pass_rate=0.9 --along KEY"
+        )
     if target.is_dir():
         given = {"--over": over, "--seconds": seconds, "--set": set_, "--output": output, "--repeat": repeat > 1}
         if extra := [*(arguments or []), *(name for name, value in given.items() if value)]:
-            raise InputError(
-                f"{str(target)!r} is the folder of a sweep, which is already defined: leave out {extra[0]}"
-            )
+            raise InputError(f"{str(target)!r} is the folder of a sweep that is already defined; leave out {extra[0]}")
         if find_boundary is not None and along is not None:
             find_in(target, find_boundary, along, workers, limit_s, as_json, dask)
         else:
@@ -150,7 +150,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are run; none of it changes a row."""
+    """Options for carrying out the runs of a sweep. No option changes the results of a run."""
 
     workers: int | None
     limit_s: float | None
@@ -171,12 +171,12 @@ def _checked(
     with working("checking the launch"):
         found, mode = make_sweep(launch, axes, repeat, seconds, arguments, sets)
     if mode != "lockstep":
-        warn(f"{launch} has the mode {mode}; the runs of a sweep are in lockstep instead")
+        warn(f"{launch} has the mode {mode}, but the sweep runs it in lockstep")
     return found
 
 
 def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, options: Options) -> None:
-    """Go on with the sweep of a folder, or run one of its cells alone."""
+    """Continue the sweep in a folder, or run only the cell with the number `cell`. A cell is one run of the sweep."""
     from nodes.sweeps.design import made_again
     from nodes.sweeps.journal import read_sweep
 
@@ -188,7 +188,7 @@ def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, o
         _start(made_again(sweep), folder, dry_run, options)
         return
     if cell >= sweep.cells:
-        raise InputError(f"--cell {cell}: this sweep has the cells 0 .. {sweep.cells - 1}")
+        raise InputError(f"--cell {cell}: there is no such cell; this sweep has the cells 0 .. {sweep.cells - 1}")
     _run_one(sweep, folder, cell, record, options)
 
 
@@ -214,7 +214,10 @@ def _start(sweep: Sweep, folder: Path, dry_run: bool, options: Options) -> None:
 
 
 def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Options) -> None:
-    """Run one cell and print its row; exit code 1 where the journal has another."""
+    """Run one cell, which is one run of the sweep, and print its row.
+
+    Exit code 1 if the run is lost, or if its row differs from the row in the journal of the sweep; otherwise 0.
+    """
     from nodes.sweeps.cells import LOST, values_text
     from nodes.sweeps.design import changed_files, default_limit_s, made_again
     from nodes.sweeps.engine import warm_up
@@ -223,7 +226,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
     from nodes.sweeps.workers import run_alone
 
     for name in changed_files(sweep, made_again(sweep)):
-        warn(f"warning: {name} changed since this sweep began")
+        warn(f"warning: {name} changed since this sweep began, so the new row may differ from the row in cells.csv")
     recording = folder / f"cell_{cell}.mcap" if record else None
     with interruptible() as go_on, working(f"running cell {cell}, {values_text(sweep.cell(cell).values)}"):
         warm_up(sweep)
@@ -239,7 +242,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
         (say if not options.as_json else warn)(f"wrote {recording}")
     wrong = [] if before is None else differing(sweep, before, row)
     if wrong:
-        warn(f"armswing: cell {cell} differs from its row of the table in {', '.join(wrong)}")
+        warn(f"armswing: the run of cell {cell} differs from its row of cells.csv in {', '.join(wrong)}")
     elif before is not None and not options.as_json:
         say(f"the same as row {cell} of {folder / 'cells.csv'}")
     raise typer.Exit(1 if wrong or row.result in LOST else 0)
@@ -292,10 +295,10 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
         if stopped is not None:
             if rows:
                 _write_page(sweep, folder, rows, options, notes, stopped=True)
-            warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done, the same command goes on")
+            warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done; repeat the command to continue")
             raise typer.Exit(128 + stopped.signal)
         if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
-            notes.append(f"--repeat {sweep.repeat} changes nothing: no run depends on its seed")
+            notes.append(f"--repeat {sweep.repeat} changes nothing: no run depends on its seed; leave --repeat out")
             warn(f"warning: {notes[-1]}")
         junit = write_junit(folder, sweep, rows)
         pages = [*([] if junit is None else [junit]), *_write_page(sweep, folder, rows, options, notes)]
@@ -306,13 +309,14 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
 def _write_page(
     sweep: Sweep, folder: Path, rows: Any, options: Options, notes: list[str], stopped: bool = False
 ) -> list[Path]:
-    """Write the page; its path, where it is written.
+    """Write the HTML page, and return a list with its path; [] if no page is written.
 
-    stopped  whether runs are left: the page leaves out figures that were asked for and that no run has yet
+    stopped  whether the sweep was interrupted. If so, the page leaves out a requested figure (result value) if no run
+             has this figure yet
     """
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if options.page and missing:
-        warn(f"no page: it is drawn with {' and '.join(missing)}: pip install 'armswing[studies]'")
+        warn(f"no page is written, because it needs {' and '.join(missing)}; run: pip install 'armswing[studies]'")
     elif options.page:
         from nodes.sweeps.report.page import check_figures, known_figures, write_page
 
@@ -327,7 +331,7 @@ def _write_page(
 
 
 def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list[Path]) -> int:
-    """Print the counts of results and the first lost cells; the number of lost cells."""
+    """Print how many cells (runs) have each result, list the first lost cells, and return the number of lost cells."""
     from nodes.sweeps.cells import LOST, values_text
 
     counts = Counter(row.result for row in rows.values())

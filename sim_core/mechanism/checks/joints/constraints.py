@@ -1,4 +1,4 @@
-"""Checks of the constraints JointRelation and PrescribedMotion of a description; each error is one line."""
+"""Checks of the constraints JointRelation and PrescribedMotion of a description; error messages have one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sim_core.mechanism.description import JointRelation, Mechanism, PrescribedM
 
 
 def check_joint_constraints(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first invalid JointRelation or PrescribedMotion."""
+    """Raise InvalidMechanism with a one-line message for the first invalid JointRelation or PrescribedMotion."""
     for constraint in mechanism.constraints:
         where = f"{owner}: constraint {constraint.name!r}"
         if isinstance(constraint, JointRelation):
@@ -20,7 +20,7 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
     moving = [joint.name for joint in mechanism.moving_joints]
     names = [name for name, _ in relation.terms]
     if len({*names}) < 2:
-        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs at least two")
+        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs at least two joints")
     for name, factor in relation.terms:
         if name not in moving:
             raise UnknownName(where, "moving joint", name, moving)
@@ -33,16 +33,16 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
 def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) -> None:
     if bool(motion.joint) == bool(motion.body):
         named = f"joint {motion.joint!r} and body {motion.body!r}" if motion.joint else "neither a joint nor a body"
-        raise InvalidMechanism(f"{where}: it names {named}; give exactly one, the joint or the body to be moved")
+        raise InvalidMechanism(f"{where}: the motion names {named}; name either the joint or the body to be moved")
     if (motion.motion is None) == (not motion.input):
         has = "both a motion and an input" if motion.input else "neither a motion nor an input"
-        raise InvalidMechanism(f"{where}: it has {has}; give exactly one of the two")
+        raise InvalidMechanism(f"{where}: the constraint has {has}; give exactly one of the two")
     inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
     if motion.input and motion.input not in inputs:
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)
     if "partitioned" in mechanism.formulation:
         raise InvalidMechanism(
-            f"{where}: it needs the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
+            f"{where}: a PrescribedMotion needs the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
         )
     if motion.motion is not None:
         _check_expression(motion, where)
@@ -57,8 +57,10 @@ def _check_expression(motion: PrescribedMotion, where: str) -> None:
     try:
         expression = ca.SX(found)
     except NotImplementedError:  # of CasADi, for a value that is no expression
-        raise InvalidMechanism(f"{where}: motion returns a {type(found).__name__}; it must be an expression") from None
+        raise InvalidMechanism(
+            f"{where}: motion returns a {type(found).__name__}; it must return a CasADi expression"
+        ) from None
     if expression.numel() != 1:
-        raise InvalidMechanism(f"{where}: motion returns {expression.numel()} entries; it must be one")
+        raise InvalidMechanism(f"{where}: motion returns {expression.numel()} entries; it must return one position")
     if strange := [symbol.name() for symbol in ca.symvar(expression) if symbol.name() != "t"]:
         raise InvalidMechanism(f"{where}: motion depends on {strange[0]!r}; it may depend on time alone")

@@ -13,14 +13,14 @@ ONE_COORDINATE = ("load", "armature", "spring", "friction", "stops", "lower", "u
 
 
 def check_orientations(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first spherical or free joint that cannot be simulated."""
+    """Raise InvalidMechanism with a one-line message for the first spherical or free joint that cannot be simulated."""
     for joint in mechanism.joints:
         where = f"{owner}: joint {joint.name!r}"
         if joint.kind not in ORIENTED:
             if joint.quaternion != IDENTITY_QUATERNION:
                 raise InvalidMechanism(
-                    f"{where} is {joint.kind}, so that it takes no quaternion; give its orientation at position 0 as "
-                    "`rotation`"
+                    f"{where} is {joint.kind}, so that it cannot have a quaternion; give its orientation at position 0 "
+                    "as `rotation`"
                 )
             continue
         if mechanism.coordinates != "joint":
@@ -47,6 +47,5 @@ def _check_parts(joint: Joint, where: str) -> None:
     given = [name for name in names if getattr(joint, name) != getattr(absent, name)]
     if given:
         raise InvalidMechanism(
-            f"{where} is {joint.kind}; it takes no {' and no '.join(given)}, which joints with one coordinate have; "
-            "use a CustomForce instead"
+            f"{where} is {joint.kind}, so that it can have no {' and no '.join(given)}; use a CustomForce instead"
         )

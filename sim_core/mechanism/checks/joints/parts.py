@@ -1,4 +1,4 @@
-"""Checks of the armature, spring, dry friction and stops of each joint; each error is one line."""
+"""Checks of the armature, spring, dry friction and stops of each joint; error messages have one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXPONENTS = (1.0, 1.5, 2.0)
 
 
 def check_joint_parts(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first impossible armature, spring, friction or stop."""
+    """Raise InvalidMechanism with a one-line message for the first impossible armature, spring, friction or stop."""
     for joint in mechanism.joints:
         where = f"{owner}: joint {joint.name!r}"
         require_least(joint, ("armature",), 0.0, "kg" if joint.kind == "prismatic" else "kg m2", where)
@@ -39,17 +39,18 @@ def _check_friction(friction: JointFriction, where: str) -> None:
     require_above(friction, (*speeds, "bristle_stiffness"), where)
     if friction.static is not None and value_of(friction.static) < value_of(friction.coulomb):
         raise InvalidMechanism(
-            f"{where}: static is {value_of(friction.static)}; it must be at least coulomb, {value_of(friction.coulomb)}"
+            f"{where}: static is {value_of(friction.static)}; it must be at least {value_of(friction.coulomb)}, the "
+            "value of coulomb"
         )
     if friction.bristle_stiffness is not None and value_of(friction.coulomb) == 0.0:
-        raise InvalidMechanism(f"{where}: coulomb is 0; with bristles it must be above 0")
+        raise InvalidMechanism(f"{where}: coulomb is 0; friction with bristles needs a value above 0")
     if not 0.0 < friction.elastic_share < 1.0:
         raise InvalidMechanism(f"{where}: elastic_share is {friction.elastic_share}; it must lie between 0 and 1")
 
 
 def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
     if joint.lower is None and joint.upper is None:
-        raise InvalidMechanism(f"{where}: it has stops but neither a lower nor an upper limit; give at least one")
+        raise InvalidMechanism(f"{where}: it has stops but neither a lower nor an upper limit; give at least one limit")
     require_above(stops, ("stiffness",), f"{where}: stops")
     require_least(stops, ("dissipation",), 0.0, "", f"{where}: stops")
     if stops.exponent not in EXPONENTS:
@@ -59,8 +60,8 @@ def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
 def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, where: str) -> None:
     """Raise InvalidMechanism for the first of the item's fields `names` whose value is negative.
 
-    least  lowest permitted value, 0
-    where  beginning of the error message: mechanism and item
+    least  lowest permitted value; always 0, as the error message assumes
+    where  label of the mechanism and the item, which begins the error message
     """
     for name in names:
         if (value := value_of(getattr(item, name))) < least:
@@ -71,7 +72,12 @@ def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, wh
 
 
 def require_above(item: Any, names: tuple[str, ...], where: str) -> None:
-    """Raise InvalidMechanism for the first of the item's fields `names` whose value is 0 or negative; None passes."""
+    """Raise InvalidMechanism for the first of the item's fields `names` whose value is 0 or negative.
+
+    A field that is None is not checked.
+
+    where  label of the mechanism and the item, which begins the error message
+    """
     for name in names:
         if getattr(item, name) is not None and not value_of(getattr(item, name)) > 0.0:
             called = _called(getattr(item, name))

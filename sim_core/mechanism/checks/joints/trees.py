@@ -1,4 +1,4 @@
-"""Checks of the joints: a tree in joint coordinates; in absolute angles also revolute about one common axis."""
+"""Checks that the joints form a tree and, for absolute angles, that they are revolute about one common axis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from sim_core.mechanism.description import GROUND, Mechanism
 
 
 def check_tree(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a loop, a joint before its parent, or a body without a joint."""
+    """Raise InvalidMechanism with a one-line message for a loop, a joint listed before its parent's joint, or a body
+    without a joint.
+    """
     known = {GROUND}
     for joint in mechanism.joints:
         if joint.child in known:
@@ -18,18 +20,21 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
         if joint.parent not in known:
             raise InvalidMechanism(
                 f"{owner}: joint {joint.name!r} is listed before the joint that moves its parent {joint.parent!r}; "
-                "list it afterwards"
+                "list the joint of a parent first"
             )
         known.add(joint.child)
     missing = [body.name for body in mechanism.bodies if body.name not in known]
     if missing:
-        raise InvalidMechanism(f"{owner}: no joint has {missing} as its child; every body needs a joint, be it fixed")
+        raise InvalidMechanism(
+            f"{owner}: no joint has {missing} as its child; give each body a joint, such as a fixed one"
+        )
 
 
 def check_one_axis(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a mechanism that absolute angles cannot describe.
+    """Raise InvalidMechanism with a one-line message for a mechanism that absolute angles cannot describe.
 
-    Every moving joint must be revolute, about the axis of the first one, and every rotation must keep this axis.
+    Every moving joint must be revolute about the axis of the first moving joint, and the `rotation` of every joint must
+    leave this axis unchanged.
     """
     head = f"{owner}: coordinates='absolute_angle' needs revolute joints about one axis, and no beams;"
     if mechanism.beams:
@@ -39,7 +44,9 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
         if joint.kind not in ("revolute", "fixed"):
             raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}")
         if joint.kind == "revolute" and joint.axis != axis:
-            raise InvalidMechanism(f"{head} joint {joint.name!r} has the axis {joint.axis}, the first one has {axis}")
+            raise InvalidMechanism(
+                f"{head} joint {joint.name!r} has the axis {joint.axis}, and the first joint has the axis {axis}"
+            )
         turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
         if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
             raise InvalidMechanism(f"{head} the rotation of joint {joint.name!r} changes the axis {axis}")
