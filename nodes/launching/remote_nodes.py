@@ -12,7 +12,7 @@ from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import NOT_READY, Observer
 from nodes.plan.launch_plan import LOCAL, LinkPlan, NodePlan, Plan
 from nodes.transport.host_config import HostConfig, remote_registry
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, keys
 
 GONE_S = 2.0  # time to wait for other hosts, out of the 5 s in which a launch ends
 LISTEN_S = 0.02
@@ -27,7 +27,7 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
     if not plan.hosts:
         return HostConfig()
     keys.own_key()
-    known = {name: keys.key_of_host(name) for name in plan.hosts if name != host}
+    known = {name: allow_list.key_of_host(name) for name in plan.hosts if name != host}
     address = plan.hosts[host]
     if host == plan.sim.host:
         return HostConfig(host=host, address=address)

@@ -20,7 +20,7 @@ import zmq
 from zmq.backend import zmq_poll
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.transport.security import authenticator, gate, keys
+from nodes.transport.security import authenticator, curve, gate, keys
 
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
@@ -121,7 +121,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     socket.setsockopt(zmq.RECONNECT_IVL, REMOTE_RECONNECT_MS if key else RECONNECT_MS)
     try:
         if key:
-            keys.be_client(socket, key)
+            curve.be_client(socket, key)
         socket.connect(address)
     except keys.KeysError as error:
         raise AddressError(f"cannot connect to {address!r}: {error}") from None
@@ -168,7 +168,7 @@ class BoundEndpoint:
         binds.
         """
         try:
-            key = keys.be_server(self._socket)
+            key = curve.be_server(self._socket)
         except keys.KeysError as error:
             raise AddressError(f"address {address!r} is refused without keys: {error}") from None
         check_address(f"{address}#{key}")

@@ -138,11 +138,11 @@ def run(hostile: bool, seconds: float) -> dict[str, Any]:
         environment.pop("ARMSWING_DOMAIN", None)
         os.environ.update(environment)
         from nodes.client import Client, NotLiveError
-        from nodes.transport.security import keys
+        from nodes.transport.security import allow_list, keys
 
         keys.make_key("desk")
         public, secret = (zmq.utils.z85.decode(half).hex() for half in zmq.curve_keypair())
-        keys.allow("colleague", public)
+        allow_list.allow("colleague", public)
         (folder / "plan.toml").write_text(PLAN)
         command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "plan.toml", "--json", "summary.json"]
         quiet = subprocess.DEVNULL

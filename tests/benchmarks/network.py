@@ -23,7 +23,7 @@ import zmq
 from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, curve
 
 HERE = Path(__file__).resolve()
 STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"
@@ -83,8 +83,8 @@ def sockets(publish: str, subscribe: str, other: str, with_keys: bool) -> tuple[
     context: Any = zmq.Context.instance()
     out, back = context.socket(zmq.PUB), context.socket(zmq.SUB)
     if with_keys:
-        keys.be_server(out)
-        keys.be_client(back, keys.key_of_host(other))
+        curve.be_server(out)
+        curve.be_client(back, allow_list.key_of_host(other))
     back.setsockopt(zmq.SUBSCRIBE, b"")
     out.bind(f"tcp://{publish}")
     back.connect(f"tcp://{subscribe}")

@@ -21,7 +21,7 @@ from itertools import count
 import zmq
 
 from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
-from nodes.transport.security import gate, keys
+from nodes.transport.security import allow_list, gate, keys
 
 log = logging.getLogger("armswing.wire")
 
@@ -391,7 +391,7 @@ class CurveAuthenticator:
 def _allowed() -> dict[str, str]:
     """{key: name} of the allow-list; empty if the allow-list cannot be read."""
     try:
-        return {key: name for name, key in keys.allowed().items()}
+        return {key: name for name, key in allow_list.allowed().items()}
     except keys.KeysError as error:
         log.warning("no connection is accepted: %s", error)
         return {}

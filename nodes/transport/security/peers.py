@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, keys
 
 CREDENTIALS = re.compile(r"[^:]*:(\d+):(\d+):(\d+)")  # Peer-Address over ipc: process name, user, group, process id
 MOST_ANCESTORS = 64
@@ -69,7 +69,7 @@ def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
 def name_of(key: str) -> str:
     """Name of a key on the allow-list, or the first digits of a key that is not on it."""
     with suppress(keys.KeysError):
-        for name, known in keys.allowed().items():
+        for name, known in allow_list.allowed().items():
             if known == key:
                 return name
     return f"{key[:8]}..."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, keys
 from nodes.transport.security.peers import Peer, descends_from
 
 
@@ -110,7 +110,7 @@ def _check_host(host: str, peer: Peer, registry_host: str) -> None:
             f"{peer.text} has no key, but only the holder of a key may register a node of another host"
         )
     try:
-        known = keys.allowed()
+        known = allow_list.allowed()
     except keys.KeysError as error:
         raise PermissionRefused(f"the allow-list cannot be read: {error}") from None
     if host == registry_host or known.get(host) != peer.key:

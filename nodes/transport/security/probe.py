@@ -18,7 +18,7 @@ from typing import Literal
 
 import zmq
 
-from nodes.transport.security import keys
+from nodes.transport.security import curve
 from nodes.transport.sockets import CONNECT_TIMEOUT_MS, AddressError, check_address, make_socket
 
 Result = Literal["open", "refused", "unreachable", "silent", "wrong_key", "not_allowed"]
@@ -78,7 +78,7 @@ def _shake_hands(far: sockets.socket, key: str) -> Answer:
         socket.monitor(at, zmq.EVENT_HANDSHAKE_SUCCEEDED)
         stack.callback(socket.disable_monitor)
         monitor.connect(at)
-        keys.be_client(socket, key)
+        curve.be_client(socket, key)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.connect(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
         near = stack.enter_context(listener.accept()[0])

@@ -20,7 +20,7 @@ from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig, read_host_config
 from nodes.transport.registry import Registry, RegistryError
-from nodes.transport.security import authenticator, keys
+from nodes.transport.security import allow_list, authenticator, keys
 from nodes.transport.security.probe import probe
 from nodes.transport.service import ServiceClient, ServiceServer
 from nodes.transport.sockets import AddressError, check_address, connect, make_socket
@@ -61,18 +61,18 @@ def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> 
 
 
 def test_the_allow_list_is_a_file_that_a_person_may_edit(folder: Path) -> None:
-    keys.allow("robot", KEY.upper())
+    allow_list.allow("robot", KEY.upper())
     (folder / "allowed").write_text(f"# who may come in\nrobot {KEY}\n\nlaptop {64 * 'b'}  # mine\n")
-    assert keys.allowed() == {"robot": KEY, "laptop": 64 * "b"}
+    assert allow_list.allowed() == {"robot": KEY, "laptop": 64 * "b"}
     with pytest.raises(keys.KeysError, match="another key; first revoke that key with 'armswing keys revoke robot'"):
-        keys.allow("robot", 64 * "c")
-    assert keys.revoke("robot") == KEY
-    assert keys.allowed() == {"laptop": 64 * "b"}
+        allow_list.allow("robot", 64 * "c")
+    assert allow_list.revoke("robot") == KEY
+    assert allow_list.allowed() == {"laptop": 64 * "b"}
     with pytest.raises(keys.KeysError, match="'armswing keys allow robot KEY'"):
-        keys.key_of_host("robot")
+        allow_list.key_of_host("robot")
     (folder / "allowed").write_text("robot 123\n")
     with pytest.raises(keys.KeysError, match=r"line 1 is invalid; write a name and a key of 64 hexadecimal digits"):
-        keys.allowed()
+        allow_list.allowed()
 
 
 def test_the_commands_tell_what_another_computer_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_the_commands_tell_what_another_computer_needs(folder: Path, capsys: pyt
     )
     assert run(["keys", "revoke", "mine"]) == 0
     assert run(["keys", "revoke", "robot"]) == 0
-    assert keys.allowed() == {}
+    assert allow_list.allowed() == {}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ class Shop:
 
     def __init__(self, context: Context, folder: Path) -> None:
         keys.make_key("desk")
-        keys.allow("desk", keys.own_key().public)  # this test is both ends
+        allow_list.allow("desk", keys.own_key().public)  # this test is both ends
         self.context = context
         near, far = (f"ipc://{folder}/service", f"ipc://{folder}/data"), "tcp://127.0.0.1:*"
         self.service = ServiceServer(context, "node", near[0], remote_endpoint=far)
@@ -220,7 +220,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
     assert not caller.poll(0)
     assert f"rejected 1 connections from '127.0.0.1': key {public} is not allowed" in caplog.text
     assert len(caplog.records) < 5  # once in a while, not each time
-    keys.allow("late", public)
+    allow_list.allow("late", public)
 
     def answered() -> int:
         shop.serve()
@@ -241,7 +241,7 @@ def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any], capl
 
     until(answered)
     caller.recv()
-    keys.revoke("desk")
+    allow_list.revoke("desk")
 
     def deaf() -> bool:
         shop.serve()
@@ -320,7 +320,7 @@ def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: i
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
     keys.make_key("desk")
-    keys.allow("desk", keys.own_key().public)
+    allow_list.allow("desk", keys.own_key().public)
     service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), remote_endpoint="tcp://[::1]:*")
     assert service.remote_endpoint.startswith("tcp://[::1]:")
     caller = make_socket(zmq.Context.instance(), zmq.DEALER)

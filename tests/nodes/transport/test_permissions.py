@@ -20,7 +20,7 @@ from nodes.hosting.session import NodeSession
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig, write_host_config
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, keys
 from nodes.transport.security.peers import Peer
 from nodes.transport.security.permissions import shutdown_refusal, turn_refusal
 from nodes.transport.service import ServiceClient, ServiceError, ServiceServer
@@ -37,7 +37,7 @@ class Holder:
         self.name = name
         self._public, self._secret = zmq.curve_keypair()
         self.key = zmq.utils.z85.decode(self._public).hex()
-        keys.allow(name, self.key)
+        allow_list.allow(name, self.key)
 
     def call(self, endpoint: str, call: str, args: dict[str, Any] | None = None) -> Any:
         """The result of a call; ServiceError with the line of a refusal."""

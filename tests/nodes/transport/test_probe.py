@@ -12,7 +12,7 @@ import zmq
 from zmq.utils import z85
 
 from nodes.transport.bus import Publisher
-from nodes.transport.security import keys
+from nodes.transport.security import allow_list, keys
 from nodes.transport.security.probe import probe
 from nodes.transport.sockets import AddressError
 
@@ -23,8 +23,8 @@ OTHER = 64 * "a"
 def publisher(tmp_path: Path, domain: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
     """A publisher on loopback as other computers reach it; this process has its keys, and those of another too."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    keys.allow("desk", keys.make_key("desk").public)
-    keys.allow("other", OTHER)
+    allow_list.allow("desk", keys.make_key("desk").public)
+    allow_list.allow("other", OTHER)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     made = Publisher(
         context, "node", f"ipc://{os.environ['XDG_RUNTIME_DIR']}/data", remote_endpoint="tcp://127.0.0.1:*"

@@ -16,7 +16,7 @@ from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
-from nodes.transport.security import authenticator, keys
+from nodes.transport.security import allow_list, authenticator, keys
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -28,7 +28,7 @@ def publisher(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """A publisher that is open to other computers, whose own key is allowed: here and there are this test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     keys.make_key("desk")
-    keys.allow("desk", keys.own_key().public)
+    allow_list.allow("desk", keys.own_key().public)
     context: Any = zmq.Context()
     made = Publisher(context, "sim", ipc_endpoint(domain, "sim.data"), remote_endpoint="tcp://127.0.0.1:*")
     yield made
@@ -44,7 +44,7 @@ class Colleague:
         self.context: Any = zmq.Context()
         self._sockets: list[Any] = []  # one that nobody holds is closed
         self._public, self._secret = zmq.curve_keypair()
-        keys.allow(name, zmq.utils.z85.decode(self._public).hex())
+        allow_list.allow(name, zmq.utils.z85.decode(self._public).hex())
 
     def socket(self, kind: int, endpoint: str) -> Any:
         address, _, key = endpoint.partition("#")

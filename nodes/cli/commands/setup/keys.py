@@ -45,9 +45,9 @@ def new(
 @app.command("list", epilog="Example: armswing keys list --json")
 def list_keys(as_json: AsJson = False) -> None:
     """List this user's public key, and the keys that are allowed to connect."""
-    from nodes.transport.security import keys
+    from nodes.transport.security import allow_list, keys
 
-    allowed = keys.allowed()
+    allowed = allow_list.allowed()
     own = keys.own_key() if (keys.keys_folder() / "own").exists() else None
     if as_json:
         own_row = None if own is None else {"name": own.name, "key": own.public}
@@ -67,10 +67,10 @@ def allow(
     as_json: AsJson = False,
 ) -> None:
     """Allow a key to connect. This takes effect at the next connection, without a restart."""
-    from nodes.transport.security import keys
+    from nodes.transport.security import allow_list, keys
 
-    keys.allow(name, key)
-    allowed = keys.allowed()[name]
+    allow_list.allow(name, key)
+    allowed = allow_list.allowed()[name]
     if as_json:
         say_json({"name": name, "key": allowed})
         return
@@ -82,9 +82,9 @@ def allow(
 @app.command(epilog="Example: armswing keys revoke robot")
 def revoke(name: KeyName, as_json: AsJson = False) -> None:
     """Revoke an allowed key. Live launches close the connections of this key within a second, without a restart."""
-    from nodes.transport.security import keys
+    from nodes.transport.security import allow_list
 
-    key = keys.revoke(name)
+    key = allow_list.revoke(name)
     if as_json:
         say_json({"name": name, "key": key})
     else:

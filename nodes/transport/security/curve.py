@@ -1,0 +1,29 @@
+"""CURVE on a socket: encryption and authentication with this user's key pair and the allow-list."""
+
+from __future__ import annotations
+
+import zmq
+
+from nodes.transport.security.allow_list import allowed
+from nodes.transport.security.keys import KeysError, own_key
+
+
+def be_server(socket: zmq.Socket[bytes]) -> str:
+    """Make the socket a CURVE server with this user's key at later binds. Returns the public key."""
+    own = own_key()
+    socket.setsockopt(zmq.CURVE_SERVER, 1)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
+    return own.public
+
+
+def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
+    """Use CURVE for later connections of a socket.
+
+    server_key  public key of the peer, which must be on the allow-list
+    """
+    own = own_key()
+    if server_key not in allowed().values():
+        raise KeysError(f"key {server_key} is not allowed; allow it with 'armswing keys allow NAME {server_key}'")
+    socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
+    socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
