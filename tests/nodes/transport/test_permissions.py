@@ -166,7 +166,7 @@ def test_an_allowed_key_has_a_share_of_the_registry(scene: Scene, monkeypatch: p
     colleague = scene.colleague
     for number in range(3):
         colleague.call(scene.calls, "register", colleague.entry(f"node_{number}"))
-    with pytest.raises(ServiceError, match=r"key 'colleague' at 127\.0\.0\.1 has 3 nodes already"):
+    with pytest.raises(ServiceError, match=r"key 'colleague' at 127\.0\.0\.1 has registered 3 nodes already"):
         colleague.call(scene.calls, "register", colleague.entry("node_3"))
     colleague.call(scene.calls, "register", colleague.entry("node_1", state="running"))
 
