@@ -36,13 +36,13 @@ class RejectionLog:
     def refuse(self, topic: str, reason: str) -> None:
         """Count one rejection, and log it unless the pause after the previous warning is not over.
 
-        The text of the topic may come from any sender. The log therefore shows the topic shortened and with escape
-        sequences. The reason is shortened.
+        Any sender may determine the text of the topic and parts of the reason. Both are therefore shortened, and their
+        characters that are not printable, such as line ends, are replaced by escape sequences.
         """
         self.count += 1
-        topic = repr(topic[:80])
+        topic, reason = repr(topic[:80]), _escaped(reason[:200])
         self._since[topic] = self._since.get(topic, 0) + 1
-        self.last = f"{topic}: {reason[:200]!s}"
+        self.last = f"{topic}: {reason}"
         self.last_at = now = time.monotonic()
         warned, pause_s, before = self._warned.get(topic, (now, 0.0, reason))
         if reason != before:
@@ -55,7 +55,12 @@ class RejectionLog:
         goes_on = pause_s > 0.0 and now - warned < 2.0 * pause_s
         pause_s = min(2.0 * pause_s, self._longest_s) if goes_on else QUIET_S
         self._warned[topic] = now, pause_s, reason
-        log.warning(self._template, self.owner, self._since.pop(topic), topic, reason[:200])
+        log.warning(self._template, self.owner, self._since.pop(topic), topic, reason)
+
+
+def _escaped(text: str) -> str:
+    """The text with an escape sequence, such as \\n, in place of each character that is not printable."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def last_of(*refusals: RejectionLog) -> str:

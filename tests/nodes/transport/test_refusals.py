@@ -52,3 +52,15 @@ def test_another_reason_or_a_rest_begins_anew(clock: Clock, caplog: pytest.LogCa
     assert told_at(clock, growing, 20, caplog, "other") == [0, 10]
     clock.now += 200.0
     assert told_at(clock, growing, 10, caplog, "other") == [0, 5]
+
+
+def test_topic_and_reason_are_shown_on_one_line_whatever_a_sender_wrote(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = RejectionLog("it")
+    refused.refuse("a\nb", "field 'x\n2026-01-01 ERROR sim: failed': \x1b[2J\u202e\ud800é")
+    shown = "'a\\nb': field 'x\\n2026-01-01 ERROR sim: failed': \\x1b[2J\\u202e\\ud800é"
+    assert caplog.records[-1].getMessage() == f"it: dropped 1 on topic {shown}"
+    assert refused.last == shown
+    refused.refuse("long", 300 * "\n")
+    assert refused.last == "'long': " + 200 * "\\n"
