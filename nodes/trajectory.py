@@ -232,7 +232,8 @@ def _for_all(values: list[float], n: int, name: str) -> list[float]:
     whole = list(values) * n if len(values) == 1 else list(values)
     if len(whole) != n or not all(value > 0.0 for value in whole):
         raise ValueError(
-            f'kind "trapezoidal": {name} is {values}; it must have one number above 0 for all joints, or {n}'
+            f'kind "trapezoidal": {name} is {values}; it must have one number above 0 for all joints, or {n} such '
+            "numbers, one per joint"
         )
     return whole
 

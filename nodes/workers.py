@@ -47,7 +47,7 @@ class Job(Protocol[Asked, Answer]):
         """Decode a result from bytes."""
 
     def lost(self, task: Asked, loss: Loss) -> Answer:
-        """Result of a task whose process ended before the task was done."""
+        """Result, with the reason of the loss, of a task whose process ended before the task was done."""
 
 
 class Process(Protocol):
@@ -99,7 +99,8 @@ class Worker(Generic[Task, Result]):
     def take(self) -> Result:
         """Return the result of the present task.
 
-        If the process has ended, return the job's result for a lost task, and start a new process.
+        If the process has ended, start a new process, and return what `job.lost` returns for the task: a result that
+        contains the reason of the loss.
         """
         task = self.task
         assert task is not None
@@ -113,7 +114,7 @@ class Worker(Generic[Task, Result]):
     def end(self, limit_s: float) -> Result:
         """Kill the process because its task took longer than limit_s (s), and start a new process.
 
-        Returns the job's result for a lost task.
+        Returns what `job.lost` returns for the task: a result that contains the reason of the loss.
         """
         task = self.task
         assert task is not None

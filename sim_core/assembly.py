@@ -92,8 +92,8 @@ def consistent_start(
     phi, phidot = system.residual(0.0, q, v, p)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         raise InvalidRequest(
-            f"no start of {mechanism.name!r} that satisfies its constraints was found near the given one: {violated} "
-            "remain violated; its bodies may be too short to meet, or its constraints contradict each other"
+            f"found no initial state of {mechanism.name!r} near the given one that satisfies the constraints: "
+            f"{violated} remain violated; the bodies may be too short to meet, or the constraints contradict each other"
         )
     return q, v
 
@@ -112,7 +112,7 @@ def _least_motion(
         L = np.linalg.cholesky(M + scale * every.T @ every + 1e-14 * np.diag(np.diag(M)))
     except np.linalg.LinAlgError:
         raise InvalidRequest(
-            f"no start of {system.mechanism.name!r} that satisfies its constraints was found: its mass matrix is "
+            f"found no initial state of {system.mechanism.name!r} that satisfies the constraints: the mass matrix is "
             f"singular at q = {q.tolist()}; give a mass and an inertia to every body that moves"
         ) from None
     y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, wanted, rcond=RANK)[0]

@@ -59,9 +59,12 @@ class Posture:
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """Motion of a body in its own axes: angular velocity, angular acceleration, and accelerations of O and C.
+    """Motion of a body: its posture, and vectors (3,) in the body's axes.
 
-    The gravitational acceleration is subtracted from the accelerations of O and C.
+    w    angular velocity, rad/s
+    dw   angular acceleration, rad/s2
+    a_O  acceleration of the body's origin O minus the gravitational acceleration, m/s2
+    a_C  acceleration of the body's centre of mass C minus the gravitational acceleration, m/s2
     """
 
     posture: Posture
@@ -73,7 +76,12 @@ class BodyMotion:
 
 @dataclass(frozen=True)
 class Acting:
-    """A load on a body: force, N, at a point, m from O, and torque, N m, (3,) each, in the body's axes."""
+    """A load on a body: vectors (3,) in the body's axes.
+
+    point   point at which the force acts, relative to the body's origin O, m
+    force   force, N
+    torque  torque, N m
+    """
 
     point: Array
     force: Array
@@ -82,7 +90,11 @@ class Acting:
 
 @dataclass(frozen=True)
 class JointLoad:
-    """Force, N, and torque, N m, (3,) each, that the predecessor exerts on a body at A, in the body's axes."""
+    """Load that the parent exerts on a body at A, the body's joint to the parent: vectors (3,) in the body's axes.
+
+    force   force, N
+    torque  torque about A, N m
+    """
 
     force: Array
     torque: Array
@@ -150,9 +162,9 @@ def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array)
 
 
 def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array]:
-    """Force (3,), N, and moment about C (3,), N m, that the joints of a body together must exert on the body.
+    """Force (3,), N, and moment about the centre of mass C (3,), N m, that a body needs for its motion.
 
-    acting  other loads on the body
+    acting  known loads on the body; the result is required in addition to these loads
     [GoncalvesEtAl2024, eqs. 33, 34]
     """
     body = motion.posture.body

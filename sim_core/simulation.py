@@ -466,9 +466,11 @@ class Simulation:
 
     @property
     def driven(self) -> np.ndarray | None:
-        """The array (n_u,) of efforts that the kernels read, which a caller may write in place of calling `drive`.
+        """The array (n_u,) of efforts that the kernels read. A caller may write efforts into it instead of calling
+        `drive`.
 
-        None if the stepper integrates past the current tick, because it must then be restarted when an effort changes.
+        None if the stepper integrates past the current tick: such a stepper must be restarted when an effort changes,
+        which `drive` does.
         """
         return None if self.stepper.integrates_past_tick else self._w.u
 

@@ -1,4 +1,7 @@
-"""Properties of the constrained equations that assembly determines once, and a slow numpy reference solution."""
+"""Properties of the constrained equations of motion, computed once per System, and a slow numpy reference solution.
+
+Examples of the properties: whether constraint rows may lose rank, and thresholds for the pivots of these rows.
+"""
 
 from __future__ import annotations
 

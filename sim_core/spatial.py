@@ -122,7 +122,10 @@ def angular_velocity_quaternion(e: Array, rates: Array) -> Array:
 
 
 def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
-    """Unit quaternions (n, 4), w x y z with the largest entry positive, of rotation matrices (n, 3, 3)."""
+    """Unit quaternions (n, 4), w x y z, of rotation matrices (n, 3, 3).
+
+    Of the quaternions q and -q, the result is the one whose entry of largest absolute value is positive.
+    """
     R = np.asarray(R, dtype=float)
     trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
     # 4 q q' written from R; its largest column is the best conditioned. [Shepperd1978]

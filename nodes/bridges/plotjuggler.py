@@ -26,7 +26,8 @@ class PlotJugglerBridge:
     """Publishes every live message, converted by `plottable`, on tcp://127.0.0.1:port until `stop` is set.
 
     port      number of the port; 0 chooses a free port
-    messages  the live messages, which also count the messages received and lost
+    messages  the LiveMessages object from which the messages are read; its attributes `received` and `lost` are the
+              numbers of messages received and lost
     sent      number of messages published
 
     Raises OSError if the port is in use.

@@ -208,7 +208,8 @@ def parse_message(topic: str, text: str) -> Message:
 def example(kind: type[Message]) -> str:
     """Return an example of a message of this type as JSON.
 
-    The example has the first three fields of a simple type, such as a number, a string or a list of numbers.
+    The example contains at most three fields: the first ones whose type is simple, such as a number, a string or a list
+    of numbers. The fields that all messages have, such as the timestamp, are left out.
     """
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
     usual = kind()

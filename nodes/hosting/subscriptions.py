@@ -74,8 +74,8 @@ class Subscriptions:
     def update(self, poller: zmq.Poller, take: Callable[[ReceivedMessage], None]) -> list[str]:
         """Connect and disconnect according to the latest list of nodes. Returns the names of publishers that left.
 
-        First, messages that a leaving publisher has already sent are passed to `take`. A node with `keeps_all` also
-        waits until the last message of this publisher has arrived.
+        Before a publisher that left is disconnected, its messages that have arrived are passed to `take`. A node with
+        `keeps_all` also waits, for at most LAST_WORDS_S seconds, until all messages of this publisher have arrived.
         """
         with self._guard:
             nodes, self._offered = self._offered, None

@@ -402,10 +402,14 @@ class Launch:
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
         if self._unshown:
             print(
-                "the last lines of its output:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True
+                f"the last lines of the output of node {failure.name!r}:",
+                *self._unshown[-SHOWN_LINES:],
+                sep="\n  ",
+                file=sys.stderr,
+                flush=True,
             )
         elif failure.last_lines:
-            print("the last lines of its output are above", file=sys.stderr, flush=True)
+            print(f"the last lines of the output of node {failure.name!r} are above", file=sys.stderr, flush=True)
 
     def _ask_to_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:

@@ -55,8 +55,8 @@ class RunLog:
 class Log:
     """Output of one child process. The child writes to `descriptor()`; `new_lines()` returns the new complete lines.
 
-    The file is emptied when it exceeds 4 MiB and has been read, because the file system may be in memory and must not
-    fill up. The last 200 lines are kept.
+    When the file is longer than 4 MiB and has been read to its end, it is emptied, because its file system may be in
+    memory and must not fill up. This object keeps the last 200 lines that it has read, also when the file is emptied.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class Log:
         return [line for line in lines if line.strip()][-count:]
 
     def forget(self) -> None:
-        """Discard the lines read so far: another process writes to the file from now on."""
+        """Discard the last lines, which `last` returns, because another process writes to the file from now on."""
         while self._read():
             pass
         self._kept.clear()

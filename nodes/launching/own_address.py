@@ -30,9 +30,9 @@ def check_own_address(plan: Plan, host: str) -> None:
     for other, theirs in plan.hosts.items():
         if is_own(theirs):
             meant = "to leave out --host" if other == plan.sim.host else f"--host {other}"
-            raise PlanError(f"{line}; it has {theirs}, the address of host {other!r}; did you mean {meant}?")
+            raise PlanError(f"{line}; this computer has the address {theirs} of host {other!r}; did you mean {meant}?")
     raise PlanError(
-        f"{line}; it has {', '.join(own_addresses()) or 'loopback addresses only'}; launch on every host"
+        f"{line}; addresses of this computer: {', '.join(own_addresses()) or 'loopback only'}; launch on every host"
         f" with --set hosts.{host}=ADDRESS"
     )
 

@@ -98,7 +98,8 @@ def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
     where = f"{entry.source.at('timing_from')}: key 'timing_from'"
     if plan.sim.mode != "lockstep":
         raise PlanError(
-            f'{where}: messages take simulation time in mode "lockstep" only, and [sim] has mode "{plan.sim.mode}"'
+            f'{where}: delays of messages in simulation time are possible only in mode "lockstep"; [sim] has mode '
+            f'"{plan.sim.mode}"'
         )
     found = next((path for path in (folder / plan.timing_from for folder in entry.folders) if is_file(path)), None)
     if found is None:

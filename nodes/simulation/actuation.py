@@ -275,7 +275,16 @@ class Actuation:
         self._told_cut = set(plain["told_cut"])
 
     def status(self) -> dict[str, Any]:
-        """Counts of commands by node, watchdog trips, actuator loads and joints beyond their limits, as plain data."""
+        """Status of the actuation as plain data, with these keys.
+
+        watchdog_trips    number of times that a watchdog tripped
+        commanded_by      names of the commanding nodes, separated by commas; None where no node commands
+        by_hand           names of the actuators that a user commands by hand
+        commands_taken    {node: number of its accepted commands}
+        commands_refused  {node: number of its refused commands, and the latest reason}
+        loads             loads of the actuators, see `Loads.to_plain`
+        beyond_limits     joints that moved beyond their limits, see `JointLimitMonitor.to_plain`
+        """
         return {
             "watchdog_trips": self.trips,
             "commanded_by": self.commanded_by,

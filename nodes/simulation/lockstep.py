@@ -60,7 +60,7 @@ class Port(Protocol):
         """
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for a pending reply, and return the messages in it."""
+        """Wait for the participant's reply to the latest turn, if it is pending, and return the messages in it."""
 
 
 class LocalPort:
@@ -82,8 +82,10 @@ class LocalPort:
         self._outgoing.append((topic, payload))
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the node for a step. Returns the messages that the node published in this step or since its previous
-        step.
+        """Run the node for a step.
+
+        Returns the messages that the node has published since its previous turn. A lossless node that publishes no
+        topic is an exception: the result has the values that it plotted in its previous turn, as with a RemotePort.
         """
         if self._only_listens:
             late = self.settle()
@@ -103,7 +105,11 @@ class LocalPort:
         self._hosted.restore(state, latched, stamps)
 
     def settle(self) -> list[EncodedMessage]:
-        """Messages with the values that the node plotted in its latest turn, if it publishes no topic; otherwise []."""
+        """Return the messages that `turn` has not returned yet.
+
+        These exist only for a lossless node that publishes no topic: `turn` returns the values that such a node plotted
+        in its previous turn, and this method those of its latest turn. For any other node the result is [].
+        """
         if not self._only_listens:
             return []
         messages, self._outgoing = self._outgoing, []
@@ -113,7 +119,7 @@ class LocalPort:
 class ScheduledParticipant:
     """A participant, with the messages that it will receive the next time it runs.
 
-    on_the_way  heap of (arrival time, number, topic, message) for messages that a link delays
+    on_the_way  heap of (arrival time, number, topic, message) for messages that a communication link delays
     busy_until  simulation time until which the participant still computes and does not run again, s
     """
 
@@ -159,7 +165,7 @@ class Scheduler:
     carry  function called with every message of the server and of the participants, in the order of publication
     batch  number of steps from one turn of the lossless participants to the next, in which they receive all messages of
            these steps; 1 in lockstep
-    links  object that computes the arrival time of each message; None: messages arrive at once
+    links  communication links, which compute the arrival time of each message; None: messages arrive at once
     """
 
     def __init__(
@@ -245,10 +251,10 @@ class Scheduler:
             self.server.publish_snapshot(nodes, waiting, self._links_state(speaking))
 
     def _links_state(self, participants: Sequence[ScheduledParticipant]) -> LinksState | None:
-        """State of the links: counts of random draws, delayed messages to the server and to these participants, and the
-        times until which the participants compute.
+        """State of the communication links (delay, jitter and loss of messages) for a snapshot; None without links.
 
-        None for a run without links.
+        It contains the counts of random draws, the delayed messages to the server and to these participants, and the
+        simulation times until which the participants compute.
         """
         if self._links is None:
             return None
@@ -260,7 +266,10 @@ class Scheduler:
         )
 
     def put_on_the_way(self, state: LinksState) -> None:
-        """Continue from the state of the links in a snapshot, see `_links_state`."""
+        """Set the communication links to their state in a snapshot, see `_links_state`.
+
+        Delayed messages that the snapshot contains are then delivered at their arrival times.
+        """
         if self._links is None:
             return
         self._links.restore(state.links)
@@ -381,7 +390,7 @@ class Scheduler:
         return True
 
     def _send(self, source: str, participant: ScheduledParticipant, topic: str, payload: bytes) -> None:
-        """Pass a message to a participant, through the participant's link where it has one."""
+        """Pass a message to a participant, over the participant's communication link where it has one."""
         port = participant.port
         if self._links is None or (port.lossless and not self._links.has(port.name)):
             participant.waiting.append((topic, payload))

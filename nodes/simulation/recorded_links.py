@@ -119,7 +119,11 @@ def ways_of(stamps: NDArray[np.int64], steps: NDArray[np.int64]) -> Floats:
 
 
 def line_through(x: Floats, y: Floats) -> Floats:
-    """Values at x of the least-squares line through (x, y), without points that are much farther from it than most."""
+    """Values (n,), at all x, of a least-squares line through the points (x, y), from a fit that ignores outliers.
+
+    A point is an outlier if its distance from the line exceeds OUTLIER times the median distance. Outliers are left out
+    of the fit only; the result also has the line's values at their x.
+    """
     kept = np.ones(len(x), dtype=bool)
     for _ in range(4):
         slope, value = np.polyfit(x[kept] - x[0], y[kept], 1)

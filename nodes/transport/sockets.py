@@ -134,8 +134,9 @@ class BoundEndpoint:
 
     A lock file protects an ipc address, because a second bind would silently take over the path of the socket.
 
-    endpoint         address for connecting, with the number of the port
-    remote_endpoint  second address, for other computers, with the key of this computer; "" for none
+    endpoint         address for connections from this computer, with the number of the port
+    remote_endpoint  second address, for connections from other computers: tcp://ADDRESS:PORT#KEY, where KEY is the
+                     public CURVE key of this user; "" for none
     """
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, remote_endpoint: str = "", owner: str = "") -> None:
@@ -162,7 +163,7 @@ class BoundEndpoint:
             raise
 
     def _bind_remote(self, address: str, owner: str) -> str:
-        """Bind the socket also to an address for other computers. Returns the bound address.
+        """Bind the socket also to an address for other computers. Returns tcp://ADDRESS:PORT#KEY, the bound address.
 
         Call this after the bind to the local address: the socket options that this method sets apply only to later
         binds.

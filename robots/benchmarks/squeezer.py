@@ -54,9 +54,9 @@ def andrews_squeezer(torque: Annotated[float, ParameterInfo("torque on the crank
     The coordinates are absolute, with the bodies' origins at the centres of mass. The outputs are the seven angles of
     the benchmark problem, unwrapped, with the names of the problem. The crank reaches 1000 rad/s within 30 ms.
 
-    The largest steps depend on the integration method and on the stabilization of the constraints. With sampled fuzzy
-    control, RK4 needs steps of at most 0.05 ms (error 1e-6 rad at 30 ms). With sampled fuzzy control or projection,
-    tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s).
+    The largest possible step depends on the integration method and on the constraint stabilization. With the stabilizer
+    `sampled_fuzzy`, RK4 needs steps of at most 0.05 ms (error 1e-6 rad at 30 ms). With the stabilizer `sampled_fuzzy`
+    or `projection`, tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s).
 
     torque  constant torque on the crank (N m)
     """

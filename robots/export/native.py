@@ -189,7 +189,10 @@ WITH_ROWS = {
 
 
 def header(interface: Interface) -> str:
-    """Text of the C header: sizes, order of joints and bodies, and the declarations of the three functions."""
+    """Text of the C header: sizes, order of joints and bodies, and declarations of the exported functions.
+
+    The functions are inverse dynamics, forward dynamics and forward kinematics.
+    """
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
@@ -207,7 +210,7 @@ def header(interface: Interface) -> str:
 
 
 def source(interface: Interface) -> str:
-    """Text of the C99 source of the three functions: inverse dynamics, forward dynamics, forward kinematics."""
+    """Text of the C99 source of the functions for inverse dynamics, forward dynamics and forward kinematics."""
     from sim_core.kernels.c_source import c_function
     from sim_core.kernels.program import program_of
 
@@ -221,7 +224,7 @@ def source(interface: Interface) -> str:
 
 
 def example(interface: Interface) -> str:
-    """Text of a C program that calls the three exported functions and prints their results."""
+    """Text of a C program that calls each exported function once and prints the results."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
     p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
     with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")
@@ -266,8 +269,11 @@ def example(interface: Interface) -> str:
 
 
 def object_file(interface: Interface, target: str) -> bytes:
-    """Object file, as bytes, of the three functions, compiled for a target from the same LLVM IR as the simulation's
-    kernels.
+    """Object file, as bytes, with the functions for inverse dynamics, forward dynamics and forward kinematics.
+
+    The functions are compiled from the same LLVM IR as the kernels of the simulation.
+
+    target  computer for which they are compiled, one of TARGETS
     """
     from sim_core.kernels.emit import module_of
     from sim_core.kernels.native import cross_target, object_code

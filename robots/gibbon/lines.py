@@ -62,10 +62,13 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
-    """The LineSetup for bars, with the robot hanging at x, m.
+    """The parts of a gibbon's mechanism that depend on the line, for bars.
 
-    count    number of bars; the first is at x = 0
+    start    hands that hold a bar at the start: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both"
+             (hand a at x, hand b at x + spacing)
+    x        position along the line at which the robot hangs at the start, m
     spacing  distance between bars, m
+    count    number of bars; the first is at x = 0
     """
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
@@ -92,9 +95,13 @@ def _bar(x: float) -> Shape:
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> LineSetup:
-    """The LineSetup for a cable, with the robot hanging at x, m.
+    """The parts of a gibbon's mechanism that depend on the line, for a cable.
 
-    width  length of a hand along the cable, m
+    start    hands that hold the cable at the start, as in `on_bars`
+    x        position along the cable at which the robot hangs at the start, m
+    spacing  distance between the hands at the start, if both hold the cable, m
+    beam     the cable
+    width    length of a hand along the cable, m
     """
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)

@@ -38,7 +38,7 @@ Triangles = tuple[Array, "np.ndarray[Any, np.dtype[np.intp]]"]  # vertices (n, 3
 
 
 class Meshes:
-    """Reads the meshes that one model file names; notes those that cannot be drawn.
+    """Reads the meshes that one model file names, and adds a note about each mesh that cannot be drawn.
 
     folder  folder of the model file
     """
@@ -49,7 +49,7 @@ class Meshes:
     def shape(
         self, element: Element, name: str, scale: Sequence[float], p: Array, R: Array, color: str
     ) -> Shape | None:
-        """The shape of a mesh at a pose in its body's frame; None, with a note, for one that cannot be drawn.
+        """Shape of a mesh at a pose in its body's frame. If the mesh cannot be drawn, adds a note and returns None.
 
         element  element of the model file that names the mesh
         name     path of the mesh, or its URL with package:// or file://
@@ -85,7 +85,14 @@ class Meshes:
         )
 
     def _located(self, name: str) -> Path | None:
-        """The file of a mesh: of a package beside or above the model file, or on the search paths of ROS."""
+        """Path of the file of a mesh; None if there is no such file.
+
+        A package:// URL is searched for in the folder of the model file, in the folders above it, and on the search
+        paths of ROS (ROS_PACKAGE_PATH and AMENT_PREFIX_PATH). Any other name is an absolute path, or a path relative to
+        the folder of the model file.
+
+        name  path of the mesh, or its URL with package:// or file://
+        """
         if not name.startswith(PACKAGE):
             path = self._folder / name.removeprefix(FILE)
             return path if path.is_file() else None
@@ -99,9 +106,11 @@ class Meshes:
 
 @functools.lru_cache(maxsize=4096)
 def triangles(path: Path, modified_ns: int) -> Triangles:
-    """Vertices (n, 3) and triangles (m, 3) of a mesh file, at most FACES; read from the cache folder where it has them.
+    """Vertices (n, 3) and triangles (m, 3) of a mesh file, reduced to at most FACES triangles.
 
-    modified_ns  time of the file's last change, so that a changed file is read again
+    The reduced mesh is read from the cache folder if it is there; otherwise it is computed and stored there.
+
+    modified_ns  time of the file's last change, ns; it makes a changed file be read again
     """
     key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + path.read_bytes()).hexdigest()[:32]
     kept = cache_folder() / "meshes" / f"{key}.json"

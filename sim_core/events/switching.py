@@ -187,7 +187,10 @@ class Switching:
         self.watch()
 
     def at_level(self, values: np.ndarray) -> np.ndarray:
-        """Mask (n_guards,) of the crossings whose value is zero up to rounding."""
+        """Mask (n_guards,) of the guards that are Crossings and whose point is at its level up to rounding errors.
+
+        values  (n_guards,) guard values; that of a Crossing is the signed distance, m, of its point from its level
+        """
         rounding = ROUNDING * max(1.0, self.system.mechanism.characteristic_length)
         found: np.ndarray = self.is_crossing & (np.abs(values) <= rounding)
         return found

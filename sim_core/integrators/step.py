@@ -191,7 +191,10 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
 
 @inner
 def check_solve(m, calls):  # type: ignore[no-untyped-def]
-    """Update the peak of the relative residual of the constraint equations J a = gamma - U with the latest a."""
+    """Update the peak of the relative residual of the constraint equations J a = gamma - U with the latest a.
+
+    U is the constraint stabilization.
+    """
     call_kernel(calls[SOLVE_RESIDUAL, 0], calls[SOLVE_RESIDUAL, 1], calls[SOLVE_RESIDUAL, 2])
     if m.scalars[WHOLE] > 0.0:
         m.scalars[PEAK_RESIDUAL] = max(m.scalars[PEAK_RESIDUAL], m.scalars[MISSING] / m.scalars[WHOLE])
@@ -289,7 +292,8 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 def remember(m, step):  # type: ignore[no-untyped-def]
     """Record t, q, v at the start of step number `step` in the ring buffer `history`.
 
-    Every CHECKED steps, a check of the solution of J a = gamma - U is requested.
+    At every CHECKED-th step, it also requests a check of how well the accelerations a satisfy the constraint equations
+    J a = gamma - U, in which U is the constraint stabilization.
     """
     m.ledger[TICK] = step
     if step % CHECKED == 0 and m.rows.shape[1] > 0:

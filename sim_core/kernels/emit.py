@@ -74,7 +74,11 @@ def _declarations(lanes: int) -> list[str]:
 
 
 class Kernel:
-    """Writes one kernel as LLVM IR; the value of a program's node is the text of an IR name or constant."""
+    """Writer of the LLVM IR text of one kernel.
+
+    In this class, the IR value of a program's node is a string: the name of the IR register that holds the value, such
+    as "%n12", or the text of a constant.
+    """
 
     def __init__(self, program: Program, symbol: str, pairs: list[tuple[int, int]], lanes: int) -> None:
         self.program, self.symbol, self.lanes = program, symbol, lanes

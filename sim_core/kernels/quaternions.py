@@ -11,10 +11,12 @@ from sim_core.kernels.compiled import native_function
 
 @native_function(types.void(*2 * [types.CPointer(types.CPointer(types.float64))]))
 def quaternions(given, found):  # type: ignore[no-untyped-def]
-    """Compute unit quaternions w x y z, whose largest entry is positive, from n rotation matrices.
+    """Compute unit quaternions w x y z from n rotation matrices.
 
-    given  pointers to [n] and to the rotation matrices (9 n,), each row by row
-    found  pointer to the quaternions (4 n,), which are written
+    Of the quaternions q and -q, the one whose entry of largest absolute value is positive is computed.
+
+    given  two pointers: to an array with the single number n, and to the rotation matrices (9 n,), row by row
+    found  one pointer: to the quaternions (4 n,), which are written
     """
     for n in range(int(given[0][0])):
         r, q = 9 * n, 4 * n

@@ -71,7 +71,10 @@ class BeamContact(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput(Frozen):
-    """Output `name`: deflection of a beam, m, at the distance `x`, m, from its start; positive along its direction."""
+    """Output `name`: deflection of a beam, m, at the distance `x`, m, from the beam's start.
+
+    The deflection is positive along the beam's `direction`.
+    """
 
     name: str
     beam: str
@@ -80,7 +83,7 @@ class DeflectionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactForceOutput(Frozen):
-    """Output `name`: component, N, along the beam's direction, of the force with which a body pushes on the beam.
+    """Output `name`: component, N, along the beam's `direction`, of the force with which a body pushes on the beam.
 
     This is the contact's Lagrange multiplier. Forces due to the constraint stabilization are not included.
     """

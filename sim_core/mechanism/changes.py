@@ -103,7 +103,7 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
     if guard.target and (engages or releases):
         raise InvalidMechanism(
             f"{where} has the target {guard.target!r} and also switches {_listed(engages | releases)}; give either a "
-            "source and a target, or constraints in engages and releases"
+            "source and a target, or names of constraints in the fields 'engages' and 'releases'"
         )
     if guard.target and not guard.source:
         raise InvalidMechanism(
@@ -112,7 +112,8 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
         )
     if not guard.target and not (engages or releases):
         raise InvalidMechanism(
-            f"{where} changes nothing; give a source and a target, or constraints in engages or releases"
+            f"{where} changes nothing; give a source and a target, or names of constraints in the field 'engages' or "
+            "'releases'"
         )
     for one, other, words in (
         (engages, releases, "engages and releases"),
@@ -122,8 +123,9 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
             raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; list it in only one of the two")
     if not guard.target and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
-            f"{where} can never change anything: its requires and excludes demand that {_listed(engages | releases)} "
-            "already be on or off as the guard would switch them; change requires or excludes"
+            f"{where} can never change anything: its fields 'requires' and 'excludes' demand that "
+            f"{_listed(engages | releases)} already be on or off as the guard would switch them; change 'requires' or "
+            "'excludes'"
         )
 
 

@@ -48,7 +48,7 @@ def divergence(
     """The SimulationDiverged error for a stepping loop that ended with the code `status`; writes the history to a file.
 
     history  (n, 1 + 2 n_q): t, q, v of the last steps
-    idle     names of the switched constraints that do not hold
+    idle     names of the switched constraints that are inactive
     law      name of the stabilizer
     recent   text about recently changed parameters; "" for none
     """
@@ -128,7 +128,7 @@ def _fastest(model: BeamModel) -> float:
 def explained(system: System, idle: Collection[str], history: np.ndarray) -> str:
     """One-line text with the cause of a divergence, if the last states show it; otherwise "".
 
-    idle     names of the switched constraints that do not hold
+    idle     names of the switched constraints that are inactive
     history  (n, 1 + 2 n_q): t, q, v of the last steps
     """
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
@@ -137,7 +137,7 @@ def explained(system: System, idle: Collection[str], history: np.ndarray) -> str
 
 
 def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
-    """The beam contacts that hold; `idle` are the names of the constraints that do not hold."""
+    """The beam contacts that are active, which are those whose names are not in `idle`."""
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
     return [c for c in contacts if c.name not in idle]
 

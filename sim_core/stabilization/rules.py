@@ -38,9 +38,10 @@ def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
 
 @cache
 def largest_slope(sets: FuzzySets) -> float:
-    """Steepest slope of the control surface along x or y, a gain of the sampled law.
+    """Largest absolute slope of the control surface along x or y.
 
-    The slope is 1 for triangles with the product as AND.
+    The stabilizer `sampled_fuzzy` divides its output gain by this slope. The slope is 1 for triangular fuzzy sets whose
+    memberships are combined by the product (`conjunction` "product").
     """
     if sets.kind == "triangle" and sets.conjunction == "product":
         return 1.0
@@ -54,7 +55,7 @@ def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
     """Largest U(x) / x along one input x, with the other input at 0: the gain that determines whether a loop diverges.
 
     A growing violation sweeps the whole control surface, so that stability depends on the steepest chord from the
-    origin to a point of the surface, and not on the slope at one point. The result is 1 for triangles.
+    origin to a point of the surface, and not on the slope at one point. The result is 1 for triangular fuzzy sets.
     inputs  number of inputs: 2, or 1 for the five rules of a single input
     """
     x = np.linspace(0.005, 1, 200)

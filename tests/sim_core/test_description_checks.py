@@ -398,7 +398,7 @@ def test_parts_that_cannot_meet_are_named_with_what_stays_open() -> None:
         Distance(body_a="bar", length=1.0, **ROD),
         Distance(body_a="bar", length=1.0, **{**ROD, "name": "far", "point_b": (5.0, 0.0, 0.0)}),
     ]
-    with pytest.raises(InvalidRequest, match=r"no start of 'pendulum' .* found .* 'far' by 2\.\d+ m"):
+    with pytest.raises(InvalidRequest, match=r"found no initial state of 'pendulum' .* 'far' by 2\.\d+ m"):
         Simulation(assemble(pendulum(joints=(), constraints=tuple(rods))), assemble_start=True)
 
 

@@ -1,4 +1,6 @@
-"""Qt picture of the bodies: the current pose, faint earlier poses, paths of the tips, forces and lines."""
+"""Qt picture of the bodies: the current pose, faint earlier poses, paths of the tips, forces as arrows, and polylines
+from messages.
+"""
 
 from __future__ import annotations
 
@@ -272,7 +274,7 @@ class BodyPicture:
             number.setPos(left, middle)
 
     def keys(self, signals: Signals) -> list[Key]:
-        """Legend entries (mark, name, colour) of bodies, lines, springs, forces and grippers."""
+        """Legend entries (mark, name, colour) of bodies, polylines, springs, forces and grippers."""
         rect = self.plot.getViewBox().viewRect()
         return self._scene.keys(
             signals, lambda spots: any(rect.contains(QtCore.QPointF(x, y)) for x, y in spots.tolist())

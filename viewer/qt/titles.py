@@ -44,7 +44,7 @@ def compose(
     """(rich text of a title for `width` pixels, number of lines, whether the text names all curves).
 
     curves  curves to name, in this order; if the names do not fit, the title has only the number of curves
-    dashed  whether references are drawn
+    dashed  whether the plot also has reference curves, which are drawn dashed; they get one legend entry, "reference"
     remark  text that is shown if there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"

@@ -129,7 +129,7 @@ class SceneOverlay:
 def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
     """Outlines of the polylines of one message.
 
-    overlay  whether the polylines belong to an overlay and are dashed
+    overlay  whether the message is from the topic `overlay`; its polylines are drawn dashed
     """
     found = []
     for points in drawn.lines if drawn is not None else ():
@@ -142,7 +142,9 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
 
 
 def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
-    """Outlines of a cross at the last point of each overlay line, which is the destination of the line.
+    """Outlines of a cross at the last point of each polyline of an overlay.
+
+    For a planned path, for example, the cross marks the point at which the path ends.
 
     size  size of the picture, m
     """

@@ -87,8 +87,10 @@ class FileMenu:
             self.save_film_to(path)
 
     def save_film_to(self, path: str) -> None:
-        """Write a film with the present layout to a file, in a process of its own: of the selected interval, or of the
-        whole recording, at the speed chosen beside the time slider.
+        """Start a separate process that writes a film with the present layout to a file.
+
+        The film shows the selected interval or, if none is selected, the whole recording. Its speed is the one chosen
+        beside the time slider.
         """
         window = self._window
         if self.film is not None:

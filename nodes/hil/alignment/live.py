@@ -52,8 +52,8 @@ class LivePairs:
     def measure(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
         """Add a measured state.
 
-        Yields (residual, predicted velocities) for this and earlier measured states whose instants are already
-        predicted.
+        Yields (residual, predicted velocities) for each measured state, this one or an earlier one, that can now be
+        paired.
         """
         self._waiting.append(state)
         if len(self._waiting) > MOST_WAITING:
@@ -64,7 +64,8 @@ class LivePairs:
     def snapshot(self) -> dict[str, Any]:
         """The counts, the waiting measured states, and the predicted states that later measurements may need.
 
-        Measured states arrive in order, so predicted states before the latest compared instant are left out.
+        Measured states arrive in the order of their instants. Predicted states before the instant of the latest
+        compared measured state are therefore left out.
         """
         known = self._times[-1] - LONGEST_DELAY_S if self._times else 0.0
         first = max(bisect_left(self._times, max(self._latest - self._delay_s, known)) - 1, 0)
@@ -90,7 +91,7 @@ class LivePairs:
 
     @property
     def waiting(self) -> int:
-        """Number of measured states whose instant is not predicted yet."""
+        """Number of measured states for which no predicted state at their instant, or later, has been added yet."""
         return len(self._waiting)
 
     def _pair(self) -> Iterator[tuple[Residual, list[float]]]:
@@ -159,8 +160,11 @@ class JointSums:
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
-        """Add one pair: the difference `r`, the predicted velocity `v`, and the standard deviation `sigma_s` of the
-        pair's time, s.
+        """Add one pair of a measured and a predicted state of the joint, compared at the same instant.
+
+        r        measured minus predicted position, rad or m
+        v        predicted velocity, rad/s or m/s
+        sigma_s  standard deviation of the instant, s
         """
         doubt = 2.0 * sigma_s * abs(v)
         self.largest_certain = max(self.largest_certain, abs(r) - doubt)

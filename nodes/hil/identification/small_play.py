@@ -2,9 +2,9 @@
 
 Crossing such a backlash takes some milliseconds, so the low-passed residual does not show it. The unfiltered residual
 is therefore used, in a window around each change of sign. In this window it is modelled as a linear function of time,
-plus the effort that does not reach the joint during the crossing, plus noise. The noise of efforts and velocities is
-white. Accelerations are differences of velocities, so neighbouring residuals are correlated, and the least-squares fit
-is weighted accordingly.
+plus the effort that the drive does not transmit to the joint during the crossing, plus noise. The noise of efforts and
+velocities is white. Accelerations are differences of velocities, so neighbouring residuals are correlated, and the
+least-squares fit is weighted accordingly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SmallPlay:
 
     crossing_s  time for which the joint is free after each change of sign of its effort, s
     sigma_s     standard deviation of `crossing_s`, s
-    missing     (n,) effort that reaches the joint minus measured effort
+    missing     (n,) effort that the drive transmits to the joint minus measured effort, N m or N
     evidence    twice the log likelihood ratio of backlash against no backlash
     """
 
@@ -122,9 +122,11 @@ def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
 
 
 def _missing(motion: Motion, joint: int) -> Floats:
-    """Efforts that reach the joint minus measured efforts (c, n), for each of the c crossing times in CROSSINGS_S.
+    """Effort that the drive transmits to the joint minus measured effort, (c, n), N m or N.
 
-    Each value is an average over the time between two samples.
+    The rows are for the c crossing times in CROSSINGS_S. While the drive crosses the backlash, it transmits no effort
+    to the joint, and the value is minus the measured effort; otherwise it is 0. Each value is an average over the time
+    between two samples.
     """
     crossings = np.array(CROSSINGS_S)
     found = np.zeros((len(crossings), len(motion.time)))

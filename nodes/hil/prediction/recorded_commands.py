@@ -51,7 +51,9 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
     if why := _changed(recording):
         raise StreamError(why)
     if said.time[0] > FIRST_S:
-        raise StreamError(f"the recording begins at t = {said.time[0]:g} s; record the run from its start, t = 0, on")
+        raise StreamError(
+            f"the recording begins at t = {said.time[0]:g} s; record the run from its start, so that it begins at t = 0"
+        )
     times = _times(recording, taken)
     end_s = min(float(said.time[-1]), _known_until(recording[taken], times))
     ages = _ages(recording, taken)

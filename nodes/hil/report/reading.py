@@ -54,8 +54,8 @@ class Case:
     sliding            joints whose positions are in metres
     same_efforts       whether both streams are from one run in which all commands were efforts, so that equal efforts
                        acted on robot and model
-    is_timed           whether the measured run was in real time or the measurement was stamped by another clock, so
-                       that its simulation times are inexact
+    is_timed           whether the simulation times of the measured states are inexact: true if the measured run was in
+                       real time, or if another clock than the simulation's stamped the states
     hold_s             time for which an effort is held, s: the step of the measured run; infinite if unknown
     limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each

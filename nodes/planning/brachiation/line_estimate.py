@@ -152,7 +152,12 @@ def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -
 def _discretized(stiffness: np.ndarray, damping: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
     """(A, B) of the step x+ = A x + B load over a time `dt` with constant load.
 
-    Exact for the oscillators q'' + 2 r q' + w^2 q = load, with x = (q, q').
+    The step is exact for n underdamped oscillators q'' + damping q' + stiffness q = load, with x = (q, q'). A has the
+    shape (2 n, 2 n), B the shape (2 n, n).
+
+    stiffness  (n,), 1/s^2
+    damping    (n,), 1/s
+    dt         time step, s
     """
     r = 0.5 * damping
     damped = np.sqrt(stiffness - r**2)

@@ -539,13 +539,14 @@ class Scanner:
         self._settle_metadata()
 
     def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
-        """Assign the missing messages that only the file's statistics reveal to a hole.
+        """Compare the numbers of messages read with the file's statistics, and assign missing messages to a hole.
 
-        If exactly one damaged hole has an unknown number of missing messages, they must belong to this hole. If no hole
-        has an unknown number, they are assigned to the last damaged hole, or to a new one if there is none. Otherwise
-        they are not assigned.
+        Only the missing messages that are not yet counted in a damaged hole are assigned. If exactly one damaged hole
+        has an unknown number of missing messages, they must belong to this hole. If no damaged hole has an unknown
+        number, they are assigned to the last damaged hole, or to a new one if there is none. If several damaged holes
+        have unknown numbers, they are not assigned.
 
-        is_open  the holes with the cause "damaged"
+        is_open  the damaged holes, which are those with the cause "damaged"
         """
         assert summary.counts is not None
         missing: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Watchdog of the nodes that command, and the age of the states that commands reply to."""
+"""Watchdog of the commanding nodes, and the age of the states from which their commands were computed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Watchdog:
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason to refuse a command that replies to a state of the age `age_s`; "" if the command is not too old.
+    """Reason to refuse a command that was computed from a state of the age `age_s`; "" if the state is not too old.
 
-    A node that replies to an old state was held up and is processing a backlog.
+    A node that sends a command computed from an old state was delayed and is processing a backlog of states.
 
     age_s    age of the state, simulation time, s
     limit_s  limit of the watchdog, s
@@ -35,7 +35,10 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Number of the most recent states that a command may reply to without being refused as too old.
+    """Number of published states by which a command may lag behind and certainly not be too old.
+
+    The lag of a command is the number of states that were published after the state from which it was computed. For a
+    command with a larger lag than the result, `too_old` decides.
 
     limit_s  limit of the watchdog, s; None for no watchdog, and the result is then infinite
     every_s  time between two published states, s

@@ -89,7 +89,7 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
         if len(same) != 1:
             many = "no node" if not same else f"{len(same)} nodes"
             raise PlanError(
-                f"the recorded plan has {many} of the class {wanted!r}; name the node to replace with --as"
+                f"the recorded plan has {many} of the class {wanted!r}; use --as NAME to say which node is replaced"
                 f"{suggestion(wanted, there) if there else ': the plan has no nodes'}"
             )
         chosen = same[0]
@@ -144,8 +144,8 @@ def replay(
         )
     if mode != "lockstep" and cls.rate_hz is not None:
         raise PlanError(
-            f"{cls.__name__} acts on its clock (rate_hz = {cls.rate_hz:g}), which a recording in mode {mode!r} does "
-            "not contain; record the run in mode 'lockstep' to replay this node"
+            f"{cls.__name__} is called by its own timer (rate_hz = {cls.rate_hz:g}), and a recording in mode {mode!r} "
+            "does not contain the times of these calls; record the run in mode 'lockstep' to replay this node"
         )
     outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
     if len(own) > len({topic for topic, _ in own}):  # other nodes command too: a first run shows which are this node's

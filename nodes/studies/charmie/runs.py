@@ -1,4 +1,6 @@
-"""Computations of the CHARMIE study: the validation motion with several engines, actuator loads, springs, and times."""
+"""Computations of the CHARMIE study: the validation motion with several simulation engines, the actuator loads, the
+optimal spring parameters, and the processor times.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +179,7 @@ def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
 
 
 def times_of(name: str, steps: int) -> Times:
-    """Computing times of 1000 steps of one model of table 5, extrapolated from `steps` measured steps."""
+    """Processor times of 1000 steps of one model of table 5, extrapolated from `steps` measured steps."""
     motion = _motion_of(name)
     kinematics, whole = {}, {}
     for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):

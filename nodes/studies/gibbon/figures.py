@@ -1,4 +1,6 @@
-"""Plots of the gibbon's study: paths of the hands, and hand-overs for errors of tension, mass and damping."""
+"""Plots of the gibbon's study: paths of the hands, and numbers of hand-overs if the planner's model has errors in
+tension, mass or damping.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,16 @@ def count(results: Results, case: Any) -> int:
 
 
 def percent(error: float) -> str:
-    """A relative error as a percentage with sign, "0 %" for none."""
+    """A relative error as a percentage with sign; "0 %" for an error of zero."""
     return f"{100 * error:+.0f} %".replace("-", "\u2212") if error else "0 %"
 
 
 def errors(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw a map of the number of consecutive hand-overs for each pair of an error of tension and an error of mass."""
+    """Draw a map of the number of consecutive hand-overs over the errors of the planner's model in tension and in mass.
+
+    An error is the relative deviation of the simulated cable's tension, or of the simulated robot's mass, from the
+    value in the planner's model. At a hand-over, the other hand grips the cable.
+    """
     axis, spans = figure.subplots(), runs.spans
     counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
     axis.grid(visible=False)

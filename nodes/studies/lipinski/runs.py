@@ -45,7 +45,8 @@ class Spans:
     """Extent of a study.
 
     seconds   simulated duration, s
-    elements  number of beam elements in the runs whose coordinates are all nodes of the beam
+    elements  number of beam elements in the runs whose coordinates are the displacements and slopes of all nodes of the
+              beam, see `Runs.nodal`
     """
 
     seconds: float
@@ -66,13 +67,13 @@ class Runs:
         return Run(case, ROBOT, stepping, method, step, self.spans.seconds, options, watch=watch)
 
     def nodal(self, form: str) -> Run:
-        """Run with all nodes of the beam as coordinates, RK4 and steps of 20 us."""
+        """Run with the displacements and slopes of all nodes of the beam as coordinates, RK4 and steps of 20 us."""
         formulation, method = FORMS[form]
         options: Options = (("modes", 0), ("elements", self.spans.elements), ("formulation", formulation))
         return self._run(f"all nodes, {formulation}", RK4, method, FINE, options)
 
     def modal(self, formulation: str = "partitioned", supports: str = "clamped") -> Run:
-        """Run with 20 modes of the beam as coordinates, RK4 and steps of 0.1 ms."""
+        """Run with the amplitudes of 20 modes of the beam as coordinates, RK4 and steps of 0.1 ms."""
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
@@ -93,7 +94,7 @@ class Runs:
 
     @property
     def reference(self) -> Run:
-        """Reference run for comparisons: the partitioned formulation with all nodes as coordinates."""
+        """Reference run for comparisons: the partitioned formulation with nodal coordinates, see `nodal`."""
         return self.nodal(PARTITIONED)
 
     def swept(self) -> dict[str, list[Run]]:
@@ -103,7 +104,7 @@ class Runs:
 
     @property
     def forms(self) -> dict[str, Run]:
-        """{formulation: its run with all nodes as coordinates}."""
+        """{formulation: its run with nodal coordinates, see `nodal`}."""
         return {form: self.nodal(form) for form in FORMS}
 
     @property

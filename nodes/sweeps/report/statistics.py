@@ -92,7 +92,7 @@ def value_of(row: Row, figure: str) -> float | None:
 def varying(rows: Sequence[Row]) -> list[str]:
     """Names of the figures (results of runs) that are numbers and differ between runs by more than rounding.
 
-    Figures of milestones and nodes come first.
+    The names are in the order of the HTML report, see `_rank`.
     """
     least: dict[str, float] = {}
     most: dict[str, float] = {}
@@ -107,10 +107,12 @@ def varying(rows: Sequence[Row]) -> list[str]:
 
 
 def _rank(name: str) -> int:
-    """Rank of a figure in the order of the page.
+    """Sort key, from 0, of a figure (numeric result of a run) in the HTML report of a sweep.
 
-    The order is: milestones, figures of nodes, processor loads, exceeded joint limits, the simulation, outputs,
-    positions, velocities, and refused commands.
+    The order is: milestones, figures of nodes, processor loads, exceeded joint limits, figures of the simulation,
+    outputs, positions, velocities, and refused commands.
+
+    name  name of the figure, such as "milestone.NAME"
     """
     first, dot, _ = name.partition(".")
     ranks = {"milestone": 0, "load": 2, "beyond": 3, "output": 5, "position": 6, "velocity": 7, "refused": 8}

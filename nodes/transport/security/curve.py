@@ -9,7 +9,10 @@ from nodes.transport.security.keys import KeysError, own_key
 
 
 def be_server(socket: zmq.Socket[bytes]) -> str:
-    """Make the socket a CURVE server with this user's key at later binds. Returns the public key."""
+    """Make the socket a CURVE server with this user's key pair. Returns the public key, in hexadecimal.
+
+    This has an effect on the addresses to which the socket is bound after this call.
+    """
     own = own_key()
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
@@ -17,9 +20,11 @@ def be_server(socket: zmq.Socket[bytes]) -> str:
 
 
 def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
-    """Use CURVE for later connections of a socket.
+    """Use CURVE, with this user's key pair, for the connections that the socket makes after this call.
 
-    server_key  public key of the peer, which must be on the allow-list
+    server_key  public key of the peer, in hexadecimal
+
+    Raises KeysError if this key is not on the allow-list.
     """
     own = own_key()
     if server_key not in allowed().values():

@@ -62,8 +62,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Place:
-    """Mounting of a body: index of the link that carries it (-1 for the ground), and its constant pose in this link's
-    frame.
+    """Link to which a body is fixed, and the body's constant pose in this link's frame.
+
+    link  index of the link; -1 for the ground
+    p     position (3,) of the body's origin, m
+    R     rotation matrix (3, 3) from the body's axes to the link's axes
     """
 
     link: int
@@ -73,8 +76,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """The links in the order of the coordinates, the mounting of every body, and the pairs of corresponding links in
-    twin branches.
+    """Links of a mechanism and the bodies fixed to them.
+
+    links   links in the order of the coordinates
+    places  {body: the link to which the body is fixed, and its constant pose in this link's frame}
+    twins   pairs of indices of corresponding links in twin branches, two branches of equal structure on one parent link
     """
 
     links: list[Link]
@@ -112,9 +118,10 @@ def _fixed_place(joint: Joint, before: Place) -> Place:
 
 
 def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list[Link]:
-    """The links of one joint. The last of these links carries the joint's child.
+    """The links of one joint. The joint's child body is fixed to the last of these links.
 
-    before  mounting of the joint's parent body
+    before  link to which the joint's parent body is fixed, and the body's pose in this link's frame
+    index   index of the first of these links
     """
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
     names, child_point = joint.coordinates, ca.DM(joint.child_point)
@@ -165,8 +172,9 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
 
 
 def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
-    """The links with their attribute `twin` set, and the index pairs (left, right) of corresponding links in twin
-    branches.
+    """(the links with their attribute `twin` set, pairs of indices of corresponding links in twin branches).
+
+    Twin branches are two branches of equal structure on one parent link.
     """
     children: dict[int, list[int]] = {}
     for index, link in enumerate(links):

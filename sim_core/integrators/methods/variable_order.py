@@ -69,7 +69,10 @@ def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
 
 @loop
 def close_call(m, calls, law):  # type: ignore[no-untyped-def]
-    """Measure the constraint violation after the last tick of a call."""
+    """Measure the constraint violation at the end of a call of a loop, after its last tick.
+
+    `open_tick` measures the violation at the start of each tick.
+    """
     measure(m, calls, law)
 
 

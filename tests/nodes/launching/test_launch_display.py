@@ -171,7 +171,7 @@ def test_a_failed_node_s_lines_are_shown_once(
     launch.show_failure()
     said = capsys.readouterr().err
     assert [said.count(line) for line in lines] == [1, 1, 1]
-    assert ("the last lines of its output are above" in said) == (seen == 3)
+    assert ("the last lines of the output of node 'damp' are above" in said) == (seen == 3)
 
 
 @pytest.mark.parametrize(

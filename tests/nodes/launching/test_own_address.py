@@ -30,12 +30,13 @@ def test_an_address_is_ones_own_if_a_socket_can_have_it() -> None:
         (
             "robot",
             "desk",
-            "this launch starts as host 'desk', but this computer does not have that host's address 10.66.6.1; it has",
+            "this launch starts as host 'desk', but this computer does not have that host's address 10.66.6.1; this "
+            "computer has the address 10.66.6.2 of host 'robot'",
         ),
         ("robot", "desk", "did you mean --host robot?"),
         ("desk", "robot", "did you mean to leave out --host?"),
-        ("", "desk", "; it has 10.0.0.9; launch on every host with --set hosts.desk=ADDRESS"),
-        ("", "robot", "; it has 10.0.0.9; launch on every host with --set hosts.robot=ADDRESS"),
+        ("", "desk", "; addresses of this computer: 10.0.0.9; launch on every host with --set hosts.desk=ADDRESS"),
+        ("", "robot", "; addresses of this computer: 10.0.0.9; launch on every host with --set hosts.robot=ADDRESS"),
     ],
 )
 def test_another_host_than_the_one_meant(

@@ -175,7 +175,7 @@ def test_a_recording_that_cannot_tell_is_refused_in_one_line(tmp_path: Path, lau
     (tmp_path / "real.mcap").write_text("no recording")
     with pytest.raises(PlanError, match=r"timing_from: .*real\.mcap is not an MCAP file"):
         with_recorded_links(load_plan(file))
-    with pytest.raises(PlanError, match=r"key 'timing_from': messages take simulation time in mode \"lockstep\" only"):
+    with pytest.raises(PlanError, match=r"key 'timing_from': delays of messages in simulation time are possible only"):
         load_plan(file, ["sim.mode=realtime"])
 
 

@@ -244,7 +244,7 @@ BAD = {
     "none.mcap --node small.py:Filter": "no recording 'none.mcap'",
     "FILE --node small.py:Nobody": "run = 'small.py:Nobody': class 'Nobody' does not exist; known are ",
     "FILE --node small.py:Filtr": "class 'Filtr' does not exist; did you mean 'Filter'?",
-    "FILE --node small.py:Mute": "the recorded plan has no node of the class 'Mute'; name the node to replace",
+    "FILE --node small.py:Mute": "the recorded plan has no node of the class 'Mute'; use --as NAME to say",
     "FILE --node small.py:Filter --tolerance valu=1e-9": "valu: Filter publishes no such field; its fields are",
     "FILE --node small.py:Filter --tolerance seq=1": "--tolerance seq: Filter publishes no such field",
     "FILE --node small.py:Filter --tolerance vale=1 --tolerance 0": "did you mean 'value'?",
@@ -253,7 +253,7 @@ BAD = {
     "FILE --node small.py:Mute --as filter": "publishes no topic, so there is nothing to compare",
     "FILE --node small.py:Filter --param shares=1": "unknown key 'shares'; did you mean 'share'?",
     "FILE --node small.py:Filter --tolerance value=x": "--tolerance 'value=x': expected a number of at least 0",
-    "REALTIME --node small.py:Wave": "acts on its clock (rate_hz = 50), which a recording in mode 'realtime' does not",
+    "REALTIME --node small.py:Wave": "its own timer (rate_hz = 50), and a recording in mode 'realtime' does not",
 }
 
 

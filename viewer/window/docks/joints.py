@@ -172,7 +172,7 @@ class JointPanel(QtWidgets.QWidget):
                 self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
 
     def renew(self) -> None:
-        """Tell the simulation to keep the commands by hand in force, which otherwise end after some seconds."""
+        """Renew the commands by hand, if there are any. The simulation ends them after some seconds without renewal."""
         if self.by_hand:
             self._calls.call("sim", "hand_command", quiet=True)
 

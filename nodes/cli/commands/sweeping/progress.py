@@ -12,7 +12,7 @@ DRAWN_EVERY_S = 0.1
 
 
 class SweepBar:
-    """Context manager that shows how many runs are done.
+    """Context manager that shows how many runs are completed.
 
     It starts no thread, because the process forks workers while the bar is shown.
     """
@@ -58,7 +58,11 @@ class SweepBar:
             self._progress.stop()
 
     def show(self, done: int, of: int) -> None:
-        """Show that `done` of `of` runs are done."""
+        """Show the progress of the sweep.
+
+        done  number of completed runs
+        of    number of all runs
+        """
         now = self._clock()
         if self._task is None:
             self._task = int(self._progress.add_task("runs", total=of, completed=done))

@@ -309,14 +309,17 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
 def _write_page(
     sweep: Sweep, folder: Path, rows: Any, options: Options, notes: list[str], stopped: bool = False
 ) -> list[Path]:
-    """Write the HTML page, and return a list with its path; [] if no page is written.
+    """Write the HTML report of the sweep, and return a list with its path; [] if no report is written.
 
-    stopped  whether the sweep was interrupted. If so, the page leaves out a requested figure (result value) if no run
-             has this figure yet
+    stopped  whether the sweep was interrupted. If so, the report leaves out a requested figure (numeric result) if no
+             run has this figure yet
     """
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if options.page and missing:
-        warn(f"no page is written, because it needs {' and '.join(missing)}; run: pip install 'armswing[studies]'")
+        warn(
+            f"the HTML report of the sweep is not written, because it needs {' and '.join(missing)}; "
+            "run: pip install 'armswing[studies]'"
+        )
     elif options.page:
         from nodes.sweeps.report.page import check_figures, known_figures, write_page
 
