@@ -282,7 +282,7 @@ def _run_without_qt(
         signals, subtitle, waiting = _listen(domain)
     else:
         signals, subtitle, waiting = read_signals(file, fields, run_number)
-    print(f"armswing: {png} is drawn by matplotlib: {reason}", file=sys.stderr)
+    print(f"armswing: {png} is drawn by matplotlib, without Qt: {reason}", file=sys.stderr)
     try:
         save_still(png, signals, subtitle, waiting, fields, plane)
     except OSError as error:

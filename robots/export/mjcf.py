@@ -89,7 +89,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     if met or held or mimics:
         names = [*[meeting.name for meeting in met], *[rod.name for rod in held], *[each.name for each in relations]]
         closed = ", ".join(map(repr, names))
-        notes.append(f"MuJoCo closes loops softly, they may open a little: {closed}")
+        notes.append(f"MuJoCo closes loops by soft constraints; small gaps may open at {closed}")
     notes += boxed_meshes(mechanism)
     notes += left_out(mechanism, {"armature", "spring", "Coulomb friction"}, "MJCF")
     merged, branches = _merge(whole, owner)

@@ -361,7 +361,7 @@ def test_a_recording_without_robot_messages_is_refused(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
         writer.write("status", Status(node="sim"), 0.0)
     player = Player()
-    with pytest.raises(ValueError, match="nothing to play"):
+    with pytest.raises(ValueError, match="contains no message of a robot"):
         player.on_start(context(player, file=str(tmp_path / "run.mcap")))
 
 

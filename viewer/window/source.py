@@ -106,8 +106,8 @@ def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
         raise ValueError(missing)
     if source.signals.robot != first.signals.robot:
         raise ValueError(
-            f"{file} is a recording of robot {source.signals.robot!r}, {first.path} of {first.signals.robot!r}; "
-            "recordings of one robot are overlaid"
+            f"{file} is a recording of robot {source.signals.robot!r}, and {first.path} of {first.signals.robot!r}; "
+            "overlay only recordings of the same robot"
         )
     return source, subtitle
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import zmq
 
-from nodes.transport.security.allow_list import allowed
-from nodes.transport.security.keys import KeysError, own_key
+from nodes.transport.security import allow_list, keys
 
 
 def be_server(socket: zmq.Socket[bytes]) -> str:
@@ -13,7 +12,7 @@ def be_server(socket: zmq.Socket[bytes]) -> str:
 
     This has an effect on the addresses to which the socket is bound after this call.
     """
-    own = own_key()
+    own = keys.own_key()
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
     return own.public
@@ -26,9 +25,9 @@ def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
 
     Raises KeysError if this key is not on the allow-list.
     """
-    own = own_key()
-    if server_key not in allowed().values():
-        raise KeysError(f"key {server_key} is not allowed; allow it with 'armswing keys allow NAME {server_key}'")
+    own = keys.own_key()
+    if server_key not in allow_list.allowed().values():
+        raise keys.KeysError(f"key {server_key} is not allowed; allow it with 'armswing keys allow NAME {server_key}'")
     socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
     socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
     socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))

@@ -358,7 +358,7 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
         r"state_seq +whole number",
     ):
         assert re.search(f"^{line}", shown, re.MULTILINE), shown
-    assert "timestamp  seconds of" in shown
+    assert "timestamp  time (s)" in shown
     assert run(["message", "show", "RobotState", "--json"]) == 0
     assert "RobotState" in json.loads(capsys.readouterr().out)["$defs"]
 

@@ -82,7 +82,10 @@ def test_a_new_controller_of_a_robot_drives_its_first_joint_and_holds_the_others
 def test_a_new_controller_of_a_robot_that_cannot_be_driven_is_refused_with_those_that_can(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for robot, says in (("triple_pendulum", f"; {', '.join(DRIVEN)} have"), ("arm_4df", "'arm_4dof'?")):
+    for robot, says in (
+        ("triple_pendulum", f"choose one of the robots {', '.join(DRIVEN)}\n"),
+        ("arm_4df", "'arm_4dof'?"),
+    ):
         assert run(["new", "controller", "mine", "--robot", robot]) == 2
         assert says in capsys.readouterr().err
     assert not list(tmp_path.glob("mine*"))

@@ -50,7 +50,10 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
         (["--over", "pivot=2:-2:5,pivot.velocity=-2:2:5"], "FROM must be below TO, and NUMBER must be at least 2"),
         (["--over", "pivot=-2:2:5"], "a map has two axes, not 1"),
         (["--over", "pivot=-2:2:5,pivt.velocity=-2:2:5"], "did you mean 'pivot.velocity'?"),
-        (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--start", "pivot=1"], "'pivot' is an axis of the map"),
+        (
+            ["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "--start", "pivot=1"],
+            "'pivot' is given both as an axis of the map and in `start`",
+        ),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "map.jpg"], "a name that ends in .png"),
         (["--over", "pivot=-2:2:5,pivot.velocity=-2:2:5", "-o", "no/map.png"], "there is no folder 'no'"),
         (

@@ -134,7 +134,7 @@ def test_fast_is_faster_and_its_recorder_hears_every_state(make_plan: MakePlan, 
 def test_lockstep_waits_for_every_node_of_the_plan(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan("Damp", mode="lockstep", duration_s=0.05), start=False)
     running.start("sim")
-    with pytest.raises(ServiceError, match="missing are damp"):
+    with pytest.raises(ServiceError, match=r"missing nodes \(damp\)"):
         running.call("sim", "resume")
     running.start("damp")
 

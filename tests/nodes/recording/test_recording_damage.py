@@ -461,7 +461,7 @@ def test_metadata_survives_one_flip_and_is_left_out_after_two(arm: Path) -> None
     arm.write_bytes(flipped(once, 8 * (content.index(b"step_ms", first + 1) + 10)))
     file, _ = rows_of(arm)
     assert (file.metadata, file.metadata_damaged) == ({}, True)
-    with pytest.raises(RecordingError, match="plan and parameters are damaged"):
+    with pytest.raises(RecordingError, match="plan and parameters in the file are damaged"):
         compare(arm, arm)
 
 

@@ -132,7 +132,7 @@ def test_a_width_averages_the_shapes() -> None:
         ({"damping_ratio": 5.0}, r"damping_ratio is 5; it must be less than 1"),
         ({"clamp_width": 1.0}, r"clamp_width is 1 m; it must be less than the spacing of the hands, 0.9 m"),
         ({"trunk": "actuated"}, r"trunk is 'actuated', but links is 2; set links to 3 for a trunk"),
-        ({"tension": 500.0}, r"tension is 500 N; it must be from 2000 N, .* to 20000 N"),
+        ({"tension": 500.0}, r"tension is 500 N; it must be from 2000 N to 20000 N"),
         ({"tension": 1e6}, r"tension is 1e\+06 N; .* to 20000 N"),
         ({"modes": 80}, r"modes is 80; the cable can have 1 to 49 modes"),
         ({"modes": 2.5}, r"modes is 2.5; it must be a whole number of at least 1"),
