@@ -28,8 +28,30 @@ class Columns(dict[str, NDArray[Any]]):
         super().__init__(*given, **fields)
         self.present: dict[str, NDArray[np.bool_]] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: equal rows, such as names of joints, are stored once."""
+        return _unpickled, ({name: _packed(values) for name, values in self.items()}, self.present)
+
     def __missing__(self, field: str) -> NDArray[Any]:
         raise KeyError(f"there is no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}")
+
+
+def is_constant(values: NDArray[Any]) -> bool:
+    """Whether all rows of a column of vectors are the same row in memory."""
+    return values.ndim == 2 and len(values) > 0 and values.strides[0] == 0
+
+
+def _packed(values: NDArray[Any]) -> Any:
+    return (values[0].copy(), len(values)) if is_constant(values) else values
+
+
+def _unpickled(packed: dict[str, Any], present: dict[str, NDArray[np.bool_]]) -> Columns:
+    found = Columns()
+    for name, values in packed.items():
+        row, count = values if isinstance(values, tuple) else (values, 0)
+        found[name] = np.broadcast_to(row, (count, len(row))) if isinstance(values, tuple) else row
+    found.present = present
+    return found
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
@@ -45,16 +67,16 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
         if maps and len(maps) + values.count(None) == len(values):
             for key in dict.fromkeys(chain.from_iterable(maps)):
                 if len(maps) == len(values) and all(map(dict.__contains__, maps, repeat(key))):
-                    found[f"{name}.{key}"] = _column([value[key] for value in maps])
+                    found[f"{name}.{key}"] = column([value[key] for value in maps])
                     continue
                 first = next(value[key] for value in maps if key in value)
                 absent = {key: [None] * len(first) if isinstance(first, list) else None}
-                found[f"{name}.{key}"] = _column([(value or absent).get(key, absent[key]) for value in values])
+                found[f"{name}.{key}"] = column([(value or absent).get(key, absent[key]) for value in values])
                 found.present[f"{name}.{key}"] = np.array(
                     [isinstance(value, dict) and key in value for value in values]
                 )
         else:
-            found[name] = _column(values)
+            found[name] = column(values)
     return found
 
 
@@ -87,7 +109,7 @@ def _constant_names(fields: Columns) -> list[str] | None:
     return [str(name) for name in names[0]]
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def column(values: list[Any]) -> NDArray[Any]:
     """`values` as an array of integers, floats, text, vectors or objects, whichever fits; None becomes NaN among
     floats.
     """

@@ -26,7 +26,7 @@ from nodes.messages.topics import lookup
 from nodes.recording.columns import Columns, columns
 from nodes.recording.frames import frame, recording_html
 from nodes.recording.integrity.holes import Hole, damage_text, inner
-from nodes.recording.integrity.scan import Scanner
+from nodes.recording.integrity.scan import ReadMessage, Scanner
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.runs import Run, RunCutter, picked, seq_of
 from nodes.recording.schema import decode_json, schema_name
@@ -102,6 +102,7 @@ class RecordingFile:
         self.holes: list[Hole] = []
         self.damage: list[str] = []
         self.truncated = self.cut_off = False
+        self._scanner: Scanner | None = None
         try:
             self._check_beginning()
             self.truncated = not is_complete(self.path)
@@ -118,17 +119,35 @@ class RecordingFile:
             raise RecordingError(f"{self.path} is empty; expected a recording (.mcap)")
 
     def __iter__(self) -> Iterator[Recorded]:
+        for batch in self.batches():
+            for channel, time_ns, payload in batch:
+                yield Recorded(channel.topic, channel.schema, time_ns, payload)
+
+    def batches(self) -> Iterator[Iterator[ReadMessage]]:
+        """Consecutive messages in file order, each as (channel, log time in ns, payload).
+
+        Each batch has to be read to its end before the next one.
+        """
         with open(self.path, "rb") as file:
-            scanner = Scanner(file, os.fstat(file.fileno()).st_size)
+            scanner = self._scanner = Scanner(file, os.fstat(file.fileno()).st_size)
             try:
-                for channel, time_ns, payload in scanner.messages():
+                for batch in scanner.batches():
                     self._take_metadata(scanner)
-                    yield Recorded(channel.topic, channel.schema, time_ns, payload)
+                    yield batch
             except McapError as error:  # an unknown compression
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
         self._take_metadata(scanner)
         self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
         self.truncated = self.cut_off or bool(self.holes)
+
+    @property
+    def position(self) -> int:
+        """End of the part of the file that an iteration has read so far, bytes."""
+        return 0 if self._scanner is None else self._scanner.position
+
+    def holes_so_far(self) -> list[Hole]:
+        """The holes in the part of the file that an iteration has read so far."""
+        return [] if self._scanner is None else self._scanner.holes_so_far()
 
     def _take_metadata(self, scanner: Scanner) -> None:
         """Copy the run's metadata from the scanner.
@@ -262,7 +281,7 @@ def read_recording(
             the file, so that `timestamp` goes back at the start of each run
     warn    whether to issue a RecordingWarning if messages are missing; `Recording.holes` lists them in any case
     """
-    with _uncollected():
+    with uncollected():
         found, file = _read(path, topics, run)
     if warn and file.warning:
         warnings.warn(file.warning, RecordingWarning, stacklevel=2)
@@ -270,7 +289,7 @@ def read_recording(
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Context manager without garbage collection: its passes over millions of new objects take most of the time."""
     was_enabled = gc.isenabled()
     gc.disable()

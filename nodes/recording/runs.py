@@ -53,12 +53,16 @@ class RunCutter:
         self._now = 0
         self._payload = b""  # payload of the latest state
         self._open = False  # whether the latest run began with an event and has no state yet
+        self._topics: dict[str, tuple[str, str, bool]] = {}  # robot, last part of the name, whether it is latched
 
     def place(self, topic: str, time_ns: int, payload: bytes) -> int | None:
         """Index of the run that a message belongs to; None for latched messages, which belong to all runs."""
-        robot, _, leaf = topic.rpartition("/")
-        row = lookup(topic)
-        if row is not None and row.latched and robot:
+        if topic not in self._topics:
+            robot, _, leaf = topic.rpartition("/")
+            row = lookup(topic)
+            self._topics[topic] = robot, leaf, bool(row is not None and row.latched and robot)
+        robot, leaf, is_latched = self._topics[topic]
+        if is_latched:
             return None
         if leaf == STATE and robot and self._robot in (None, robot):
             self._robot = robot

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import msgspec
 from mcap.exceptions import McapError, UnsupportedCompressionError
 from mcap.opcode import Opcode
 from mcap.records import Chunk
@@ -41,6 +42,7 @@ _KNOWN = frozenset(int(opcode) for opcode in Opcode)
 _OUTSIDE = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT})
 
 RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, payload
+ReadMessage = tuple[Channel, int, bytes]  # channel, log time in ns, payload
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Scanner:
     cut_off           whether the file ends before its writer closed it
     metadata          the run's metadata; {} if no copy is intact
     metadata_damaged  whether the file had metadata of which no copy is intact
+    position          end of the part of the file that was read so far, bytes
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -74,6 +77,7 @@ class Scanner:
         self.cut_off = False
         self.metadata: dict[str, str] = {}
         self.metadata_damaged = False
+        self.position = 0
         self._file, self._size = file, size
         self._has_checks = False
         self._schemas: dict[int, str] = {0: ""}
@@ -94,8 +98,16 @@ class Scanner:
 
     # -- the pass
 
-    def messages(self) -> Iterator[tuple[Channel, int, bytes]]:
+    def messages(self) -> Iterator[ReadMessage]:
         """(channel, log time in ns, payload) of each intact message, in file order."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[Iterator[ReadMessage]]:
+        """Consecutive messages as in `messages`: those of a chunk, or a message outside of chunks.
+
+        Each batch has to be read to its end before the next one.
+        """
         position: int | None = self._begin()
         while position is not None and position < self._size:
             chunk: list[RawMessage] = []
@@ -103,11 +115,27 @@ class Scanner:
             if end is None:
                 position = self._resynchronize(position)
                 continue
-            for message in chunk:
-                if (channel := self._count(message)) is not None:
-                    yield channel, message[2], message[3]
+            self.position = end
+            if chunk:
+                yield self._counted(chunk)
             position = end
         self._finish()
+
+    def _counted(self, chunk: list[RawMessage]) -> Iterator[ReadMessage]:
+        for message in chunk:
+            if (channel := self._count(message)) is not None:
+                yield channel, message[2], message[3]
+
+    def holes_so_far(self) -> list[Hole]:
+        """The holes in the part of the file that was read so far. `counted` is false for a hole whose number of missing
+        messages only a later part of the file tells."""
+        return [
+            msgspec.structs.replace(
+                place.hole, messages=dict(place.hole.messages), counted=place.settled or place.hole.cause != DAMAGED
+            )
+            for place in self._found_holes
+            if place.hole.messages or not place.settled
+        ]
 
     def _bytes(self, start: int, length: int) -> bytes:
         self._file.seek(start)

@@ -1,0 +1,280 @@
+"""A recording that is read in pieces, each of which can be used before the whole file has been read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.messages import Description
+from nodes.recording.columns import Columns, column, columns, is_constant
+from nodes.recording.integrity.holes import Hole
+from nodes.recording.reader import Recorded, Recording, RecordingError, RecordingFile
+from nodes.recording.runs import Run, RunCutter, picked
+from nodes.recording.schema import schema_name
+
+Values = NDArray[Any]
+
+
+@dataclass
+class Piece:
+    """Consecutive messages of a recording as arrays, with the state of the reading after them.
+
+    parts  (topic, index of the run, columns) of the messages; the index is None for latched topics, whose messages
+           belong to all runs
+    runs   the runs found so far
+    read   end of the part of the file that was read so far, bytes
+    size   size of the file, bytes
+    whole  whether the file was read to its end; the attributes below are then complete
+    """
+
+    parts: list[tuple[str, int | None, Columns]]
+    runs: list[Run]
+    description: Description | None
+    metadata: dict[str, str]
+    metadata_damaged: bool
+    holes: list[Hole]
+    cut_off: bool
+    truncated: bool
+    warning: str
+    read: int
+    size: int
+    whole: bool
+
+
+def pieces(path: str | os.PathLike[str], length: int) -> Iterator[Piece]:
+    """The pieces of a recording, in file order, of about `length` bytes each; at least one.
+
+    Raises RecordingError for a file that cannot be read.
+    """
+    file = RecordingFile(path)
+    cutter, size = RunCutter(), file.path.stat().st_size
+    description: Description | None = None
+    found: dict[tuple[str, int | None], tuple[list[int], list[bytes]]] = {}
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+    def piece(whole: bool) -> Piece:
+        parts = [
+            (topic, place, columns(np.asarray(times, dtype=np.int64) / 1e9, [decode(line) for line in lines]))
+            for (topic, place), (times, lines) in found.items()
+        ]
+        found.clear()
+        return Piece(
+            parts,
+            [msgspec.structs.replace(run) for run in cutter.runs],
+            description,
+            file.metadata,
+            file.metadata_damaged,
+            file.holes if whole else file.holes_so_far(),
+            whole and file.cut_off,
+            file.truncated,
+            file.warning if whole else "",
+            size if whole else file.position,
+            size,
+            whole,
+        )
+
+    end = length
+    for batch in file.batches():
+        for channel, time_ns, payload in batch:
+            place = cutter.place(channel.topic, time_ns, payload)
+            times, lines = found.setdefault((channel.topic, place), ([], []))
+            times.append(time_ns)
+            lines.append(payload)
+            if description is None and channel.schema == schema_name(Description):
+                message = Recorded(channel.topic, channel.schema, time_ns, payload).message()
+                description = message if isinstance(message, Description) else None
+        if file.position >= end:
+            yield piece(whole=False)
+            end = file.position + length
+    yield piece(whole=True)
+
+
+class GrowingColumn:
+    """One column, to which further rows can be added. Views of the column taken before stay valid."""
+
+    def __init__(self, values: Values) -> None:
+        self._set(values)
+
+    def _set(self, values: Values) -> None:
+        self._data, self._count = values, len(values)
+
+    @property
+    def values(self) -> Values:
+        """The rows so far, without a copy."""
+        return self._data[: self._count]
+
+    def extend(self, values: Values) -> None:
+        """Add rows. The result is the column that all rows together give, see `columns`."""
+        present = self.values
+        if is_constant(present) and is_constant(values) and np.array_equal(present[0], values[0]):
+            self._set(np.broadcast_to(present[0], (len(present) + len(values), len(present[0]))))
+        elif present.dtype == object and present.ndim == 1:
+            self._append(_objects(_rows(values)))
+        elif _are_alike(present, values):
+            self._append(values)
+        else:
+            self._set(column(_rows(present) + _rows(values)))
+
+    def _append(self, values: Values) -> None:
+        start, end = self._count, self._count + len(values)
+        kind = np.promote_types(self._data.dtype, values.dtype)
+        if end > len(self._data) or kind != self._data.dtype or is_constant(self._data):
+            grown = np.empty((max(end, 3 * start // 2), *self._data.shape[1:]), dtype=kind)
+            grown[:start] = self._data[:start]
+            self._data = grown
+        self._data[start:end] = values
+        self._count = end
+
+
+class GrowingColumns:
+    """Columns of one topic, to which the columns of further messages can be added."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._fields: dict[str, GrowingColumn] = {}
+        self._present: dict[str, GrowingColumn] = {}
+
+    def extend(self, part: Columns) -> None:
+        """Add the columns of further messages, which may lack fields or have new ones."""
+        new = len(part["log_time"])
+        for name, grown in self._fields.items():
+            if name not in part:
+                self._mark(name, np.zeros(new, dtype=bool))
+                grown.extend(_absent(grown.values, new, is_key="." in name))
+        for name, values in part.items():
+            here = part.present.get(name)
+            if name in self._fields:
+                if name in self._present or here is not None:
+                    self._mark(name, np.ones(new, dtype=bool) if here is None else here)
+                self._fields[name].extend(values)
+                continue
+            self._fields[name] = GrowingColumn(values)
+            if self._count:
+                before = GrowingColumn(_absent(values, self._count, is_key="." in name))
+                before.extend(values)
+                self._fields[name] = before
+            if self._count or here is not None:
+                self._mark(name, np.ones(new, dtype=bool) if here is None else here, default=False)
+        self._count += new
+
+    def _mark(self, name: str, here: Values, default: bool = True) -> None:
+        """Add rows to the mask of the messages that have a field of a dictionary.
+
+        default  whether earlier messages without a mask have the field
+        """
+        if "." not in name:
+            return
+        if name not in self._present:
+            self._present[name] = GrowingColumn(np.full(self._count, default))
+        self._present[name].extend(here)
+
+    def columns(self) -> Columns:
+        """The columns of all messages so far, without copies."""
+        found = Columns({name: grown.values for name, grown in self._fields.items()})
+        found.present = {name: grown.values for name, grown in self._present.items()}
+        return found
+
+
+@dataclass
+class GrowingRecording:
+    """The part of a recording that was read so far, for one run.
+
+    run     number of the run, from 1; -1 for the last run. Messages of a run that is not the last any more are dropped
+    whole   whether the file was read to its end
+    share   share of the run that was read so far, estimated by bytes; 1 for a run that was read to its end
+    """
+
+    path: Path
+    run: int = -1
+    whole: bool = False
+    share: float = 0.0
+    _tables: dict[str, GrowingColumns | None] = field(default_factory=dict)  # None: no messages in the run
+    _latched: set[str] = field(default_factory=set)
+    _wanted: int = 0  # index of the run
+    _began: int = 0  # position in the file after which the run began, bytes
+    _read: int = 0
+    _last: Piece | None = None
+
+    def add(self, piece: Piece) -> None:
+        """Add the next piece."""
+        wanted = max(len(piece.runs) - 1, 0) if self.run == -1 else self.run - 1
+        if wanted != self._wanted:
+            self._wanted, self._began = wanted, self._read
+            self._tables = {topic: self._tables[topic] if topic in self._latched else None for topic in self._tables}
+        for topic, place, part in piece.parts:
+            self._tables.setdefault(topic)
+            if place is None:
+                self._latched.add(topic)
+            if place in (None, wanted):
+                table = self._tables[topic] or GrowingColumns()
+                table.extend(part)
+                self._tables[topic] = table
+        self._read, self._last, self.whole = piece.read, piece, piece.whole
+        has_ended = piece.whole or wanted < len(piece.runs) - 1
+        self.share = 1.0 if has_ended else (piece.read - self._began) / max(1, piece.size - self._began)
+
+    def recording(self) -> Recording:
+        """The recording so far. Its attributes describe the part that was read; `holes` are those found so far.
+
+        Raises RecordingError if the whole recording has no run with the wanted number.
+        """
+        last = self._last
+        if last is None:
+            raise ValueError("no piece of the recording was added")
+        if self.whole:
+            try:
+                picked(last.runs, self.run)
+            except ValueError as error:
+                raise RecordingError(f"{self.path}: {error}") from None
+        tables = {topic: table.columns() for topic, table in self._tables.items() if table is not None}
+        return Recording(
+            self.path,
+            last.metadata,
+            last.truncated,
+            last.description,
+            last.runs,
+            self._wanted + 1 if self._wanted < max(len(last.runs), 1) else None,
+            tables,
+            last.holes,
+            last.cut_off,
+            last.warning,
+            last.metadata_damaged,
+        )
+
+
+def _are_alike(one: Values, other: Values) -> bool:
+    """Whether the rows of two columns have the same shape, and are both numbers, both truth values, or both text."""
+    kinds = {one.dtype.kind, other.dtype.kind}
+    return one.shape[1:] == other.shape[1:] and (kinds <= {"i", "f"} or kinds == {"b"} or kinds == {"U"})
+
+
+def _rows(values: Values) -> list[Any]:
+    """The rows of a column as the plain data that `column` takes, with None for NaN."""
+    if values.dtype.kind != "f":
+        return list(values.tolist())
+    if values.ndim == 1:
+        return [None if value != value else value for value in values.tolist()]
+    return [[None if value != value else value for value in row] for row in values.tolist()]
+
+
+def _objects(rows: list[Any]) -> Values:
+    found = np.empty(len(rows), dtype=object)
+    for place, row in enumerate(rows):
+        found[place] = row
+    return found
+
+
+def _absent(like: Values, count: int, is_key: bool) -> Values:
+    """`count` rows of a column for messages that lack its field, as `columns` gives them.
+
+    is_key  whether the field is an entry of a dictionary
+    """
+    row = [None] * like.shape[1] if is_key and like.ndim == 2 else None
+    return column([row] * count)

@@ -1,0 +1,35 @@
+"""`python -m nodes.recording.piece_stream FILE BYTES` writes the pieces of a recording, pickled, to standard output.
+
+For a program that reads a recording in a process of its own. A file that cannot be read ends the stream with one line
+of text.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import sys
+
+from nodes.recording.growing import pieces
+from nodes.recording.reader import RecordingError
+
+
+def main(path: str, length: int) -> None:
+    """Write the pieces of a recording, of about `length` bytes each."""
+    gc.disable()  # arrays and short-lived rows have no reference cycles
+    out = sys.stdout.buffer
+    try:
+        for piece in pieces(path, length):
+            pickle.dump(piece, out, protocol=5)
+            out.flush()
+    except RecordingError as error:
+        pickle.dump(str(error), out)
+        out.flush()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], int(sys.argv[2]))
+    except BrokenPipeError:  # the reader of the pieces has ended
+        os._exit(0)
