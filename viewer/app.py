@@ -81,7 +81,7 @@ def run(
     with _interrupts(application) as interrupted:
         if png is not None:
             return _picture(png, file, domain, fields, plane, run_number, interrupted)
-        window = _main_window(file, domain, fields, plane, run_number, others)
+        window = _main_window(file, domain, fields, plane, run_number, others, whole=film is not None)
         if layout is not None:
             try:
                 window.files.show_layout(layout)
@@ -229,14 +229,19 @@ def _main_window(
     plane: str,
     run_number: int | None,
     others: Sequence[str] = (),
+    whole: bool = False,
 ) -> MainWindow:
+    """The main window; it is not shown yet.
+
+    whole  whether a recording is read to its end first; otherwise a single long one is read while the window shows it
+    """
     from viewer.data.live import LiveFeed
     from viewer.data.signals import Signals
     from viewer.data.topics import LiveStore
     from viewer.panels import choose_fields
     from viewer.scene.projection import check_plane
     from viewer.window.main import MainWindow
-    from viewer.window.source import Source, read_overlaid, read_source
+    from viewer.window.source import Source, open_source, read_overlaid, read_source
 
     check_plane(plane)
     if file is None:
@@ -244,6 +249,9 @@ def _main_window(
         feed = LiveFeed(domain)
         live = Source("live", Signals(), LiveStore())
         return MainWindow([live], f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
+    if not (whole or others):
+        part, reading = open_source(file, fields, run_number)
+        return MainWindow([part.source], part.subtitle, part.waiting, None, fields, plane, reading)
     first, subtitle, waiting = read_source(file, fields, run_number)
     sources, subtitles = [first], [subtitle]
     for other in others:

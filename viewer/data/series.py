@@ -131,10 +131,14 @@ class Track:
 
 
 def interrupted(times: Floats, values: Floats, holes: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """Copies of `times` and `values` with a row of NaN in the middle of each gap, so that no line is drawn across it.
+    """`times` and `values` with a row of NaN in the middle of each gap, so that no line is drawn across it.
+
+    Without gaps, these are the given arrays, otherwise copies.
 
     holes  (start, end) of each gap without messages, s
     """
+    if not holes:
+        return times, values
     middles = [(start + end) / 2.0 for start, end in holes]
     places = np.searchsorted(times, middles)
     return np.insert(times, places, middles), np.insert(values, places, np.nan, axis=0)

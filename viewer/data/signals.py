@@ -209,7 +209,7 @@ def from_recording(recording: Recording) -> Signals:
         return signals
     signals.robot = state.rpartition("/")[0]
     columns = recording[state]
-    times = columns["timestamp"].astype(np.float64)
+    times = columns["timestamp"].astype(np.float64, copy=False)
     signals.time = float(times[-1])
     signals.states = len(times)
     signals.holes = holes_of(recording, state, times)
@@ -219,7 +219,7 @@ def from_recording(recording: Recording) -> Signals:
             values = columns[field]
             signals.series[field] = Whole(names[: values.shape[1]], *interrupted(times, values, signals.holes))
     for field in SCALARS:
-        values = columns[field].astype(np.float64).reshape(-1, 1)
+        values = columns[field].astype(np.float64, copy=False).reshape(-1, 1)
         signals.series[field] = Whole((field,), *interrupted(times, values, signals.holes))
     signals.violated = bool(np.any(columns["phi"] != 0.0) or np.any(columns["phidot"] != 0.0))
     outputs = [name for name in columns if name.startswith("outputs.")]

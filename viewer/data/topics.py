@@ -241,12 +241,12 @@ class RecordedStore:
             columns = self._recording[topic]
             name, index = place
             values = columns[name] if index is None else columns[name][:, index]
-            times = columns["timestamp"].astype(np.float64)
+            times = columns["timestamp"].astype(np.float64, copy=False)
             if topic not in self._holes:
                 self._holes[topic] = holes_of(self._recording, topic, times)
             if (has := columns.present.get(name)) is not None:  # the curve joins the messages that have the value
                 times, values = times[has], values[has]
-            self._columns[key] = interrupted(times, values.astype(np.float64), self._holes[topic])
+            self._columns[key] = interrupted(times, values.astype(np.float64, copy=False), self._holes[topic])
         return self._columns[key]
 
     def total(self, topic: str, field: str) -> int:

@@ -102,6 +102,11 @@ def faded(color: Any, alpha: float) -> Any:
     return found
 
 
+def hatched() -> Any:
+    """QBrush for the part of a recording that was not read yet."""
+    return QtGui.QBrush(faded(palette.MUTED, 0.35), QtCore.Qt.BrushStyle.BDiagPattern)
+
+
 def font(points: float, bold: bool = False) -> Any:
     """The viewer's font in the given size, points."""
     found = QtGui.QFont("DejaVu Sans")

@@ -96,6 +96,9 @@ class FileMenu:
         if self.film is not None:
             self.warn(f"the film {self._film_path} is still being written")
             return
+        if window.reading is not None:
+            self.warn(f"{window.sources[0].label} is still being read; save the film when it has been read")
+            return
         kind = Path(path).suffix.lower()
         if kind not in (".mp4", ".gif"):
             self.warn(f"{path!r}: the name of a film ends in .mp4 or .gif")

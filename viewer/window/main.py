@@ -13,6 +13,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from nodes.messages import Message, RobotState, Status
 from viewer import palette
 from viewer.data.live import LiveFeed
+from viewer.data.reading import BackgroundReading
 from viewer.data.series import Floats
 from viewer.data.signals import Signals, diverged_text
 from viewer.data.topics import LiveStore
@@ -30,7 +31,7 @@ from viewer.window.plots.defaults import default_plots
 from viewer.window.scene.view import SceneView
 from viewer.window.settings import remember_theme
 from viewer.window.shortcuts import ShortcutPage
-from viewer.window.source import Source, align
+from viewer.window.source import ReadPart, Source, align, warn_of
 from viewer.window.timeline import Timeline
 
 FRAME_MS = 33
@@ -52,6 +53,8 @@ class MainWindow(QtWidgets.QMainWindow):
     sources   the runs to show; the scene shows the first of them
     subtitle  line below the title
     waiting   text that is shown while there is no state
+    reading   reading of the first of the recordings, of which `sources` has the first part only; None for recordings
+              that were read to their ends
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class MainWindow(QtWidgets.QMainWindow):
         feed: LiveFeed | None = None,
         fields: Sequence[str] = (),
         plane: str = "auto",
+        reading: BackgroundReading[ReadPart] | None = None,
     ) -> None:
         super().__init__()
-        self.sources, self.feed = list(sources), feed
+        self.sources, self.feed, self.reading = list(sources), feed, reading
         self._fields, self._keep_empty = choose_fields(fields), bool(fields)
-        self.subtitle = subtitle
+        self._subtitles = [subtitle]
+        self._part: ReadPart | None = None  # the latest part of a recording that is read in the background
         self._sim, self._sim_since = "", 0.0
         self._heard_at: float | None = None
         self.frames = 0
@@ -82,6 +87,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.plots.sought.connect(self._on_plot_click)
         self.timeline = Timeline()
         self.playback = Playback(self.sources, self.timeline, self.refresh)
+        self.playback.is_growing = reading is not None
         self.timeline.setVisible(feed is None)
         self.setWindowTitle("armswing")
         self.setStyleSheet(theme.style())
@@ -106,10 +112,16 @@ class MainWindow(QtWidgets.QMainWindow):
         self.refresh()
         self.docks.update()
         self._give_way()
+        self._show_reading()
         self._timer = QtCore.QTimer(self)
         self._timer.setTimerType(QtCore.Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_frame)
         self._timer.start(FRAME_MS)
+
+    @property
+    def subtitle(self) -> str:
+        """Line below the title, about the runs that are shown."""
+        return "; ".join(self._subtitles)
 
     @property
     def is_heard(self) -> bool:
@@ -146,7 +158,7 @@ class MainWindow(QtWidgets.QMainWindow):
         """First and last time (s) on the time axis of the plots, if the window has the layout `layout`."""
         if layout.time is not None:
             return layout.time
-        start, end = self.playback.span
+        start, end = self.playback.whole_span
         if self.feed is not None:
             window = layout.window or LIVE_WINDOW_S
             stride = LIVE_STRIDE * window
@@ -183,7 +195,7 @@ class MainWindow(QtWidgets.QMainWindow):
             source.label = source.path
         self.sources.append(source)
         align(self.sources)
-        self.subtitle = f"{self.subtitle}; {subtitle}"
+        self._subtitles.append(subtitle)
         self.page.show_subtitle(self.subtitle)
         self.menus.actions["toggle_difference"].setEnabled(True)
         for plot in self.plots.plots:
@@ -288,7 +300,58 @@ class MainWindow(QtWidgets.QMainWindow):
         if self.feed is not None:
             self._take(self.feed.take())
         else:
+            if self.reading is not None:
+                self._take_read(self.reading)
             self.playback.advance()
+
+    # -- a recording that is still being read
+
+    def _take_read(self, reading: BackgroundReading[ReadPart]) -> None:
+        """Show what was read since the last frame."""
+        finished = reading.finished  # before the last part is taken
+        if (part := reading.take()) is not None:
+            self._part = part
+            self._grow(part)
+        if not finished:
+            self._show_reading()
+            return
+        self.reading, self.playback.is_growing = None, False
+        reading.close()
+        self.setWindowTitle("armswing")
+        if reading.failure:
+            self._subtitles[0] += f"; the rest cannot be read: {reading.failure}"
+        if self.signals.states == 0:
+            self.page.empty.setText(reading.failure or (self._part.waiting if self._part is not None else ""))
+        self.page.show_subtitle(self.subtitle)
+        if self._part is not None:
+            warn_of(self._part)
+
+    def _show_reading(self) -> None:
+        """Tell in the title how much of the recording was read so far."""
+        if self.reading is not None:
+            done = f"{math.floor(100.0 * self.reading.share)} %"
+            self.setWindowTitle(f"armswing - reading {self.sources[0].label}, {done}")
+            self.page.show_subtitle(f"still being read, {done}: {self.subtitle}")
+
+    def _grow(self, part: ReadPart) -> None:
+        """Show a longer part of the first recording. A scene at the end of the shorter part goes to the new end."""
+        source, read = self.sources[0], part.source
+        before = self.signals.states
+        at_end = self.playback.now >= self.playback.span[1] and not self.playback.playing
+        source.signals, source.store, source.share, source.run = read.signals, read.store, read.share, read.run
+        source.plan, source.duration_s = read.plan, read.duration_s
+        self._subtitles[0] = part.subtitle
+        align(self.sources)
+        self.timeline.setEnabled(self.signals.states > 0)
+        for plot in self.plots.plots:
+            plot.invalidate()
+        self._survey()
+        self._choose_plots()
+        self._mark_timeline()
+        self.playback.seek(self.playback.span[1] if at_end else self.playback.now)
+        self.docks.update()
+        if before == 0:
+            self._give_way()
 
     def _take(self, heard: Sequence[tuple[str, Message]]) -> None:
         instant = time.monotonic()
@@ -347,7 +410,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self._mark_events()
         source = self.sources[0]
         holes = [(a + source.offset, b + source.offset) for a, b in source.signals.holes]
-        self.timeline.set_span(*self.playback.span, self.plots.marks, holes)
+        self.timeline.set_span(*self.playback.whole_span, self.plots.marks, holes, source.unread)
         self.timeline.set_time(self.playback.now)
 
     def jump_to(self, instant: float) -> None:
@@ -462,4 +525,6 @@ class MainWindow(QtWidgets.QMainWindow):
         self.files.close()
         if self.feed is not None:
             self.feed.close()
+        if self.reading is not None:
+            self.reading.close()
         super().closeEvent(event)

@@ -18,11 +18,14 @@ class Playback:
     sources   the runs that are shown; frames and events are those of the first run
     timeline  the controls
     refresh   function that is called when `now` has changed
+
+    is_growing  whether the first recording is still being read: playing waits at its end for what follows
     """
 
     def __init__(self, sources: list[Source], timeline: Timeline, refresh: Callable[[], None]) -> None:
         self.sources, self.timeline, self._refresh = sources, timeline, refresh
         self.now = self.span[1]
+        self.is_growing = False
         self._played_at: float | None = None
         timeline.sought.connect(self.seek)
         timeline.toggled.connect(self.play_or_pause)
@@ -32,6 +35,12 @@ class Playback:
         """First and last time of all runs, s."""
         spans = [source.span for source in self.sources if source.signals.states]
         return (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (0.0, 0.0)
+
+    @property
+    def whole_span(self) -> tuple[float, float]:
+        """First and last time of all runs, s, with the estimated end of a run that is still being read."""
+        start, end = self.span
+        return start, max([end, *(source.unread[1] for source in self.sources if source.unread is not None)])
 
     @property
     def playing(self) -> bool:
@@ -53,7 +62,7 @@ class Playback:
             return
         instant = time.monotonic()
         now = self.now + (instant - self._played_at) * self.timeline.factor
-        if now >= self.span[1]:
+        if now >= self.span[1] and not self.is_growing:
             self.stop()
         self.seek(now)
 

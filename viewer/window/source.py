@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from nodes.recording.reader import Recording, read_recording
+from nodes.recording.growing import GrowingRecording, pieces
+from nodes.recording.integrity.warning import RecordingWarning
+from nodes.recording.reader import Recording, read_recording, uncollected
+from viewer.data.reading import BackgroundReading
 from viewer.data.series import Floats
 from viewer.data.signals import Signals
 from viewer.data.topics import EventMark, LiveStore, RecordedStore, Store
 from viewer.recorded import describe
 from viewer.window.layout import Curve
+
+FIRST_BYTES = 16 << 20  # length of a recording that is read before the window opens; the rest is read in the background
 
 
 @dataclass
@@ -26,6 +33,7 @@ class Source:
     run         number of the run in the file, from 1
     plan        name of the recorded launch plan; "" where it is not known
     duration_s  simulation time at which the recorded plan ends; None for a plan without an end
+    share       share of the run that was read so far, estimated by bytes; 1 for a run that was read to its end
     offset      time that is added to the run's times so that overlaid runs start together, s
     """
 
@@ -37,6 +45,7 @@ class Source:
     run: int = 1
     plan: str = ""
     duration_s: float | None = None
+    share: float = 1.0
 
     @property
     def live(self) -> bool:
@@ -54,6 +63,16 @@ class Source:
         if len(times) == 0:
             return 0.0, 0.0
         return float(times[0]) + self.offset, float(times[-1]) + self.offset
+
+    @property
+    def unread(self) -> tuple[float, float] | None:
+        """(last time that was read, estimated end of the run), s, on the window's time axis; None for a run that was
+        read to its end.
+        """
+        start, end = self.span
+        if self.share >= 1.0 or end <= start:
+            return None
+        return end, start + (end - start) / self.share
 
     @property
     def events(self) -> list[EventMark]:
@@ -92,9 +111,71 @@ def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tup
     """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals, subtitle, waiting = describe(file, recording, fields)
+    return _source(file, recording, signals), subtitle, waiting
+
+
+def _source(file: str, recording: Recording, signals: Signals) -> Source:
     source = Source(Path(file).name, signals, RecordedStore(recording, signals), path=file, run=recording.run or 1)
     source.plan, source.duration_s = _plan_of(recording)
-    return source, subtitle, waiting
+    return source
+
+
+@dataclass
+class ReadPart:
+    """The part of a recording that was read so far, as the window shows it.
+
+    subtitle  line below the title
+    waiting   text to show where the recording has no robot state
+    warning   one line on what is missing in a recording that was read to its end
+    """
+
+    source: Source
+    subtitle: str
+    waiting: str
+    warning: str
+
+
+def open_source(
+    file: str, fields: Sequence[str], run_number: int | None
+) -> tuple[ReadPart, BackgroundReading[ReadPart] | None]:
+    """(first part of a recording, reading of the whole recording in the background).
+
+    A recording of at most FIRST_BYTES bytes is read to its end; the second value is then None. Raises ValueError, one
+    line, for a file that is not a recording.
+    """
+    run, reading = -1 if run_number is None else run_number, None
+    if os.path.exists(file) and os.path.getsize(file) > FIRST_BYTES:  # starts while this process reads the first part
+        reading = BackgroundReading(file, run, FIRST_BYTES, lambda growing, found: _part(file, (), growing, found))
+    try:
+        growing = GrowingRecording(Path(file), run)
+        with uncollected():
+            growing.add(next(pieces(file, FIRST_BYTES)))
+        part = _part(file, fields, growing, growing.recording())
+    except Exception:
+        if reading is not None:
+            reading.close()
+        raise
+    if growing.whole and reading is not None:  # a little longer than FIRST_BYTES
+        reading.close()
+        reading = None
+    if reading is None:
+        warn_of(part)
+    return part, reading
+
+
+def warn_of(part: ReadPart) -> None:
+    """Warn of what is missing in a recording that was read to its end."""
+    if part.warning:
+        warnings.warn(part.warning, RecordingWarning, stacklevel=2)
+
+
+def _part(file: str, fields: Sequence[str], growing: GrowingRecording, recording: Recording) -> ReadPart:
+    signals, subtitle, waiting = describe(file, recording, fields)
+    source = _source(file, recording, signals)
+    source.share = growing.share
+    if not growing.whole:
+        waiting = f"{subtitle.partition(':')[0]}: no state of a robot was read yet ..."
+    return ReadPart(source, subtitle, waiting, recording.warning)
 
 
 def read_overlaid(file: str, first: Source) -> tuple[Source, str]:

@@ -16,7 +16,10 @@ FACTORS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class TimeSlider(QtWidgets.QSlider):
-    """Slider that moves to the clicked time. It has marks of events and bands of missing data above its groove."""
+    """Slider that moves to the clicked time.
+
+    It has marks of events and bands of missing data above its groove; what was not read yet is hatched.
+    """
 
     def __init__(self) -> None:
         super().__init__(QtCore.Qt.Orientation.Horizontal)
@@ -25,13 +28,19 @@ class TimeSlider(QtWidgets.QSlider):
         self.setMinimumHeight(26)
         self._marks: list[tuple[float, str]] = []
         self._bands: list[tuple[float, float]] = []
+        self._unread: tuple[float, float] | None = None
 
-    def set_marks(self, marks: Sequence[tuple[float, str]], bands: Sequence[tuple[float, float]]) -> None:
-        """Show marks (position, colour) and bands (from, to).
+    def set_marks(
+        self,
+        marks: Sequence[tuple[float, str]],
+        bands: Sequence[tuple[float, float]],
+        unread: tuple[float, float] | None = None,
+    ) -> None:
+        """Show marks (position, colour), bands (from, to), and the part (from, to) that was not read yet.
 
         All positions are fractions of the slider's length, 0 .. 1.
         """
-        self._marks, self._bands = list(marks), list(bands)
+        self._marks, self._bands, self._unread = list(marks), list(bands), unread
         self.update()
 
     def mousePressEvent(self, event: Any) -> None:
@@ -50,6 +59,9 @@ class TimeSlider(QtWidgets.QSlider):
     def paintEvent(self, event: Any) -> None:
         """Qt override: draw bands and marks, and then the slider."""
         painter = QtGui.QPainter(self)
+        if self._unread is not None:
+            left, right = (self.x_of(place) for place in self._unread)
+            painter.fillRect(left, 2, right - left, self.height() - 4, theme.hatched())
         for start, end in self._bands:
             left, right = self.x_of(start), self.x_of(end)
             painter.fillRect(left, 2, max(2, right - left), self.height() - 4, theme.faded(theme.ALARM, 0.25))
@@ -118,13 +130,19 @@ class Timeline(QtWidgets.QWidget):
         self.factor_box.setCurrentIndex(max(0, min(len(FACTORS) - 1, place)))
 
     def set_span(
-        self, start: float, end: float, events: Sequence[tuple[float, str]], holes: Sequence[tuple[float, float]]
+        self,
+        start: float,
+        end: float,
+        events: Sequence[tuple[float, str]],
+        holes: Sequence[tuple[float, float]],
+        unread: tuple[float, float] | None = None,
     ) -> None:
         """Set the time range of the slider, and what it marks.
 
         start, end  first and last time, s
         events      (time in s, colour) of each event
         holes       (start, end), s, of each gap without data
+        unread      (start, end), s, of the part that was not read yet
         """
         self._span = (start, end)
         self.time_box.blockSignals(True)
@@ -133,7 +151,9 @@ class Timeline(QtWidgets.QWidget):
         length = end - start
         if length > 0.0:
             marks = [((time - start) / length, color) for time, color in events if start <= time <= end]
-            self.slider.set_marks(marks, [((a - start) / length, (b - start) / length) for a, b in holes])
+            bands = [((a - start) / length, (b - start) / length) for a, b in holes]
+            rest = None if unread is None else ((unread[0] - start) / length, (unread[1] - start) / length)
+            self.slider.set_marks(marks, bands, rest)
 
     def set_time(self, time: float) -> None:
         """Move the handle to a time, s, without emitting a signal."""

@@ -140,7 +140,8 @@ class Docks:
                 vertical = QtCore.Qt.Orientation.Vertical
                 self._window.resizeDocks([self.docks["Selection"]], [TABLE_HEIGHT], vertical)
             self.docks["Selection"].raise_()
-        self.statistics.show_statistics(interval, rows)
+        unread = plots.sources[0].unread if plots.sources else None
+        self.statistics.show_statistics(interval, rows, None if unread is None else unread[0])
 
     def visible(self) -> tuple[str, ...]:
         """Names of the panels that are shown."""

@@ -88,18 +88,22 @@ class StatisticsTable(QtWidgets.QWidget):
         column.addWidget(self.caption)
         column.addWidget(self.table)
 
-    def show_statistics(self, interval: tuple[float, float] | None, rows: Sequence[Statistics]) -> None:
+    def show_statistics(
+        self, interval: tuple[float, float] | None, rows: Sequence[Statistics], read_to: float | None = None
+    ) -> None:
         """Show statistics in the table.
 
         interval  (start, end) of the interval, s; None for no interval
         rows      statistics of each curve
+        read_to   time up to which the recording was read so far, s; None for one that was read to its end
         """
         self.table.setRowCount(len(rows))
         if interval is None:
             self.caption.setText("no interval is selected: drag in a plot with the left button")
             return
         start, end = interval
-        self.caption.setText(f"from t = {start:.4f} s to {end:.4f} s ({end - start:.4f} s); of the samples")
+        partly = f"; read so far up to t = {read_to:.4f} s" if read_to is not None and read_to < end else ""
+        self.caption.setText(f"from t = {start:.4f} s to {end:.4f} s ({end - start:.4f} s); of the samples{partly}")
         for row, one in enumerate(rows):
             texts = (
                 *(one.plot, one.name, one.unit, f"{one.least:.6g}", f"{one.least_at:.4f}", f"{one.most:.6g}"),

@@ -91,8 +91,8 @@ class TopicTree(QtWidgets.QWidget):
         """
         store = source.store
         content = [(topic, tuple(store.fields(topic))) for topic in sorted(store.topics)]
-        if (id(store), content, source.signals.description is None) != self._shown:
-            self._shown = (id(store), content, source.signals.description is None)
+        if (id(source), content, source.signals.description is None) != self._shown:
+            self._shown = (id(source), content, source.signals.description is None)
             self._fill(source, content)
         if isinstance(store, LiveStore):
             self._show_rates(store, resting, since)

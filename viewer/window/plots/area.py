@@ -176,7 +176,7 @@ class PlotArea(QtWidgets.QWidget):
         diverged = next((s.signals.diverged_at for s in self.sources if s.signals.diverged_at is not None), None)
         for plot in self.plots:
             missing = plot._missing
-            plot.show(self.sources, time, layout.difference, near, bands)
+            plot.show(self.sources, time, layout.difference, near, bands, self.sources[0].unread)
             if plot._missing != missing:
                 plot.show_title(self.sources, layout.difference)
             for line, at in ((plot.now_line, now), (plot.divergence, diverged)):
@@ -387,6 +387,9 @@ class PlotArea(QtWidgets.QWidget):
         point  position (time, value) of the pointer in the plot with index `place`; None to hide the cursor line and
                the values
         """
+        unread = self.sources[0].unread if self.sources else None
+        if point is not None and unread is not None and point.x() > unread[0]:
+            point = None  # no value is known there yet
         for plot in self.plots:
             plot.hover_line.setVisible(point is not None)
             if point is not None:

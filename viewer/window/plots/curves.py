@@ -16,6 +16,7 @@ from viewer.qt import theme
 
 SMOOTHED_POINTS = 30_000  # most points of a plot that are drawn with antialiasing
 HOLE_OPACITY, EVENT_OPACITY = 0.12, 0.45
+UNREAD = "not read yet"
 FAR = 1e6  # pixels: points farther outside are clipped, because Qt cannot draw lines to them
 
 
@@ -40,6 +41,7 @@ class Frame:
     grid   positions of grid lines on the time axis and on the value axis
     marks  (time, colour) of vertical lines
     bands  (start, end), s, of shaded gaps in a recording
+    unread  (start, end), s, of the hatched part of a recording that was not read yet; None where all was read
     """
 
     x: tuple[float, float]
@@ -47,6 +49,7 @@ class Frame:
     grid: tuple[Sequence[float], Sequence[float]] = ((), ())
     marks: Sequence[tuple[float, str]] = ()
     bands: Sequence[tuple[float, float]] = ()
+    unread: tuple[float, float] | None = None
 
 
 class CurvesItem(pg.GraphicsObject):
@@ -115,6 +118,13 @@ class CurvesItem(pg.GraphicsObject):
         def across(time: float) -> float:
             return (time - frame.x[0]) / (frame.x[1] - frame.x[0]) * width
 
+        if frame.unread is not None:
+            left = across(frame.unread[0])
+            rest = QtCore.QRectF(left, 0.0, across(frame.unread[1]) - left, height)
+            painter.fillRect(rest, theme.hatched())
+            painter.setPen(pg.mkPen(theme.MUTED))
+            if painter.fontMetrics().horizontalAdvance(UNREAD) < rest.width():
+                painter.drawText(rest, QtCore.Qt.AlignmentFlag.AlignCenter, UNREAD)
         for start, end in frame.bands:
             left = across(start)
             rect = QtCore.QRectF(left, 0.0, max(1.0, across(end) - left), height)

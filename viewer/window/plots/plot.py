@@ -189,6 +189,7 @@ class Plot:
         differs: bool,
         marks: Sequence[tuple[float, str]],
         bands: Sequence[tuple[float, float]],
+        unread: tuple[float, float] | None = None,
     ) -> None:
         """Draw the curves between two times, s.
 
@@ -197,10 +198,11 @@ class Plot:
         time   the two times
         marks  (time, colour) of the vertical lines to draw
         bands  (start, end), s, of the shaded gaps to draw
+        unread  (start, end), s, of the part of the first run that was not read yet; None where all was read
         """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)
-        key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands))
+        key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands), unread)
         if live and key == self._key and self._append(drawn, sources, time):
             return
         if not live and key == self._key:
@@ -228,7 +230,7 @@ class Plot:
         self._set_time(time)
         self._space_numbers()
         self._key = key
-        self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands), lines, smooth=not live)
+        self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands, unread), lines, smooth=not live)
 
     @property
     def name(self) -> str:
