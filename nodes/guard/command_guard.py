@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodes.guard.limits import GuardParams, Vector, envelope_of
 from nodes.guard.setpoints import HOLD_S, Setpoints
-from nodes.guard.watching import violation
+from nodes.guard.stopping_distance import violation
 
 NONE, EFFORT, VELOCITY, POSITION = range(4)
 MODES = ("", "effort", "velocity", "position")

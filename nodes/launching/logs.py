@@ -33,7 +33,8 @@ class RunLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._handler = RotatingFileHandler(path, "w", LARGEST_RUN_LOG_BYTES, RUN_LOGS, encoding="utf-8")
+        path.write_bytes(b"")  # where files rotate, the handler appends whatever its mode
+        self._handler = RotatingFileHandler(path, "a", LARGEST_RUN_LOG_BYTES, RUN_LOGS, encoding="utf-8")
         line = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
         self._handler.setFormatter(line)
         self._levels: dict[str, int] = {}

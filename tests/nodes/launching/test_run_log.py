@@ -46,3 +46,12 @@ def test_a_long_log_is_rotated(tmp_path: Path) -> None:
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["run.log", "run.log.1", "run.log.2", "run.log.3"]
     assert all(file.stat().st_size <= logs.LARGEST_RUN_LOG_BYTES for file in files)
+
+
+def test_the_log_of_a_launch_begins_anew(tmp_path: Path) -> None:
+    for text in ("first launch", "second launch"):
+        log = RunLog(tmp_path / "run.log")
+        log.add("sim", text)
+        log.close()
+    (line,) = (tmp_path / "run.log").read_text().splitlines()
+    assert line.endswith("sim: second launch")

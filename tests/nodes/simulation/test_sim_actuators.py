@@ -67,7 +67,7 @@ def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan, started:
         server.request("restore", {"state": snapshot})
     assert runs[0] == runs[1]
     for servos in (None, {"mode": [9, 9], "value": [0, 0], "target": [0, 0]}):
-        with pytest.raises(ValueError, match="restore: (the )?servos"):
+        with pytest.raises(ValueError, match=r"restore: (the )?servos"):
             server.request("restore", {"state": {**snapshot, "servos": servos}})
     assert server.request("snapshot", {}) == snapshot
 
