@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,13 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
     """
     found = Columns(log_time=log_time)
     for name in dict.fromkeys(chain.from_iterable(rows)):
-        values = [row.get(name) for row in rows]
-        maps = [value for value in values if isinstance(value, dict)]
-        if maps and len(maps) + values.count(None) == len(values):
+        values = _values(rows, name)
+        kinds = set(map(type, values))
+        if dict in kinds and kinds <= {dict, type(None)}:
+            maps = [value for value in values if value is not None]
             for key in dict.fromkeys(chain.from_iterable(maps)):
                 if len(maps) == len(values) and all(map(dict.__contains__, maps, repeat(key))):
-                    found[f"{name}.{key}"] = column([value[key] for value in maps])
+                    found[f"{name}.{key}"] = column(list(map(itemgetter(key), maps)))
                     continue
                 first = next(value[key] for value in maps if key in value)
                 absent = {key: [None] * len(first) if isinstance(first, list) else None}
@@ -78,6 +80,14 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
         else:
             found[name] = column(values)
     return found
+
+
+def _values(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    """The field `name` of each row; None for a row without it."""
+    try:
+        return list(map(itemgetter(name), rows))
+    except KeyError:
+        return [row.get(name) for row in rows]
 
 
 def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -113,7 +123,7 @@ def column(values: list[Any]) -> NDArray[Any]:
     """`values` as an array of integers, floats, text, vectors or objects, whichever fits; None becomes NaN among
     floats.
     """
-    kinds = {type(value) for value in values}
+    kinds = set(map(type, values))
     if kinds == {int}:
         return np.asarray(values, dtype=np.int64)
     if kinds == {bool} or kinds == {str}:
@@ -130,13 +140,16 @@ def column(values: list[Any]) -> NDArray[Any]:
 def _vectors(values: list[list[Any]]) -> NDArray[Any] | None:
     """Array (n, length) of n lists of equal length that hold only numbers or only text; None for other lists."""
     length = len(values[0])
-    if any(len(value) != length for value in values):
+    if set(map(len, values)) != {length}:
         return None
-    kinds = {type(item) for value in values for item in value}
+    kinds = set(map(type, chain.from_iterable(values)))
+    if kinds <= {int, float}:
+        flat = np.fromiter(chain.from_iterable(values), np.float64, len(values) * length)
+        return flat.reshape(len(values), length)
     if kinds <= {int, float, type(None)}:
         return np.asarray(values, dtype=np.float64).reshape(len(values), length)
     if kinds == {str}:
-        if all(value == values[0] for value in values):  # such as joint names: all rows share memory, read-only
+        if values.count(values[0]) == len(values):  # such as joint names: all rows share memory, read-only
             return np.broadcast_to(np.asarray(values[0]), (len(values), length))
         return np.asarray(values)
     return None
