@@ -31,7 +31,7 @@ class Piece:
     runs   the runs found so far
     read   end of the part of the file that was read so far, bytes
     size   size of the file, bytes
-    whole  whether the file was read to its end; the attributes below are then complete
+    whole  whether the file was read to its end
     """
 
     parts: list[tuple[str, int | None, Columns]]
@@ -48,8 +48,11 @@ class Piece:
     whole: bool
 
 
-def pieces(path: str | os.PathLike[str], length: int) -> Iterator[Piece]:
+def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | None = None) -> Iterator[Piece]:
     """The pieces of a recording, in file order, of about `length` bytes each; at least one.
+
+    scanned  the recording after a scan of the whole file: each piece then has the holes of the whole file. None: a
+             piece has those of the part that was read so far
 
     Raises RecordingError for a file that cannot be read.
     """
@@ -71,8 +74,8 @@ def pieces(path: str | os.PathLike[str], length: int) -> Iterator[Piece]:
             description,
             file.metadata,
             file.metadata_damaged,
-            file.holes if whole else file.holes_so_far(),
-            whole and file.cut_off,
+            known.holes if (known := file if whole else scanned) is not None else file.holes_so_far(),
+            known is not None and known.cut_off,
             file.truncated,
             file.warning if whole else "",
             size if whole else file.position,
@@ -84,9 +87,10 @@ def pieces(path: str | os.PathLike[str], length: int) -> Iterator[Piece]:
     for batch in file.batches():
         for channel, time_ns, payload in batch:
             place = cutter.place(channel.topic, time_ns, payload)
-            times, lines = found.setdefault((channel.topic, place), ([], []))
-            times.append(time_ns)
-            lines.append(payload)
+            if (held := found.get((channel.topic, place))) is None:
+                held = found[channel.topic, place] = ([], [])
+            held[0].append(time_ns)
+            held[1].append(payload)
             if description is None and channel.schema == schema_name(Description):
                 message = Recorded(channel.topic, channel.schema, time_ns, payload).message()
                 description = message if isinstance(message, Description) else None

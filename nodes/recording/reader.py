@@ -166,8 +166,9 @@ class RecordingFile:
 
     def scan(self) -> RecordingFile:
         """Read this recording to its end, so that all attributes are complete; returns the recording."""
-        for _ in self:
-            pass
+        for batch in self.batches():
+            for _ in batch:
+                pass
         return self
 
     @property

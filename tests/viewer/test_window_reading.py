@@ -70,8 +70,8 @@ def test_the_first_picture_is_a_part_that_says_so_and_the_last_one_is_whole(long
     with opened(qtbot, long) as window:
         assert window.reading is not None
         assert 0 < window.signals.states < 0.3 * TICKS
-        assert "still being read" in window.page.subtitle.text()
-        assert window.windowTitle().startswith("armswing - reading long.mcap, ")
+        assert window.page.subtitle.text().startswith("still being read, 9 %: long.mcap: ")  # 9.99 %
+        assert window.windowTitle() == "armswing - reading long.mcap, 9 %"
         unread = window.sources[0].unread
         assert unread is not None
         assert unread[0] == window.playback.span[1] == window.playback.now
@@ -129,7 +129,9 @@ def test_playing_waits_at_the_end_of_what_is_read(long: Path, qtbot: Any) -> Non
         assert window.playback.now == pytest.approx(0.01 * (TICKS - 1))
 
 
-def test_a_hole_in_the_part_that_is_read_later_is_named_after_the_reading(long: Path, qtbot: Any) -> None:
+def test_a_hole_in_the_part_that_is_read_later_is_named_before_and_marked_after_the_reading(
+    long: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = bytearray(long.read_bytes())
     start = 7 * len(content) // 10
     content[start : start + 3000] = bytes(byte ^ 0x55 for byte in content[start : start + 3000])
@@ -138,8 +140,15 @@ def test_a_hole_in_the_part_that_is_read_later_is_named_after_the_reading(long: 
     with opened(qtbot, long) as window:
         assert window.signals.holes == []
         assert "missing" not in window.page.subtitle.text()
+        shown = []
+        show = window._grow
+        monkeypatch.setattr(
+            window, "_grow", lambda part: (shown.append((part.source.share, part.subtitle)), show(part))[1]
+        )
         with pytest.warns(RecordingWarning, match="messages are missing"):
             read_on(qtbot, window)
+        assert shown[-1][0] == 1.0
+        assert all(f"messages missing in {hole.span}" in subtitle for _, subtitle in shown)
         assert f"messages missing in {hole.span}" in window.page.subtitle.text()
         assert window.signals.holes == [pytest.approx((hole.start_s, hole.end_s), abs=0.011)]
         assert len(window.timeline.slider._bands) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -41,7 +42,8 @@ class BackgroundReading(Generic[Shown]):
         shown_bytes  length of the part of the file that the window shows already
         """
         self.file = file
-        self.share, self.failure, self.finished = 0.0, "", False
+        self._shown_share = shown_bytes / max(1, os.path.getsize(file))
+        self.share, self.failure, self.finished = self._shown_share, "", False
         self._growing = GrowingRecording(Path(file), run)
         self._prepare, self._due = prepare, GROWTH * shown_bytes
         self._latest: deque[Shown] = deque(maxlen=1)
@@ -74,7 +76,7 @@ class BackgroundReading(Generic[Shown]):
         try:
             for piece in self._pieces():
                 self._growing.add(piece)
-                self.share = piece.read / max(1, piece.size)
+                self.share = max(self._shown_share, piece.read / max(1, piece.size))
                 if piece.whole or piece.read >= self._due:
                     self._due = GROWTH * piece.read
                     self._latest.append(self._prepare(self._growing, self._growing.recording()))

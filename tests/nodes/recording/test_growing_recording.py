@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from nodes.messages import Description, Event, Message, PlotValues, Polylines, RobotState
 from nodes.recording.columns import Columns, columns, is_constant
 from nodes.recording.growing import GrowingColumns, GrowingRecording, pieces
-from nodes.recording.reader import RecordingError, RecordingWriter, read_recording
+from nodes.recording.reader import RecordingError, RecordingFile, RecordingWriter, read_recording
 
 NUMBERS = st.one_of(st.none(), st.integers(-5, 5), st.floats(-1.0, 1.0))
 FIELDS = {
@@ -157,6 +157,17 @@ def test_holes_are_known_as_soon_as_the_messages_after_them_are_read(tmp_path: P
         assert piece.warning == "" or piece.whole
     assert before_whole[0] == []
     assert before_whole[-1] == [hole]
+
+
+def test_the_pieces_of_a_scanned_recording_have_the_holes_of_the_whole_file(tmp_path: Path) -> None:
+    path = record(tmp_path / "run.mcap")
+    damage(path, 0.7)
+    scanned = RecordingFile(path).scan()
+    assert len(scanned.holes) == 1
+    found = list(pieces(path, 10_000, scanned))
+    assert len(found) > 5
+    assert all(piece.holes == scanned.holes for piece in found)
+    assert [piece.warning for piece in found] == [""] * (len(found) - 1) + [scanned.warning]
 
 
 def test_the_stream_of_a_process_ends_with_a_line_for_a_file_that_cannot_be_read(tmp_path: Path) -> None:
