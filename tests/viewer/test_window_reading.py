@@ -232,3 +232,16 @@ def test_a_short_recording_is_read_before_the_window_opens(spatial: Path, qtbot:
             assert window.reading is None
             assert window.sources[0].unread is None
             assert window.page.subtitle.text() == "spatial.mcap: 300 states in 2.99 s"
+
+
+def test_a_field_that_the_recording_lacks_is_refused_before_a_window_opens(
+    long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    start = background.BackgroundReading.__init__
+    monkeypatch.setattr(
+        background.BackgroundReading, "__init__", lambda self, *given: (started.append(self), start(self, *given))[1]
+    )
+    with pytest.raises(ValueError, match="has no curve 'heigth'"):
+        source.open_source(str(long), ("outputs.heigth",), None)
+    assert [reading._process.poll() is not None for reading in started] == [True]
