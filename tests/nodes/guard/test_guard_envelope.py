@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ JOINTS = ["joint_1", "joint_2", "joint_3", "joint_4"]
 BODIES = 4
 SAMPLE = 5  # steps of 1 ms between two measured states
 LIMITS: dict[str, dict[str, Any]] = {
-    "joint_1": {"lower": -2.0, "upper": 2.0, "effort": 1.0, "velocity_margin": 4.0},
+    "joint_1": {"lower": -2.0, "upper": 2.0, "effort": 1.0, "velocity_margin": 4.0, "margin": 0.35},  # a soft servo
     "joint_2": {"lower": -1.5, "upper": 1.5, "effort": 20.0, "velocity_margin": 3.0},
     "joint_3": {"lower": -2.0, "upper": 2.0, "effort": 1.0, "velocity_margin": 7.5},
     "joint_4": {"lower": -1.5, "upper": 1.5, "effort": 5.0, "velocity_margin": 5.0},
@@ -173,10 +174,11 @@ def require_inside(case: Case, kind: str) -> None:
     target(float((fast / margin).max()), label="use of the velocity margins")
 
 
-def largest_accelerations(count: int) -> np.ndarray:
-    """Largest |M^-1 (f + u)|, (n,), rad/s^2, at random states in the envelope with its margins, of perturbed arms.
+def random_terms(count: int, fastest: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Mass matrices M (n, n) and forces f (n,), without efforts, of perturbed arms at random states in the envelope.
 
-    Accelerations are linear in the efforts u, so that each joint's largest one is at the limits of all efforts.
+    Positions use the margins of the envelope too; joints rest or move at `fastest`, rad/s. The next ones overwrite the
+    arrays.
     """
     plant, start = open_plant()
     system, envelope, random = plant.system, envelope_of(limits_of("effort")), np.random.default_rng(1)
@@ -185,16 +187,39 @@ def largest_accelerations(count: int) -> np.ndarray:
     inputs = [np.zeros(1), q, v, np.zeros(system.n_u), p]
     terms = system.bind("terms", inputs, [M, f, np.zeros((rows, n), order="F"), np.zeros(rows)])
     bodies = [name.partition("/")[0] for name in system.tunable_names]
-    fastest, largest = envelope.velocity + envelope.velocity_margin, np.zeros(n)
     for _ in range(count):
         q[:] = random.uniform(envelope.lower - envelope.margin, envelope.upper + envelope.margin)
         v[:] = random.choice([-1.0, 0.0, 1.0], n) * fastest
         heavier = dict(zip(dict.fromkeys(bodies), random.choice([-0.2, 0.2], BODIES), strict=True))
         p[:] = start.p * [1.0 + heavier[body] for body in bodies]
         terms()
+        yield M, f
+
+
+def largest_accelerations(count: int) -> np.ndarray:
+    """Largest |M^-1 (f + u)|, (n,), rad/s^2, of perturbed arms at random states.
+
+    Accelerations are linear in the efforts u, so that each joint's largest one is at the limits of all efforts.
+    """
+    envelope, largest = envelope_of(limits_of("effort")), np.zeros(len(JOINTS))
+    for M, f in random_terms(count, envelope.velocity + envelope.velocity_margin):
         inverse = np.linalg.inv(M)
         largest = np.maximum(largest, np.abs(inverse @ f) + np.abs(inverse) @ (1.2 * envelope.effort))
     return largest
+
+
+def test_the_margins_allow_for_the_softness_of_the_servos() -> None:
+    """A servo of stiffness k stays behind a deceleration d of its setpoint by d I / k, overshoots by as much again, and
+    gives way by f / k to the other joints' motion.
+
+    The motors give 20 % less than the model's. Speeds are those within the limits: the setpoints' own.
+    """
+    plant, _ = open_plant()
+    envelope, far = envelope_of(limits_of("servo")), np.zeros(len(JOINTS))
+    stiffness = [actuator.servo.stiffness for actuator in plant.system.mechanism.actuators if actuator.servo]
+    for M, f in random_terms(3000, envelope.velocity):
+        far = np.maximum(far, (2.0 * envelope.deceleration * np.diag(M) + np.abs(f)) / (0.8 * np.array(stiffness)))
+    assert np.all(far <= envelope.margin), far.round(3)
 
 
 def test_no_permitted_effort_accelerates_a_joint_by_more_than_its_free_acceleration() -> None:
