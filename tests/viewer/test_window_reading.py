@@ -36,7 +36,8 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for topic, message in swinging(planar=False, ticks=TICKS):
             writer.write(topic, message, message.timestamp)
     monkeypatch.setattr(source, "FIRST_BYTES", path.stat().st_size // 10)
-    monkeypatch.setattr(background, "PIECE_BYTES", path.stat().st_size // 20)
+    for module in (background, source):
+        monkeypatch.setattr(module, "PIECE_BYTES", path.stat().st_size // 20)
     return path
 
 

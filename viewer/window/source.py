@@ -14,7 +14,7 @@ import numpy as np
 from nodes.recording.growing import GrowingRecording, pieces
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.reader import Recording, read_recording, uncollected
-from viewer.data.reading import BackgroundReading
+from viewer.data.reading import PIECE_BYTES, BackgroundReading
 from viewer.data.series import Floats
 from viewer.data.signals import Signals
 from viewer.data.topics import EventMark, LiveStore, RecordedStore, Store
@@ -149,7 +149,10 @@ def open_source(
     try:
         growing = GrowingRecording(Path(file), run)
         with uncollected():
-            growing.add(next(pieces(file, FIRST_BYTES)))
+            for piece in pieces(file, PIECE_BYTES):
+                growing.add(piece)
+                if reading is not None and piece.read >= FIRST_BYTES:
+                    break
         part = _part(file, fields, growing, growing.recording())
     except Exception:
         if reading is not None:
