@@ -39,6 +39,9 @@ def estop(
     missing = [each.node for each in answers if each.error]
     if missing or not answers:
         what = ", ".join(missing) or "the launch"
-        raise UnavailableError(
-            f"{what} did not {'end the stop' if release else 'stop'}; press the emergency switch of the robot"
-        )
+        if release:
+            raise UnavailableError(
+                f"{what} did not confirm the end of the stop; give 'armswing estop --release' again, or start the "
+                "launch again"
+            )
+        raise UnavailableError(f"{what} did not stop; press the emergency switch of the robot")
