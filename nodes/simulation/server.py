@@ -248,6 +248,7 @@ class SimServer:
             "energy": [self._energy_at_start, self._energy_drift],
             "actuation": self.actuation.to_plain(),
             "pushes": self._pushes.to_plain(),
+            "emergency": self._emergency,
             "events": self._command_events.to_plain(),
             "milestones": self.milestones.to_plain(),
             "inbox": [(source, encode(command)) for source, command in self._inbox],
@@ -279,11 +280,12 @@ class SimServer:
         self._energy_at_start, self._energy_drift = state["energy"]
         self.actuation.from_plain(state["actuation"])
         self._pushes.moved(state.get("pushes"))
+        self._emergency = state.get("emergency", "")
         self._command_events.from_plain(state["events"])
         self.milestones.from_plain(state["milestones"])
         topic = f"{self.robot}/command"
         self._inbox.extend((source, decode(topic, payload, JointCommand)) for source, payload in state["inbox"])
-        if self.state == "running" and self.actuation.safe:
+        if self.state == "running" and (self.actuation.safe or self._emergency):
             self.state = "safe"
 
     def repeat(self, action: Event) -> None:
@@ -298,6 +300,10 @@ class SimServer:
             self._push(body=action.part, **given)
         elif action.kind == "set":
             self._set({action.key: msgspec.json.decode(action.new)})
+        elif action.kind == "estop":
+            self._emergency_stop(action.new)
+        elif action.kind == "estop_released":
+            self._release()
         else:
             self.publish_events([Event(kind=action.kind)])
 
@@ -475,7 +481,7 @@ class SimServer:
             if self.state == "running":
                 self.state = "safe"
             line = f"{self._emergency}: {self.plan.sim.safe_mode}"
-            self._publish("event", Event(kind="estop", detail=line))
+            self._publish("event", Event(kind="estop", new=self._emergency, detail=line))
         return f"safe mode {self.plan.sim.safe_mode}"
 
     def _release(self) -> None:

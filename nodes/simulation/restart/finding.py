@@ -23,7 +23,7 @@ from nodes.recording.runs import Run, RunCutter, picked
 from nodes.recording.schema import decode_json, schema_name
 from nodes.simulation.links import takes_time
 from nodes.simulation.replay.replay import SERVER, ReplayStart, plan_of
-from nodes.simulation.restart.snapshots import ACTIONS, Restart, RunState
+from nodes.simulation.restart.snapshots import ACTIONS, STOPS, Restart, RunState
 
 NAME = "sim"  # of the simulation server, in events about its parameters
 # keys of [sim] that may differ: the run does not depend on them
@@ -192,6 +192,8 @@ def _action(recorded: Recorded, step_s: float) -> tuple[int, Event] | None:
     """(tick, event) of an action of a user; None for another message."""
     message = recorded.message() if recorded.schema == schema_name(Event) else None
     if not isinstance(message, Event) or message.kind not in ACTIONS:
+        return None
+    if message.node and message.kind in STOPS:  # of a driver, which the simulation's own one accompanies
         return None
     return round(message.timestamp / step_s), message
 

@@ -20,7 +20,9 @@ from nodes.messages import Event
 FORMAT = 1
 NEVER = 2**63 - 1
 LEVEL = 6  # of zlib
-ACTIONS = ("push", "set", "pause", "resume")  # kinds of the events of a user's actions that a restart repeats
+# kinds of the events of a user's actions that a restart repeats
+STOPS = ("estop", "estop_released")
+ACTIONS = ("push", "set", "pause", "resume", *STOPS)
 
 
 class LinksState(msgspec.Struct, kw_only=True):

@@ -125,6 +125,27 @@ def test_a_push_and_a_parameter_between_two_snapshots_are_repeated(tmp_path: Pat
         assert lines == expected[-len(lines) :], f"restarted at {at_s} s"
 
 
+def test_an_emergency_stop_outlasts_a_restart_and_one_after_the_snapshot_is_repeated(tmp_path: Path) -> None:
+    with compose(a_plan(tmp_path, file="run.mcap")) as run:
+        run.request("resume")
+        run.step(300)  # after the snapshot of t = 0.249 s
+        run.request("estop", reason="a hand in the cell")
+        run.step(300)  # with the snapshot of t = 0.499 s
+        run.request("release")
+        run.run(0.1)
+    whole = [(each.topic, each.time_ns, each.payload) for each in RecordingFile(tmp_path / "run.mcap")]
+    again = a_plan(tmp_path, file="again.mcap")
+    for at_s, actions, until_s in ((0.302, 1, 0.5995), (0.45, 1, 0.5995), (0.55, 0, 0.5995), (0.65, 1, 0.7)):
+        begin = read_restart(tmp_path / "run.mcap", at_s, again)
+        assert len(begin.actions) == actions
+        lines, expected = until(record(again, 0.7 - at_s, begin)[1:], until_s), until(whole, until_s)
+        assert len(lines) >= 2 * round((until_s - at_s) * 1e3)
+        assert lines == expected[-len(lines) :], f"restarted at {at_s} s"
+    with compose(again, begin=read_restart(tmp_path / "run.mcap", 0.55, again)) as run:
+        run.run(0.01)
+        assert run.server.refusals.count > 0  # the commands of the stopped controller
+
+
 def test_a_node_whose_parameter_was_set_after_the_snapshot_starts_fresh(tmp_path: Path) -> None:
     plan = a_plan(tmp_path)
     with compose(plan) as run:
