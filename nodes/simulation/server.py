@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,10 +32,11 @@ from nodes.simulation.pushes import Pushes
 from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
-from sim_core.errors import InvalidRequest, SimulationDiverged
+from sim_core.errors import InvalidRequest, SimulationDiverged, StepTooLargeWarning
 from sim_core.flexible.lines import BeamLines
 from sim_core.integrators.ahead import loop_compiled_ahead
 from sim_core.monitoring.modes import StepTooLarge
+from sim_core.monitoring.servo_loops import unstable_servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -72,6 +74,8 @@ class SimServer:
                 stabilizer=sim.make_stabilizer(),
                 assemble_start=sim.assemble_start,
             )
+        if unstable := unstable_servos(system, sim.step_s, self.simulation.state.q):
+            warnings.warn(unstable, StepTooLargeWarning, stacklevel=2)
         self.simulation.warm_up()
         outputs = list(self.simulation.outputs())
         self.description = describe(system.mechanism, sim.step_s, outputs, system.code_hash, self.robot)

@@ -133,7 +133,7 @@ class FastestMode:
     def _report(self, pole: complex, element: str, found: float) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
         most = largest_step(lambda h: departure(stepper, pole, h))
-        most = float(f"{_rounded_down(most):.2g}")
+        most = float(f"{rounded_down(most):.2g}")
         rate = abs(pole)
         what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
         fate = "diverges" if found == math.inf else "is damped by the stepper's error"
@@ -312,7 +312,7 @@ def _free_directions(J: np.ndarray) -> np.ndarray:
     return free
 
 
-def _rounded_down(step: float) -> float:
+def rounded_down(step: float) -> float:
     """A step, s, rounded down to two digits."""
     if not 0.0 < step < math.inf:
         return step

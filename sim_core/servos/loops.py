@@ -49,7 +49,7 @@ class Servos:
     the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. The target
     remains within the joint's limits, and within effort_limit / k of x, so that x* - x does not wind up while the
     actuator saturates. Because u is constant over a step of size h, the loop is stable only if h d and h^2 k are well
-    below the inertia that the actuator moves.
+    below the inertia that the actuator moves, see `sim_core.monitoring.servo_loops.unstable_servos`.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:

@@ -1,0 +1,68 @@
+"""Checks whether the servo loops of a mechanism's actuators are stable at a step.
+
+A servo's effort is computed once per step and constant over the step. A loop that is stable in continuous time is
+therefore unstable if its stiffness or damping is too large for the step and the inertia that the actuator moves.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from sim_core.monitoring.modes import rounded_down
+from sim_core.stabilization.stabilizers import largest_step
+from sim_core.system import System
+
+FAST = 2.0  # 1/s: a loop that grows more slowly is damped by friction and joint damping, which are left out here
+
+
+def unstable_servos(system: System, step_s: float, q: np.ndarray) -> str:
+    """One-line warning that servo loops are unstable at this step; "" if they are stable or there are no servos.
+
+    The joints are linearized at rest at the coordinates q (n_q,): accelerations of joints are linear in the efforts.
+    All servos are taken as active at the same time, as they are when they hold a posture. Limits of effort, joint
+    damping and friction are left out.
+    """
+    mechanism = system.mechanism
+    servos = [(k, each) for k, each in enumerate(mechanism.actuators) if each.servo is not None and each.joint]
+    if not servos:
+        return ""
+    order = [joint.name for joint in mechanism.moving_joints]
+    places = [order.index(actuator.joint) for _, actuator in servos]
+    rest, units = np.zeros(system.n_q), np.eye(system.n_u)
+    drift = system.acceleration(0.0, q, rest)[0]
+    columns = [system.joints(0.0, q, system.acceleration(0.0, q, rest, units[k])[0] - drift)[1] for k, _ in servos]
+    mobility = np.array(columns).T[places]
+    k, d = np.array([[a.servo.stiffness, a.servo.damping] for _, a in servos if a.servo is not None]).T
+    if not np.all(np.isfinite(mobility)) or _growth(mobility, k, d, step_s)[0] <= FAST:
+        return ""
+    _, worst = _growth(mobility, k, d, step_s)
+    most = largest_step(partial(_excess, mobility, k, d))
+    remedy = "use smaller gains"
+    if most > 0.0:
+        remedy = f"use a step of at most {1e3 * rounded_down(most):.2g} ms, or smaller gains"
+    return (
+        f"the servo loops of {mechanism.name!r} are unstable at {1e3 * step_s:.4g} ms, most of all that of actuator "
+        f"{servos[worst][1].name!r}, whose effort is constant over a step; {remedy}"
+    )
+
+
+def _growth(mobility: np.ndarray, k: np.ndarray, d: np.ndarray, h: float) -> tuple[float, int]:
+    """(growth rate, 1/s, of the fastest growing motion of the sampled loops; index of the servo that moves most in it).
+
+    mobility  (n, n) joint accelerations per effort
+    k, d      stiffnesses and dampings (n,)
+    """
+    n = len(k)
+    one, K, D = np.eye(n), mobility * k, mobility * d
+    step = np.block([[one - 0.5 * h * h * K, h * one - 0.5 * h * h * D], [-h * K, one - h * D]])
+    values, vectors = np.linalg.eig(step)
+    fastest = int(np.abs(values).argmax())
+    return math.log(max(float(abs(values[fastest])), 1e-300)) / h, int(np.abs(vectors[:n, fastest]).argmax())
+
+
+def _excess(mobility: np.ndarray, k: np.ndarray, d: np.ndarray, h: float) -> float:
+    """2 if the loops are unstable at the step h, s, and 0 otherwise."""
+    return 2.0 if _growth(mobility, k, d, h)[0] > FAST else 0.0
