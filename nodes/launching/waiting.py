@@ -1,6 +1,6 @@
 """Waits, on a host other than the server's, until the server's registry accepts a connection.
 
-The registry is probed at growing intervals, and the user is told what prevents the connection.
+The registry is probed at growing intervals, and a line says what prevents the connection.
 """
 
 from __future__ import annotations
