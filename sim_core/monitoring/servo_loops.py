@@ -7,7 +7,6 @@ therefore unstable if its stiffness or damping is too large for the step and the
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -36,10 +35,12 @@ def unstable_servos(system: System, step_s: float, q: np.ndarray) -> str:
     columns = [system.joints(0.0, q, system.acceleration(0.0, q, rest, units[k])[0] - drift)[1] for k, _ in servos]
     mobility = np.array(columns).T[places]
     k, d = np.array([[a.servo.stiffness, a.servo.damping] for _, a in servos if a.servo is not None]).T
-    if not np.all(np.isfinite(mobility)) or _growth(mobility, k, d, step_s)[0] <= FAST:
+    if not np.all(np.isfinite(mobility)):
         return ""
-    _, worst = _growth(mobility, k, d, step_s)
-    most = largest_step(partial(_excess, mobility, k, d))
+    rate, worst = _growth(mobility, k, d, step_s)
+    if rate <= FAST:
+        return ""
+    most = largest_step(lambda h: 1.0 + _growth(mobility, k, d, h)[0] - FAST)
     remedy = "use smaller gains"
     if most > 0.0:
         remedy = f"use a step of at most {1e3 * rounded_down(most):.2g} ms, or smaller gains"
@@ -61,8 +62,3 @@ def _growth(mobility: np.ndarray, k: np.ndarray, d: np.ndarray, h: float) -> tup
     values, vectors = np.linalg.eig(step)
     fastest = int(np.abs(values).argmax())
     return math.log(max(float(abs(values[fastest])), 1e-300)) / h, int(np.abs(vectors[:n, fastest]).argmax())
-
-
-def _excess(mobility: np.ndarray, k: np.ndarray, d: np.ndarray, h: float) -> float:
-    """2 if the loops are unstable at the step h, s, and 0 otherwise."""
-    return 2.0 if _growth(mobility, k, d, h)[0] > FAST else 0.0
