@@ -18,7 +18,7 @@ from sim_core.errors import DescriptionWarning, UnknownName
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import Library
-from sim_core.mechanism.changes import check_captured_rows
+from sim_core.mechanism.checks.changes import check_captured_rows
 from sim_core.mechanism.checks.doubts import doubts
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate

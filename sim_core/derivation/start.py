@@ -7,7 +7,7 @@ import casadi as ca
 from sim_core.derivation.constraints import all_constraints, rows_for
 from sim_core.derivation.equations import moving_bodies
 from sim_core.derivation.immovable import check_movable
-from sim_core.mechanism.changes import check_captured_rows
+from sim_core.mechanism.checks.changes import check_captured_rows
 from sim_core.mechanism.description import Mechanism
 from sim_core.start import violated_at
 

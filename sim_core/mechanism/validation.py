@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
-from sim_core.mechanism.changes import check_changes
 from sim_core.mechanism.checks.angles import check_angles
 from sim_core.mechanism.checks.beams import check_beams
+from sim_core.mechanism.checks.changes import check_changes
 from sim_core.mechanism.checks.contacts import check_contacts
 from sim_core.mechanism.checks.directions import check_directions
 from sim_core.mechanism.checks.forces import check_forces
