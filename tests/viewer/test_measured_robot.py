@@ -58,6 +58,7 @@ def test_the_measured_robot_is_drawn_where_it_was_measured(live: bool, tmp_path:
         signals = from_recording(read_recording(recorded(tmp_path / "hil.mcap", said)))
     scene = Scene("xz")
     scene.survey(signals)
+    assert scene.frame(signals, 0.5, 9.0, ghosts=True) is not None  # paths from a time later than the picture's
     frame = scene.frame(signals, 0.5, 0.5, ghosts=False)
     assert frame is not None
     model = {id(each): each for each in frame.bodies[-1][0]}.values()

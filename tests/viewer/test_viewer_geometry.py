@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import BodyDescription, Description, RobotState, Shape
+from nodes.messages import BodyDescription, BodyPoses, Description, Polylines, RobotState, Shape
 from nodes.recording.reader import read_recording
 from viewer.data.series import Ring, decimated, row_at
 from viewer.data.signals import Signals, from_recording
@@ -176,6 +176,33 @@ def test_other_robots_are_passed_over_and_a_reset_starts_anew() -> None:
     assert signals.series["position"].times.tolist() == [5.0]
     signals.take("arm/state", RobotState(timestamp=0.0, name=["a"], position=[3.0]))
     assert signals.series["position"].times.tolist() == [0.0]
+
+
+def test_poses_and_lines_that_arrive_before_the_first_state_after_a_reset_stay_and_older_ones_go() -> None:
+    signals = Signals()
+
+    def publish(time: float, *topics: str) -> None:
+        messages = {
+            "state": RobotState(timestamp=time, name=["a"], position=[time]),
+            "body_poses": BodyPoses(timestamp=time, p=[time, 0.0, 0.0], quaternion=[1.0, 0.0, 0.0, 0.0]),
+            "lines": Polylines(timestamp=time, name=["cable"], count=[1], points=[time, 0.0, 0.0]),
+        }
+        for topic in topics:
+            signals.take(f"arm/{topic}", messages[topic])
+
+    for time in (0.0, 4.0, 5.0):
+        publish(time, "body_poses", "lines", "state")
+    publish(1.0, "body_poses", "lines")
+    assert signals.poses is not None
+    assert signals.poses.times.tolist() == [1.0]  # in increasing order, although no state has told of the reset yet
+    publish(1.0, "state")
+    publish(2.0, "state", "body_poses", "lines")
+    assert signals.poses.times.tolist() == [1.0, 2.0]
+    assert signals.lines.at(1.5) == signals.lines.at(1.0)
+    assert signals.lines.at(0.5) is None
+    publish(0.5, "state")
+    assert signals.poses is None
+    assert signals.lines.last is None
 
 
 def test_the_eye_stands_on_the_side_to_which_the_robot_reaches() -> None:

@@ -114,10 +114,10 @@ class Track:
         """Polylines of the latest message; None if there are no messages."""
         return self._drawn[-1] if self._drawn else None
 
-    def clear(self) -> None:
-        """Remove all messages."""
-        self._times.clear()
-        self._drawn.clear()
+    def begin_anew(self, time: float) -> None:
+        """Remove the messages from before a reset of the simulation to `time`, s: all up to the last later one."""
+        later = max((place for place, each in enumerate(self._times) if each > time), default=-1)
+        del self._times[: later + 1], self._drawn[: later + 1]
 
     def cloud(self, until: float, most: int) -> Floats:
         """Points (k, 3), m, of the polylines of at most `most` messages up to the time `until`, s.

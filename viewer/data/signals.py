@@ -139,9 +139,9 @@ class Signals:
     def _take_state(self, state: RobotState) -> None:
         if state.timestamp < self.time:  # the simulation was reset: later states do not continue earlier ones
             self.series.clear()
-            self.poses = self.measured = None
-            self.lines.clear()
-            self.overlay.clear()
+            self.poses, self.measured = _until(self.poses, state.timestamp), _until(self.measured, state.timestamp)
+            self.lines.begin_anew(state.timestamp)
+            self.overlay.begin_anew(state.timestamp)
             self.changes.clear()
             self.pushes.clear()
             self.diverged_at, self.sane_until = None, math.inf
@@ -171,13 +171,20 @@ class Signals:
 def _appended(series: Series | None, poses: BodyPoses) -> Series:
     """Append the poses of a message to a series, and return the series.
 
-    Returns a new series if `series` is None, or if its number of bodies differs from the number in the message.
+    Returns a new series if `series` is None, if its number of bodies differs from the number in the message, or if its
+    last row is later than the message: the simulation was reset.
     """
     row = [*poses.p, *poses.quaternion]
+    series = _until(series, poses.timestamp)
     if not isinstance(series, Ring) or len(series.labels) != len(row):
         series = Ring([""] * len(row), capacity=LATEST)
     series.append(poses.timestamp, row)
     return series
+
+
+def _until(series: Series | None, time: float) -> Series | None:
+    """The series, or None if its last row is later than `time`, s."""
+    return None if series is None or series.times[-1] > time else series
 
 
 def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -186,7 +186,7 @@ class Scene:
         present = None if poses is None else row_at(poses.times, time)
         if skeleton is None or view is None or poses is None or present is None:
             return None
-        first = row_at(poses.times, since) or 0
+        first = min(row_at(poses.times, since) or 0, present)
         rows, times = poses.values[first : present + 1], poses.times[first : present + 1]
         stride = max(1, len(rows) // TRACE_POINTS)
         paths = view.project(self._tips.at(skeleton, poses, times[::stride], rows[::stride]))[..., :2]
