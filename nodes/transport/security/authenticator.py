@@ -21,7 +21,7 @@ from itertools import count
 import zmq
 
 from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
-from nodes.transport.security import allow_list, gate, keys
+from nodes.transport.security import allow_list, gate, io_threads, keys
 
 log = logging.getLogger("armswing.wire")
 
@@ -146,6 +146,7 @@ class CurveAuthenticator:
         self._blocked_keys: dict[str, tuple[float, float]] = {}  # {key: (end of the block, its length in s)}
         self._handshakes: dict[str, tuple[float, float]] = {}  # {key: (recent handshakes, time of the last)}
         self._blocked_until: dict[str, float] = {}
+        self._is_deferring = False  # whether the I/O threads are deferred
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="authenticator", daemon=True)
         self._thread.start()
@@ -231,11 +232,13 @@ class CurveAuthenticator:
                 self._unblock(watched, looked)
             if self._tally:
                 self._block_floods(watched)
+            self._defer_io()
             if len(awake) > asked:
                 self._stop.wait(PAUSE_S)
         for each in watched:
             each.monitor.close()
         self._zap.close()
+        io_threads.defer(False)
 
     def _answer(self, frames: list[bytes]) -> None:
         """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
@@ -362,6 +365,15 @@ class CurveAuthenticator:
             del self._blocked_until[address]
         if over:
             self._set_filters(watched)
+
+    def _defer_io(self) -> None:
+        """Defer the I/O threads as long as an address is blocked, and twice as long as a key is blocked."""
+        now = time.monotonic()
+        blocks = list(self._blocked_keys.values())
+        is_deferring = bool(self._blocked_until) or any(now < until + pause for until, pause in blocks)
+        if is_deferring != self._is_deferring:
+            self._is_deferring = is_deferring
+            io_threads.defer(is_deferring)
 
     def _set_filters(self, watched: list[Watched]) -> None:
         for each in watched:

@@ -16,7 +16,7 @@ from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
-from nodes.transport.security import allow_list, authenticator, keys
+from nodes.transport.security import allow_list, authenticator, io_threads, keys
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -192,6 +192,21 @@ def test_who_was_hung_up_on_is_shut_out_and_the_others_are_not(
     assert not late.poll(0)
     assert publisher.remote.refused.count == 1
     other.close()
+
+
+def test_io_threads_do_not_interrupt_others_while_a_key_is_blocked(
+    publisher: Publisher, colleague: Colleague, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authenticator, "BLOCK_S", 2.0)
+
+    def policies() -> set[int]:
+        return {os.sched_getscheduler(thread) for thread in io_threads.io_threads()}
+
+    assert policies() == {os.SCHED_OTHER}
+    colleague.floods(publisher.remote_endpoint, 20)
+    until(lambda: policies() == {os.SCHED_BATCH})
+    colleague.close()
+    until(lambda: policies() == {os.SCHED_OTHER})
 
 
 def test_an_unknown_topic_is_refused_and_counted_and_nobody_is_hung_up_on_for_it(
