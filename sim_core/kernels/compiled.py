@@ -24,6 +24,10 @@ from sim_core.kernels.installed import copy_installed_loops
 from sim_core.kernels.interrupts import signals_after_callbacks
 from sim_core.kernels.native import cache_folder, source_hash
 
+# Without numba's runtime ("nrt") no references to arrays are counted. With it, each call between these functions would
+# count the references of all arrays of a Memory by atomic instructions, which took most of the time of a step.
+_OPTIONS = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
+
 
 def _loops_folder() -> Path:
     return cache_folder() / "loops" / source_hash()[:16]
@@ -44,10 +48,10 @@ def _own_cache() -> Any:
 def loop(function: Callable[..., Any]) -> Any:
     """Decorator that compiles a stepping loop and caches it on disk.
 
-    The loop must take arrays and numbers, and raise no exceptions.
+    The loop must take arrays and numbers, allocate no arrays, and raise no exceptions.
     """
     with _own_cache():
-        return numba.njit(cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+        return numba.njit(cache=True, **_OPTIONS)(function)
 
 
 def is_kept(compiled: Any) -> bool:
@@ -69,10 +73,9 @@ def entry(compiled: Any, *arguments: Any) -> Any:
     return compiled.get_overload(tuple(numba.typeof(argument) for argument in arguments))
 
 
-# decorator of functions that only compiled loops call, so that no entry points from Python or C are generated
-inner = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-# the same for what every step calls, inlined in its caller: a call counts the references of all arrays of a Memory
-inlined = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+# decorators of functions that only compiled loops call, so that no entry point from Python is generated
+inner = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
+inlined = numba.njit(no_cpython_wrapper=True, forceinline=True, **_OPTIONS)
 
 
 @dataclass(frozen=True)

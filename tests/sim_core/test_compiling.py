@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sim_core.integrators.workspace import Memory
 from sim_core.kernels import native
+from sim_core.kernels.compiled import inlined, inner, loop
+
+
+@inner
+def first_entry(m):  # type: ignore[no-untyped-def]
+    return m.state[0, 0] if m.scalars[0] > 0.0 else 0.0
+
+
+@inlined
+def sum_of_first_entries(m, n):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for _ in range(n):
+        total += first_entry(m)
+    return total
+
+
+def test_a_stepping_loop_counts_no_references_to_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts are atomic instructions at each call with a Memory, and took most of the time of a step."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # code from a cache could not be read here
+    memory = Memory(*(np.ones(2 if k in (3, 6, 8, 9) else (2, 2)) for k in range(len(Memory._fields))))
+
+    def advance(m, n):  # type: ignore[no-untyped-def]
+        return sum_of_first_entries(m, n)
+
+    compiled = loop(advance)
+    assert compiled(memory, 3) == 3.0
+    (text,) = compiled.inspect_llvm().values()
+    assert "first_entry" in text or "fadd" in text
+    assert "NRT_" not in text.split("define")[1]
 
 
 def test_a_long_compilation_says_so_again_and_again(
