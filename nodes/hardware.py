@@ -43,7 +43,8 @@ class Hardware(Node):
 
     The robot runs in simulation time, which it takes from the model's states: it pauses and resets with the run, and in
     lockstep equal seeds give equal samples. With all differences at zero, the robot behaves exactly like the model. In
-    realtime, `measured_state` is stamped by the robot's own clock, as on a real robot; in lockstep by simulation time.
+    realtime, the stamps of `measured_state` are readings of the robot's own clock, as on a real robot. In lockstep,
+    they are simulation times.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -121,17 +122,17 @@ class Hardware(Node):
         return None
 
     def clock_ns(self, host_ns: int) -> int:
-        """Reading of the robot's own clock, ns, when the clock of the robot's computer reads `host_ns`.
+        """Reading of the robot's own clock (ns) when the clock of the robot's computer reads `host_ns`.
 
-        The parameters give the robot clock's offset, its drift since the first call, and one step at a given simulation
-        time.
+        The parameters give the robot clock's offset, its drift since the first call, and one jump of the clock at a
+        given simulation time.
         """
         self._host_s = 1e-9 * host_ns
         self._asked_s = self._asked_s or self._host_s
         return host_ns + round(1e9 * self._ahead_s(self._host_s))
 
     def _ahead_s(self, host_s: float) -> float:
-        """Robot clock minus computer clock, s, when the computer's clock reads `host_s`."""
+        """Robot clock minus computer clock (s) when the computer's clock reads `host_s`."""
         clock = self._params.clock
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
@@ -178,7 +179,7 @@ class Hardware(Node):
         return self._origin + self._plant.tick * self._plant.step_s
 
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
-        """Step the plant to simulation time `time`, s, and yield the samples and applied commands of each step."""
+        """Simulate the plant up to `time` (s), and yield the samples and applied commands of each time step."""
         if not self._has_started:
             # a node that starts late begins at the present simulation time
             self._origin, self._has_started = time, True
@@ -207,17 +208,17 @@ class Hardware(Node):
         """Whether the robot can stamp samples and commands now.
 
         It cannot right after states of the model were lost, because the relation between simulation time and the
-        robot's clock is then unknown. The plant is stepped nevertheless.
+        robot's clock is then unknown. The simulation of the robot continues nevertheless.
         """
         return not self._context.clock or self._host.knows
 
     def _clock_reading_s(self) -> float:
-        """Reading of the robot's clock, s, at the present simulation time."""
+        """Reading of the robot's clock (s) at the present simulation time."""
         host_s = self._host.at(self._time)
         return host_s + self._ahead_s(host_s)
 
     def _accept_commands(self) -> Iterator[tuple[str, Message]]:
-        """Accept the commands whose timestamps simulation time has reached, and yield each as `applied_command`."""
+        """Accept the commands that are due at the present simulation time, and yield each as `applied_command`."""
         grace = self._plant.step_s / 2.0
         while self._received and self._received[0][0] <= self._time + grace:
             _, command = self._received.popleft()

@@ -33,7 +33,7 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     joints         joints to move; empty for all joints with a servo
     amplitude_deg  amplitude of a rotating joint, degrees
     amplitude_mm   amplitude of a sliding joint, mm
-    move_s         duration of each motion, s
+    move_s         duration of each motion (s)
     file           JSON file that the findings are written to; empty for none
     """
 
@@ -58,7 +58,7 @@ class CheckFinding(msgspec.Struct, frozen=True):
 
 
 def duration_s(n_joints: int, params: HilCheckParams) -> float:
-    """Duration, s, of a check that moves `n_joints` joints."""
+    """Duration (s) of a check that moves `n_joints` joints."""
     return SETTLE_S + n_joints * 2.0 * (params.move_s + HOLD_S) + 0.5
 
 

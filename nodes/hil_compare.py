@@ -168,8 +168,8 @@ class HilCompare(Node):
             yield "residual", residual
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip to the estimate of a node's clock. Yields the round trip, and an event if the clock was
-        stepped.
+        """Add a round trip to the estimate of a node's clock. Yields the round trip, and an event if the clock
+        jumped.
         """
         reading.timestamp = self._time
         for outgoing in self._alignment.tracks.add(reading):
@@ -203,7 +203,7 @@ class HilCompare(Node):
     def counters(self) -> Mapping[str, int]:
         """Numbers of measured states with a prediction, without a prediction, and waiting for one.
 
-        If other clocks stamp measured states, also the number of clock steps.
+        If other clocks stamp measured states, the result also has the number of clock jumps.
         """
         found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
@@ -240,7 +240,7 @@ class HilCompare(Node):
         """The verdict on the run. Its reason names the first exceeded limit and how many others are exceeded.
 
         Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may
-        explain the excess, if a clock was stepped at an unknown instant, or if reports of applied commands were lost.
+        explain the excess, if a clock jumped at an unknown instant, or if reports of applied commands were lost.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -292,7 +292,7 @@ class HilCompare(Node):
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
             left_out > MOST_LEFT_OUT * self._prediction.pairs.paired
         ):
-            return f"but a clock was stepped and {left_out} states have no partner: this computer is too busy to tell"
+            return f"but a clock jumped and {left_out} states have no partner: this computer is too busy to tell"
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:

@@ -36,7 +36,7 @@ class Context:
 
     name     the node's name in the plan
     robot    name of the plan's robot: the namespace of the node's topics
-    step_s   the simulation step, seconds
+    step_s   time step of the simulation, s
     params   the node's `Params`, filled in from the plan
     random   numpy random generator, the only source of randomness that a node uses; seeded from the plan's seed and the
              node's name. If a seed (a tuple of numbers) is passed instead, the generator is made on first use
@@ -80,7 +80,7 @@ class Context:
             self._seed = list(self.__dict__.pop("random"))
 
     def __getattr__(self, name: str) -> Any:
-        """The attribute `random`: a numpy generator that is made on first use, so that other nodes need no numpy."""
+        """The numpy generator `random`, made on first use, so that nodes without random numbers need no numpy."""
         if name != "random" or "_seed" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         import numpy
@@ -93,7 +93,7 @@ class Context:
 
         The values that the node plots in one call of `on_message`, `on_tick` or another method are published together,
         as one `PlotValues` on the topic "<robot>/<node>/plot". Its timestamp is that of the node's other messages: the
-        simulation time of the step. If a name is plotted twice in one call of a method, the later value counts.
+        simulation time of the time step. If a name is plotted twice in one call of a method, the later value counts.
 
         name   1 to 80 printable characters; at most 256 names per node
         value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are gaps
@@ -127,8 +127,8 @@ class Node:
                       and `restore`
     stateless      whether each message of the node depends only on the received message and the parameters, so that a
                    recorded run restarts without a `snapshot` of the node
-    has_own_clock  whether the node stamps with its own clock, as hardware does; `on_tick` then gets that clock's time,
-                   except in lockstep
+    has_own_clock  whether the node stamps its messages with its own clock, as hardware does; `on_tick` then gets that
+                   clock's time, except in lockstep
     """
 
     subscribes: ClassVar[Mapping[str, type[Message]]] = {}
@@ -233,8 +233,8 @@ class Node:
     def snapshot(self) -> Any:
         """State of the node for the snapshots of a recording in lockstep: everything that its next messages depend on.
 
-        Called after the node has processed the messages and the tick of a step. The state may consist of numbers, text,
-        lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with attributes of these types.
+        Called after the node has processed the messages and the tick of a time step. The state may consist of numbers,
+        text, lists, tuples, dicts, sets, deques, numpy arrays, messages, and objects with attributes of these types.
         The runner itself saves parameters, `context.random` and the latched messages. By default, the state consists of
         the attributes in `state_attributes`.
         """

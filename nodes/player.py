@@ -98,7 +98,7 @@ class Player(Node):
         for name in ("file", "loop"):
             if getattr(params, name) != getattr(self._params, name):
                 raise ValueError(
-                    f"{name} of a player is read only at the start; restart the player to use the new value"
+                    f"a player reads its parameter {name} once, at the start; restart the player to use the new value"
                 )
         self._params = params
         return None

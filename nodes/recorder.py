@@ -221,7 +221,7 @@ class Recorder(Node):
         return None
 
     def _count_lost(self, name: str, time: float) -> None:
-        """Count a message that arrives while there is no file. Latched messages are kept for the next file."""
+        """Count a message as lost if no file is open. A latched message is kept for the next file instead."""
         self._reasons[self._failure] = None
         if name not in self._latched:
             self._dropped += 1
@@ -236,7 +236,7 @@ class Recorder(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """Flush now, because simulation time was set back, and again at the next tick."""
+        """Flush now and again at the next tick, because simulation time was set back."""
         self._next_flush = float("-inf")
         self._flush()
         return None
@@ -251,7 +251,7 @@ class Recorder(Node):
         if params.file != self._opened.file or params.compression != self._opened.compression:
             name = "file" if params.file != self._opened.file else "compression"
             raise ValueError(
-                f"{name} of a recorder is read only at the start; restart the recorder to use the new value "
+                f"a recorder reads its parameter {name} once, at the start; restart the recorder to use the new value "
                 f"(present file: {file})"
             )
         self._flush_s = params.flush_s

@@ -32,8 +32,8 @@ MAY_BE_ZERO = ("settle_ms", "above_mm", "trunk_stiffness", "trunk_damping")
 class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The planner's model, and the parameters of the swings.
 
-    robot       robot of the planner's model, written like `robot` in a launch file; "" means the robot of the plan
-    parameters  parameters of the model's robot, which override the parameters of the plan's robot
+    robot       robot of the planner's model, written like `robot` in a launch file; "" means the simulated robot
+    parameters  parameters of the model's robot, which override the parameters of the simulated robot
     step        distance between the hands (m); None means the model's spacing of the bars, or of the hands on a cable
     """
 
@@ -146,8 +146,8 @@ class SwingPlanner(Node):
             return None
         if missing := [output for output in OUTPUTS if output not in message.outputs]:
             raise ValueError(
-                f"{self._context.name} needs the output {missing[0]!r} of the robot, but the state has only the "
-                f"outputs {list(message.outputs)}"
+                f"node {self._context.name} needs the robot's output {missing[0]!r}, but the robot has only the "
+                f"outputs {list(message.outputs)}; use a gibbon robot"
             )
         measured = measurement(message)
         due = message.timestamp >= self._seen + 1e-3 * self._params.estimate_ms - 1e-9
@@ -178,14 +178,16 @@ class SwingPlanner(Node):
 def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
     """Build the mechanism that the planner uses as its model. Raises ValueError if the robot is not a gibbon.
 
-    given  parameters of the plan's robot, used if `params` names no robot
-    robot  the plan's robot
+    given  parameters of the simulated robot, used if `params` names no robot
+    robot  the simulated robot
     """
     given = {} if params.robot else given
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
     names = [body.name for body in mechanism.bodies]
     if missing := [body for body in BODIES if body not in names]:
-        raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body {missing[0]!r}")
+        raise ValueError(
+            f"the model {mechanism.name!r} is no gibbon: it has no body {missing[0]!r}; use a gibbon robot as the model"
+        )
     return mechanism
 
 

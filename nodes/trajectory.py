@@ -1,4 +1,4 @@
-"""Publishes a reference of named joints over simulation time: a sine, segments of constant acceleration, or
+"""Publishes reference positions of named joints over simulation time: a sine, segments of constant acceleration, or
 waypoints.
 """
 
@@ -92,7 +92,8 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("joints", "units", "waypoints", "velocities", "accelerations"):
             if getattr(self, name):
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}, but file = {self.file!r} gives this, too; remove one of the two"
+                    f"{name} is {getattr(self, name)}, but file = {self.file!r} already defines this; remove one of "
+                    "the two keys"
                 )
 
     def _check_values(self) -> None:
@@ -138,7 +139,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 _check_values_of(row, f"{name} row {k}")
         for k, row in enumerate(rows if key == "segments" else [], start=1):
             if row[0] <= 0.0:
-                raise ValueError(f"segment {k} lasts {row[0]} s; it must be above 0")
+                raise ValueError(f"segment {k} lasts {row[0]} s; its duration must be above 0")
 
 
 def _check_values_of(row: Sequence[float], what: str) -> None:
@@ -194,7 +195,7 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
 
 def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
-    """Return the motion of each joint as a function of the time t (s) after `start_s`.
+    """Return the motion of each joint as a function of the time (s) after the start of the trajectory.
 
     Raises ValueError with a one-line message for an impossible motion.
     """
@@ -248,7 +249,7 @@ def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
     where = via.named or "joints"
     for joint, unit in zip(via.joints, via.units, strict=True):
         if joint not in units:
-            raise ValueError(f"{where}: {robot!r} has no joint {joint!r}{suggestion(joint, units)}")
+            raise ValueError(f"{where}: robot {robot!r} has no joint {joint!r}{suggestion(joint, units)}")
         if (unit in ANGLES) != (units[joint] == "rad"):
             wanted = "deg or rad" if units[joint] == "rad" else "m or mm"
             raise ValueError(f"{where}: joint {joint!r} has the unit {unit}; the unit must be {wanted}")
@@ -265,7 +266,7 @@ def _check(params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve], join
 
 
 class Trajectory(Node):
-    """Publishes `reference` at the rate `Params.rate_hz` of simulation time.
+    """Publishes messages on the topic `reference` at the rate `Params.rate_hz`, in simulation time.
 
     The simulation time comes from the timestamps of the states. In every mode, the reference therefore pauses, resets
     and changes speed with the simulation.
@@ -345,7 +346,7 @@ class Trajectory(Node):
         ]
 
     def _found(self, state: RobotState) -> list[float]:
-        """Positions (rad or m) that the trajectory's joints have in a state, in the order of the trajectory."""
+        """Positions (rad or m) of the trajectory's joints in a state, in the order of the trajectory's joints."""
         missing = [joint for joint in self._joints if joint not in state.name]
         if missing:
             raise ValueError(

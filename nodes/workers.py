@@ -35,7 +35,10 @@ class Loss(NamedTuple):
 
 
 class Job(Protocol[Asked, Answer]):
-    """The kind of work that worker processes do: a result for each task. Tasks and results are sent as bytes."""
+    """The work of a pool of worker processes, which compute a result for each task.
+
+    Tasks and results are sent between the processes as bytes.
+    """
 
     def encode(self, task: Asked) -> bytes:
         """Encode a task as bytes."""
@@ -47,7 +50,7 @@ class Job(Protocol[Asked, Answer]):
         """Decode a result from bytes."""
 
     def lost(self, task: Asked, loss: Loss) -> Answer:
-        """Result, with the reason of the loss, of a task whose process ended before the task was done."""
+        """Make a result for a task whose process ended before the task was done. It contains the reason, `loss`."""
 
 
 class Process(Protocol):

@@ -15,7 +15,7 @@ __all__ = ["build", "names"]
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"robots has no {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module robots has no attribute {name!r}; its attributes are {', '.join(__all__)}")
     try:
         from robots import registry
     except ModuleNotFoundError as error:

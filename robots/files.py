@@ -128,7 +128,7 @@ def python_module(path: Path, version: bytes = b"") -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded as Python")
+        raise ImportError(f"{path} cannot be loaded as Python; name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -79,10 +79,10 @@ def _load(name: str) -> Builder:
         loaded = point.load()
     except Exception as error:  # another package's code may raise anything; it is reported in one line
         why = f"{type(error).__name__}: {error}"
-        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} cannot be loaded: {why}") from error
+        raise InvalidRequest(f"robot {name!r}: the entry point {point.value!r} cannot be loaded: {why}") from error
     if not callable(loaded):
         raise InvalidRequest(
-            f"robot {name!r}: its entry point {point.value!r} is not a function that returns a Mechanism"
+            f"robot {name!r}: the entry point {point.value!r} is no function; refer to one that returns a Mechanism"
         )
     function: Builder = loaded
     return function
@@ -148,7 +148,7 @@ def _counted(hint: Any, value: Any) -> Any:
 
 
 def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """`parameters` with coordinates = "joint" added, if the robot has the parameter `coordinates` and none is given."""
+    """`parameters`, with coordinates = "joint" added if the robot has this parameter and it is not yet set."""
     has_choice = "coordinates" in inspect.signature(builder(name)).parameters
     return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 
@@ -182,7 +182,9 @@ def build(name: str, **parameters: Any) -> Mechanism:
         path = Path(files.split(files.located(name))[0])
         raise InvalidRequest(f"robot {name!r}: {files.failure(error, path, 'building it from')}") from error
     if not isinstance(mechanism, Mechanism):
-        raise InvalidRequest(f"robot {name!r}: its builder returned a {type(mechanism).__name__}, not a Mechanism")
+        raise InvalidRequest(
+            f"robot {name!r}: the builder function returned a {type(mechanism).__name__}; it must return a Mechanism"
+        )
     if pushable is not None:
         bodies = [body.name for body in mechanism.bodies]
         chosen = bodies if pushable == "*" else [name.strip() for name in str(pushable).split(",") if name.strip()]

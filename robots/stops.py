@@ -18,10 +18,10 @@ SAMPLES = 8  # random postures, with a fixed seed, beside the start
 def with_stops(mechanism: Mechanism) -> Mechanism:
     """A copy of a mechanism, a tree in joint coordinates, with compliant stops at all joint limits.
 
-    The stiffness of a joint's stop is chosen such that an impact at 1 rad/s or 1 m/s has the circular frequency RATE,
-    computed with the least inertia of the joint over several postures. The stiffness suits the simulation's step and
-    does not represent the real machine: under load, light joints move well beyond their limits. A joint that moves no
-    mass gets no stops.
+    The stiffness of a stop is chosen such that a joint that hits the stop at 1 rad/s or 1 m/s bounces with the circular
+    frequency RATE; the inertia of the joint is taken as its smallest value over several postures. The stiffness suits
+    the step size of the simulation. It does not represent the real machine: under load, light joints move well beyond
+    their limits. A joint that moves no mass gets no stops.
     """
     limited = [joint for joint in mechanism.moving_joints if joint.lower is not None or joint.upper is not None]
     least = least_inertias(mechanism) if limited else {}
@@ -36,10 +36,10 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 
 
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
-    """{joint: least effective inertia, kg m2 or kg} over the start and random postures, while all other joints move
-    freely.
+    """{joint: smallest effective inertia, kg m2 or kg} over the start and random postures.
 
-    Spherical and free joints keep their orientation. The value is inf for a joint that moves no mass.
+    The effective inertia is that with all other joints free to move; it is inf for a joint that moves no mass. In the
+    random postures, spherical and free joints have the same orientation as at the start.
     """
     moving = [joint for joint in mechanism.joints if joint.coordinates]
     names = [joint.name for joint in moving for _ in joint.coordinates]

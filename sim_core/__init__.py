@@ -1,6 +1,7 @@
 """Multibody dynamics: mechanisms, their equations of motion, and simulation with constraint stabilization.
 
-Public names are imported from their modules on first use.
+Public names, such as `Simulation`, are imported from `sim_core`. The module that defines a name is loaded when the name
+is first used.
 """
 
 from __future__ import annotations

@@ -35,8 +35,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Rollout:
-    """Result of a rollout: times (k,), s, and states q, v (n_systems, k, n_q). The first of the k states is the
-    start.
+    """Result of a rollout: k times (k,) in s, and the states q, v (n_systems, k, n_q) at these times.
+
+    The first of the k states is the start.
     """
 
     times: Array
@@ -134,19 +135,19 @@ class Batch:
         stabilizer: str = "none",
         modes: Mapping[str, str] | None = None,
     ) -> Rollout:
-        """Integrate n systems by RK4 with a fixed step from the states q0, v0 (n, n_q).
+        """Integrate n systems by RK4 with a fixed step size from the states q0, v0 (n, n_q).
 
-        step_s      step, s
-        steps       number of steps
-        every       number of steps from one state in the result to the next
+        step_s      step size, s
+        steps       number of time steps
+        every       number of time steps from one state in the result to the next
         u           actuator efforts: None for zero, (n, n_u) for constant efforts, or (n, steps, n_u) for one row per
-                    step; clipped to the actuators' limits, as in a Simulation
+                    time step; clipped to the actuators' limits, as in a Simulation
         p           parameters (n, n_p), by default the mechanism's default values
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
         modes       {actuator: "velocity" or "position"} of actuators whose column of u contains commands of their
                     servo, in rad/s, m/s, rad or m, instead of efforts; the servos work as in `Servos`, from the first
-                    step on
-        A system that diverges has non-finite values from this step on and does not affect the others.
+                    time step on
+        A system that diverges has non-finite values from then on, and does not affect the other systems.
 
         Raises InvalidRequest for arrays of the wrong shape, for mechanisms with guards, whose events require a
         Simulation, and for spherical and free joints.
@@ -206,12 +207,12 @@ class Batch:
     ) -> Peaks:
         """Smallest and largest value of every state during the motions of n systems from the states q0, v0 (n, n_q).
 
-        The motions are those of `rollout`, up to rounding, but are not stored. Extrema between two steps are those of
-        the cubic through the values and slopes at both steps. The result of a system depends neither on the number of
-        lanes or threads nor on the other systems.
+        The motions are those of `rollout`, up to rounding, but are not stored. Extrema within a time step are those of
+        the cubic through the values and slopes at both ends of the step. The result of a system depends neither on the
+        number of lanes or threads nor on the other systems.
 
-        step_s      step, s
-        steps       number of steps
+        step_s      step size, s
+        steps       number of time steps
         p           parameters (n, n_p), by default the mechanism's default values
         u           actuator efforts: None for zero, or (n, n_u) for constant efforts, clipped to the actuators' limits
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
@@ -248,7 +249,7 @@ class Batch:
         return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
 
     def _gains(self, stabilizer: str, step_s: float) -> Array:
-        """Gains Kp, Kd, Ku of the stabilizer for the step `step_s`, s; empty without stabilizer or constraints."""
+        """Gains Kp, Kd, Ku of the stabilizer for the step size `step_s`, s; empty without stabilizer or constraints."""
         from sim_core.integrators.steppers import stepper_named
         from sim_core.stabilization.stabilizers import SampledFuzzy
 
@@ -328,7 +329,7 @@ class Batch:
 def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dict[str, Array]:
     """{"target": initial targets of the servos, "command": commands to the servos} of n systems, (n, servos) each.
 
-    The commands are columns of u.
+    rows  {name: (n, size)} of the systems' q, v and u; the commands are columns of u
     """
     target = np.zeros((len(rows["q"]), len(servos)))
     for k, servo in enumerate(servos):

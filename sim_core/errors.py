@@ -47,11 +47,11 @@ class InvalidMechanism(InvalidRequest):
 
 
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
-    """A run that ended because the state is not finite, the stepper failed, or guards fire repeatedly within one step.
+    """A run that ended because the state is not finite, the stepper failed, or guards fire repeatedly in one time step.
 
     line     error message without the file path
     time     simulation time of the last finite state, s
-    history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
+    history  (n, 1 + 2 n_q): t, q, v at the last time steps, oldest first
     file     path of the file to which the history was written
     reason   "not finite", "step went to zero", "solver did not converge" or "guards repeat"
     """
@@ -67,11 +67,11 @@ class SimulationWarning(UserWarning):
 
 
 class StabilityWarning(SimulationWarning):
-    """Warning: the stabilizer's gains cannot be stable at the requested step."""
+    """Warning: the stabilizer's gains cannot be stable at the requested step size."""
 
 
 class StepTooLargeWarning(StabilityWarning):
-    """Warning: the step is too large for the fastest mode of the mechanism, at the start or later in the run."""
+    """Warning: the step size is too large for the fastest mode of the mechanism, at the start or later in the run."""
 
 
 class ParameterWarning(SimulationWarning):

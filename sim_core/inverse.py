@@ -83,7 +83,7 @@ class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
 
 
 def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
-    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin, m, and axes of every body in the world frame.
+    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin (m) and axes of every body in the world frame.
 
     `p` is as in `inverse_dynamics`. An unknown body name raises UnknownKey, a KeyError; entries of q that are not
     finite raise InvalidRequest.

@@ -28,7 +28,7 @@ AT_REST = np.zeros(3)
 class Posture:
     """Pose of a body and of the joint to its parent.
 
-    p_WO, R_WB  position, m, and rotation of the body in the world
+    p_WO, R_WB  position (m) and rotation of the body in the world
     R_PB   rotation from the body's axes to the parent's
     slide  displacement along the joint (3,), m, in the parent's axes; None for joints without translation
     p_WA   world position (3,) of the joint's point on the parent, m

@@ -146,8 +146,9 @@ def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, 
 
 
 def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
-    """[(body, points)] of both bodies of a contact: points in the body's frame through which the contact normal may
-    pass.
+    """[(body, points)] for the two bodies of a contact.
+
+    The points, in the body's frame, are the extreme points through which the contact normal may pass.
     """
     center, other = np.array(contact.center), np.array(contact.other_point)
     if contact.other_half_sizes is not None:
@@ -173,7 +174,7 @@ def _effective(mobilities: Iterable[float]) -> float:
 
 
 def _free_mobility(body: Body) -> Any:
-    """Function (point in the body's frame) that returns the mobility (3, 3) of a body without joints, 1/kg."""
+    """Mobility (3, 3), 1/kg, of a body without joints, as a function of a point in the body's frame."""
     mass, inertia = value_of(body.mass), _inertia(body)
     planar = body.orientation == "planar"
     turning = np.diag([0.0, 0.0, 1.0]) if planar else np.eye(3)
@@ -191,7 +192,7 @@ def _free_mobility(body: Body) -> Any:
 def masses_for_stiffness(mechanism: Mechanism) -> dict[str, float]:
     """{contact: mass, kg, from which the default stiffness is computed}.
 
-    This is the effective mass at the start, but at most the total mass of all bodies. The total mass is used, for
+    The mass is the effective mass at the start, but at most the total mass of all bodies. The total mass is used, for
     example, at a contact on the axis of a hinge, where the body cannot move.
     """
     total = sum(value_of(body.mass) for body in mechanism.bodies)
@@ -221,7 +222,7 @@ def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
 
 
 def rounded(value: float) -> float:
-    """The value rounded to three significant digits, as for a computed stiffness."""
+    """The value rounded to three significant digits."""
     return float(f"{value:.{DIGITS}g}")
 
 

@@ -1,8 +1,8 @@
 """Ranges of the states of many systems over a run: the implementation of `Batch.peaks` with several threads.
 
 Each thread fills an array `block` with groups * lanes systems at a time, where a lane is an element of a SIMD vector,
-and calls the compiled loop without the GIL. Each call takes about CALL_S, so that an interrupt is noticed soon. The
-results do not depend on the number of threads, the block size or the number of calls.
+and calls the compiled loop without the GIL. Each call takes about CALL_S seconds, so that an interrupt is noticed
+soon. The results do not depend on the number of threads, the block size or the number of calls.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Work:
     def carry_out(self, threads: int) -> None:
         """Integrate all systems on the given number of threads.
 
-        After a KeyboardInterrupt, the threads end within about CALL_S.
+        After a KeyboardInterrupt, the threads end within about CALL_S seconds.
         """
         crew = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
         try:
@@ -186,10 +186,9 @@ class Work:
             groups = max(1, min(MOST_GROUPS, share, int(CALL_S / (each_s * (total + 1)))))
 
     def fill(self, block: Array, begin: int) -> None:
-        """Write the initial states and inputs of as many systems as fit into `block`, beginning with the system of
-        index `begin`.
+        """Fill `block` with the initial states and inputs of systems; the first is the one with index `begin`.
 
-        If fewer systems are left, the remaining lanes get copies of the last system.
+        If fewer systems are left than `block` has room for, the remaining lanes get copies of the last system.
 
         block  (groups, rows, lanes) array that is filled; each pair of group and lane contains one system
         """
@@ -232,7 +231,9 @@ def cpu_name() -> str:
 
 
 def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array]:
-    """(q, v), arrays (n, k, n_q), of all n systems at k instants: at the start and after each further `every` steps.
+    """(coordinates q, velocities v) of all n systems, recorded at the start and after each further `every` time steps.
+
+    Each array has the shape (n, number of records, n_q).
 
     efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each step
     with_servo  indices of actuators whose inputs are commands to their servos instead of efforts

@@ -346,8 +346,9 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 
 
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(M, f, J, gamma, Phi) at q, v: f is without actuator efforts, Phi has the holonomic rows, tunables have initial
-    values.
+    """(M, f, J, gamma, Phi) at q and v, with the initial values of tunables.
+
+    f does not include actuator efforts, and Phi has the holonomic rows only.
 
     Rows that do not depend on any coordinate are left out, as in the derivation. Rows of constraints that do not hold
     in the initial constraint mode are zero.

@@ -62,7 +62,7 @@ LAST_TICK = 2**53  # largest tick that a float64 holds exactly
 class Simulation:
     """A simulation of one System with one stepper and one stabilizer.
 
-    step_s      length of a tick, s: one step of a stepper with fixed steps
+    step_s      length of a tick, s; for a stepper with a fixed step size, this is the step size
     stepper     integration method: a name or a Stepper
     stabilizer  constraint stabilization: a name or a Stabilizer; InvalidRequest is raised for a stepper and a
                 stabilizer that cannot work together
@@ -74,8 +74,8 @@ class Simulation:
     notices     problems that were found during the run and not yet taken by `take_notices`
     placed      (7 n_bodies,) positions (3 n) and quaternions (4 n) of the n bodies at the last call of the kernel
                 `place`
-    Warns with StabilityWarning if the stabilizer's gains, or a beam's fastest mode, are unstable at this step; with
-    StepTooLargeWarning if the step is too large for the fastest mode, at the start or later in the run; with
+    Warns with StabilityWarning if the stabilizer's gains, or a beam's fastest mode, are unstable at this step size;
+    with StepTooLargeWarning if the step size is too large for a mode, at the start or later in the run; with
     StartWarning if the start violates the constraints.
     """
 
@@ -98,8 +98,8 @@ class Simulation:
             names = ", ".join(each.name for each in STEPPERS.values() if not each.spans_steps)
             joint = system.mechanism.oriented_joints[0]
             raise InvalidRequest(
-                f"stepper {self.stepper.name!r} spans several steps, but the coordinates of joint {joint.name!r} "
-                f"({joint.kind}) change after each step; use one of {names}"
+                f"stepper {self.stepper.name!r} uses data of earlier time steps, but the coordinates of joint "
+                f"{joint.name!r} ({joint.kind}) are redefined after each time step; use one of {names}"
             )
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
@@ -167,7 +167,7 @@ class Simulation:
 
     @property
     def tick(self) -> int:
-        """Number of steps taken since the reset."""
+        """Number of time steps taken since the reset."""
         return self._tick
 
     @property
@@ -176,7 +176,7 @@ class Simulation:
         return self._tick * self.step_s
 
     def step(self, n: int = 1) -> None:
-        """Take n steps. Raises SimulationDiverged if the run diverges; the last states are then written to a file."""
+        """Take n time steps. Raises SimulationDiverged if the run diverges, after writing the last states to a file."""
         left = n
         while left > 0:
             whole = min(left, self._next_check - self._tick)
@@ -226,7 +226,7 @@ class Simulation:
         self._marks_noted = marks
 
     def _check_modes(self, stacklevel: int) -> None:
-        """Check the step against the fastest mode, and schedule the next check. Warns at most once per run."""
+        """Check whether the step size is too large for a mode; schedule the next check. Warns at most once per run."""
         self._schedule_mode_check()
         if self._fastest is None or self._too_large is not None:
             return
@@ -242,23 +242,25 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """Result of the check that found the step too large for the fastest mode; None if every check has passed.
+        """Result of the check that found the step size too large for a mode; None if every check has passed.
 
-        The step is checked at ticks that are powers of four up to 65536, then at every multiple of 65536.
+        The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536.
         """
         return self._too_large
 
     @step_too_large.setter
     def step_too_large(self, found: StepTooLarge | None) -> None:
-        """Set the result of a check from before a snapshot, so that the same problem is not reported again after a
-        restore.
+        """Set the result to that of an earlier check, for example after a snapshot was restored.
+
+        The problem that the earlier check found is then not reported again.
         """
         self._too_large = found
         self._schedule_mode_check()
 
     def warm_up(self) -> None:
-        """Compile or load the stepping loop, so that the first step is as fast as later steps; the state does not
-        change.
+        """Compile or load the stepping loop, so that the first time step runs as fast as later ones.
+
+        The state does not change.
         """
         arguments = 0, self.step_s, self._tick, *self._given
         with self.stepper.loading():
@@ -266,10 +268,10 @@ class Simulation:
         self._loop = entry(self._loop, *arguments)
 
     def advance(self, seconds: float) -> None:
-        """Advance by `seconds`, which must be a whole number of steps to within a thousandth of a step."""
+        """Advance by `seconds`, which must be a whole number of time steps to within a thousandth of the step size."""
         steps = seconds / self.step_s
         if not 0 <= steps < float("inf") or abs(steps - round(steps)) > 1e-3:
-            raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of steps of {self.step_s} s")
+            raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of time steps of {self.step_s} s")
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
@@ -380,7 +382,7 @@ class Simulation:
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Go back to tick 0, to the mechanism's start state or to the given q and v; tunables keep their values.
 
-        The given q and v are checked like the mechanism's start state, but may violate the constraints more.
+        The given q and v are checked like the mechanism's start state, but larger constraint violations are permitted.
         """
         mechanism, w = self.system.mechanism, self._w
         start = {
@@ -466,16 +468,15 @@ class Simulation:
 
     @property
     def driven(self) -> np.ndarray | None:
-        """The array (n_u,) of efforts that the kernels read. A caller may write efforts into it instead of calling
-        `drive`.
+        """The array (n_u,) of efforts that the kernels read. Writing to it has the same effect as a call of `drive`.
 
-        None if the stepper integrates past the current tick: such a stepper must be restarted when an effort changes,
-        which `drive` does.
+        None for a stepper that integrates past the current tick, because a change of effort must restart such a
+        stepper, and only `drive` does so.
         """
         return None if self.stepper.integrates_past_tick else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
-        """Set tunables, {name: value}, from the next step on.
+        """Set tunables, {name: value}, from the next time step on.
 
         Raises UnknownName for an unknown name, and InvalidRequest for a value that is outside its bounds or makes the
         description invalid.
@@ -487,7 +488,7 @@ class Simulation:
         self.energy_ledger.book(self.energy() - energy)
 
     def push(self, body: str, force: Any, point: Any = (0.0, 0.0, 0.0)) -> None:
-        """Set the external force on a body, which acts from the next step on until it is set again; zero ends it.
+        """Set the external force on a body, which acts from the next time step on until it is set again; zero ends it.
 
         force  (3,) force along the world axes, N
         point  (3,) point of the body at which the force acts, in the body's frame, m
@@ -563,14 +564,14 @@ class Simulation:
         return self.system.solve_residual(self.time, w.q, w.v, a, w.p, w.U)
 
     def peak_solve_residual(self) -> float:
-        """The largest `solve_residual` since the reset, sampled at every 16th step."""
+        """The largest `solve_residual` since the reset, sampled at every 16th time step."""
         return float(self._w.peak_residual[0])
 
     @property
     def substeps(self) -> int:
         """Number of substeps since the reset.
 
-        A step is divided into substeps near a change point, a configuration in which the constraint rows lose rank.
+        Near a change point, a configuration in which the constraint rows lose rank, time steps have substeps.
         """
         return int(self._w.substepped[0])
 
@@ -583,7 +584,7 @@ class Simulation:
         return self.readings.violation()
 
     def peak_violation(self) -> tuple[float, float]:
-        """Largest |Phi|_1 and largest |Phidot|_1 (see `violation`) over all steps since the reset."""
+        """Largest |Phi|_1 and largest |Phidot|_1 (see `violation`) over all time steps since the reset."""
         return float(self._w.peaks[0]), float(self._w.peaks[1])
 
     def energy(self) -> float:
@@ -621,7 +622,7 @@ class Simulation:
     def multipliers(self) -> np.ndarray:
         """Lagrange multipliers lam (n_r,) of M a + J' lam = f in the current state.
 
-        The multipliers include the effect of the constraint stabilization U of the last step.
+        The multipliers include the effect of the constraint stabilization U of the last time step.
         """
         w = self._w
         return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[1]

@@ -33,20 +33,20 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
         violated = sorted(((size, name) for name, size in sums.items() if not size <= allowed), reverse=True)
         found += [f"{name!r} by {size:.3g}{_unit(mechanism, name, per_second)}" for size, name in violated[:NAMED]]
         if len(violated) > NAMED:
-            found.append(f"{len(violated) - NAMED} more{' in velocity' if per_second else ''}")
+            found.append(f"further constraints{' in velocity' if per_second else ''}: {len(violated) - NAMED}")
     return ", ".join(found)
 
 
 def too_far(
     system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
 ) -> bool:
-    """Whether a start state violates its constraints by more than rounding of the numbers in a file can explain.
+    """Whether a start state violates the constraints too much for rounded numbers in a file to be the cause.
 
     phi, phidot  violations Phi of the holonomic rows, rates Phidot of all rows
     rates        |J| |v| (n_r,): magnitude of the terms that cancel in each Phidot
     share        permitted relative violation. The limit of |Phi| is share * size, where the size is the characteristic
                  length for rows that are lengths and 1 for other rows. The limit of |Phidot| is
-                 share * max(rates, size / 10 s)
+                 share * max(rates, 0.1 size per second)
     """
     length = system.mechanism.characteristic_length
     sizes = [length if each else 1.0 for each in system.lengths]

@@ -13,17 +13,17 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class State:
-    """The complete state of a simulation at the time tick * step. A run restarted from a State continues bit for bit.
+    """The complete state of a simulation at the time tick * step size. A run restarted from it continues bit for bit.
 
     p              parameters, in the order of Mechanism.parameter_names: tunables; parameters that guards have set
                    (CapturedParameter); quaternions of joints; external forces; for each switched constraint 1 if it
                    holds, otherwise 0
-    U              stabilization of the last step, in 1/s^2 times the unit of the violation Phi
+    U              stabilization of the last time step, in 1/s^2 times the unit of the violation Phi
     constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
     turns          whole revolutions of the joints whose angle is wrapped to [-pi, pi]
     peaks          largest 1-norms |Phi|_1 and |Phidot|_1 of the violations and their rates since the reset
-    guards         guard values at the start of the next step, for finding crossings; if empty, `Simulation.restore`
-                   computes them from the state
+    guards         guard values at the start of the next time step, for finding crossings; if empty,
+                   `Simulation.restore` computes them from the state
     ledger         energy ledger since the reset, see integrators/ledger.py; if empty, the ledger begins anew at this
                    state
     """
@@ -80,10 +80,10 @@ class Transition:
     part            part of the robot that the change concerns
     source, target  names of the constraint modes before and after; for modes without a name, the names of the switched
                     constraints that hold
-    If one impact causes several changes, all of them have the states before and after the whole impact, but each has
-    its own modes and energy. The energy of a change is the energy that the impulses of the constraints that it switched
-    on take from the motion; it is negative if these impulses pull. The energies of the changes add up to the energy
-    lost in the impact.
+    One impact can cause several changes. Each of these changes then has the states before and after the whole impact,
+    but constraint modes and an energy of its own: the energy that is lost by the impulses of the constraints that the
+    change switches on, negative if these impulses add energy. The first change gets the rest of the energy lost in the
+    impact, so that the energies of all changes add up to this loss.
     """
 
     kind: str

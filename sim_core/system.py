@@ -91,7 +91,7 @@ class System:
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
-        """Thresholds for the pivots of constraint rows in a factor.
+        """Thresholds for the pivots of the constraint rows in the factorization of the equations of motion.
 
         A pivot below its threshold indicates that the constraint rows almost lose rank.
         """
@@ -114,7 +114,7 @@ class System:
 
     @property
     def max_factor(self) -> int:
-        """Number of entries of the factor that `acceleration` returns."""
+        """Number of entries of the array `factor`, the factorized KKT matrix that `acceleration` returns."""
         return self.constraint_modes[0].factor_size
 
     def constraint_mode_index(self, name: str) -> int:
@@ -249,8 +249,8 @@ class System:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(a, lam, factor): solution a, lam of M a + J' lam = f, J a = gamma - U, and the factorized KKT matrix.
 
-        Accelerations a (n_q,), Lagrange multipliers lam (n_r,); U (n_r,) is the stabilization, by default zero. The
-        factor can be passed to `apply`.
+        Accelerations a (n_q,), Lagrange multipliers lam (n_r,); U (n_r,) is the stabilization, by default zero. `apply`
+        takes the array `factor` and solves with the same matrix for other right-hand sides.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]

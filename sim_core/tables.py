@@ -85,11 +85,11 @@ class Misfit(NamedTuple):
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: str = "") -> Misfit | None:
-    """The first error in `data` as a value of the type `kind`; None if there is none.
+    """The first error found when `data` is checked against the type `kind`; None if there is no error.
 
-    A number must be finite, unless the default of its field is not finite, and within a `Range` of its field.
-    first  {dotted key of a list: number that messages give to the list's first entry}. For {"axes": 1}, messages call
-           the first entry of the list `axes` axes.1; for a list that is not in `first`, messages call it axes[0]
+    A number must be within a `Range` of its field, and finite unless the default of this field is not finite.
+    first  {dotted key of a list: number of the list's first entry in messages}. With {"axes": 1}, messages call the
+           first entry of the list `axes` axes.1; without this item, they call it axes[0]
     at     dotted key of `data` itself
     """
     return _wrong(data, inspect.type_info(kind), at, first or {})

@@ -55,7 +55,7 @@ def run(
     run_number  number of the run in the file, from 1; None for the last
     others      further recordings, overlaid in the window or film
     film        film to write instead of opening a window
-    drawn       called with the number of the film's frames so far and of all
+    drawn       function that is called with (number of the film's frames drawn so far, number of all its frames)
     colors      theme, "light" or "dark"; None for light or, in a window, for the one that the user chose last
     layout      file of a layout to show in the window or film
 
@@ -233,7 +233,8 @@ def _main_window(
 ) -> MainWindow:
     """The main window; it is not shown yet.
 
-    whole  whether a recording is read to its end first; otherwise a single long one is read while the window shows it
+    whole  whether to read a recording to its end before this function returns; otherwise, a single long recording is
+           read further while the window shows its beginning
     """
     from viewer.data.live import LiveFeed
     from viewer.data.signals import Signals

@@ -40,7 +40,7 @@ def require_qt(window: bool) -> None:
     missing = [name for name in ("pyqtgraph", "PyQt5") if importlib.util.find_spec(name) is None]
     if missing and importlib.util.find_spec("PyQt6") is None:
         raise ViewerUnavailable(
-            f"the viewer needs {' and '.join(missing)}; install with: pip install 'armswing[viewer]'"
+            f"the viewer needs {' and '.join(missing)}; install them with pip install 'armswing[viewer]'"
         )
     display = "WAYLAND_DISPLAY" in os.environ or "DISPLAY" in os.environ
     if "QT_QPA_PLATFORM" not in os.environ:
@@ -53,7 +53,7 @@ def require_qt(window: bool) -> None:
     offscreen = os.environ.get("QT_QPA_PLATFORM", "").startswith(("offscreen", "minimal"))
     absent = absent_libraries(BASE_LIBRARIES if offscreen else BASE_LIBRARIES + XCB_LIBRARIES)
     if absent:
-        raise ViewerUnavailable(f"the viewer lacks {', '.join(absent)}; install with: {APT_LINE}")
+        raise ViewerUnavailable(f"the viewer lacks {', '.join(absent)}; install them with {APT_LINE}")
 
 
 def absent_libraries(names: Iterable[str]) -> list[str]:

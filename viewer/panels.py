@@ -79,7 +79,8 @@ def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tupl
 
     wanted  NAME of each field, or NAME.CURVE for a single curve of a field
 
-    Raises ValueError for an unknown field. If `signals` has an output with this name, the message suggests its curve.
+    Raises ValueError for an unknown field. If an output in `signals` has the name of this unknown field, the message
+    suggests to plot that output.
     """
     if not wanted:
         return COMMON
@@ -111,7 +112,9 @@ def check_curves(fields: Sequence[Field], signals: Signals) -> None:
         if field.curve and field.curve not in labels:
             meant = did_you_mean(f"{field.name}.{field.curve}", [f"{field.name}.{label}" for label in labels])
             there = ", ".join(labels) or "none"
-            raise ValueError(f"field {field.name!r} has no curve {field.curve!r}{meant}; the field's curves: {there}")
+            raise ValueError(
+                f"field {field.name!r} has no curve {field.curve!r}{meant}; choose a curve of this field ({there})"
+            )
 
 
 def series_of(field: Field, signals: Signals) -> Series | None:

@@ -1,4 +1,4 @@
-"""Recordings as signals, with one line of description each."""
+"""Reads a recording as `Signals`, with one line that describes it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from viewer.panels import check_curves, choose_fields
 
 
 def read_signals(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
-    """(signals of a recording, its subtitle, text that replaces the plots where it has no robot state)."""
+    """(signals of a recording, subtitle that describes it, text to show if the recording has no robot state)."""
     return describe(file, read_recording(file, run=-1 if run_number is None else run_number), fields)
 
 
 def describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Signals, str, str]:
-    """(signals of a recording that was read, its subtitle, text to show where it has no robot state)."""
+    """(signals of a recording, subtitle that describes it, text to show if the recording has no robot state).
+
+    file  path of the recording, for the texts
+    """
     signals = from_recording(recording)
     chosen = choose_fields(fields, signals)
     if signals.states:

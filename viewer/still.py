@@ -209,7 +209,7 @@ class _Page:
         return {label: place for place, label in enumerate(labels) if panel.takes(label)}
 
     def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
-        """{label: colour index} of all curves in the panels in which a legend of all curves does not fit."""
+        """{label: colour index} of the curves of all panels whose legends do not fit on one line."""
         found: dict[str, int] = {}
         for panel in panels:
             places = self._places(panel)

@@ -43,7 +43,7 @@ class LiveMessages:
     def __iter__(self) -> Iterator[tuple[str, Message, float]]:
         """Yield (topic, message, simulation time in s) of every message. When a launch ends, wait for the next one.
 
-        A state or command whose time stamp is from another clock than the simulation's gets the time of the latest
+        If another clock than the simulation's stamped a state or command, the yielded time is that of the latest
         simulated state.
         """
         while not self.stop.is_set():

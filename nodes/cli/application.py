@@ -135,7 +135,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _exit_code_of(error: Exception) -> int | None:
-    """Exit code of an error that is reported by its one-line message; None for a defect of the program."""
+    """Exit code for an error that the user sees as one line; None for an error that is a defect of the program."""
     if isinstance(error, InputError):
         return 2
     if isinstance(error, UnavailableError):

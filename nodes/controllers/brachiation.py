@@ -27,7 +27,7 @@ OVERDUE = 0.3  # s after the end of a swing; a hand that has not gripped by then
 
 
 class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Gains and torque limit of elbow and trunk, and the time at which a hand closes before its arrival."""
+    """Gains and torque limit of elbow and trunk, and how long before its planned arrival a hand closes."""
 
     stiffness: float = 15.0  # N m/rad
     damping: float = 1.0  # N m s/rad
@@ -195,7 +195,7 @@ class Brachiation(Node):
     def _hanging(self, state: RobotState) -> float:
         """Torque of the trunk's motor (N m).
 
-        PD control brings the trunk's angle from the vertical to zero.
+        A PD law reduces the angle between the trunk and the vertical to zero.
         """
         pitch, trunk, params = state.name.index("pitch"), state.name.index("trunk"), self._params
         leans = math.remainder(state.position[pitch] + state.position[trunk], math.tau)

@@ -78,9 +78,11 @@ class ModelOfRobot:
         self.joints = list(params.joints or [joint for joint in self.names if joint in driven])
         for joint in self.joints:
             if joint not in driven:
-                raise ValueError(f"joints: {name!r} has no actuator on joint {joint!r}{suggestion(joint, driven)}")
+                raise ValueError(
+                    f"joints: robot {name!r} has no actuator on joint {joint!r}{suggestion(joint, driven)}"
+                )
         if len(set(self.joints)) < len(self.joints):
-            raise ValueError(f"joints is {self.joints}; name each joint once")
+            raise ValueError(f"joints is {self.joints}, which repeats a joint; name each joint once")
         self.actuators = [driven[joint].name for joint in self.joints]
         self.indices = np.array([self.names.index(joint) for joint in self.joints])
         limits = [driven[joint].effort_limit for joint in self.joints]

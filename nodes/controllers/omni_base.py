@@ -124,7 +124,7 @@ class OmniBase(Node):
     def _period(self, rate_hz: float) -> int:
         """Number of whole periods of `rate_hz` from time zero to the time of the latest state.
 
-        Half a simulation step is added to the time of the state, because timestamps are rounded.
+        Because timestamps are rounded, half a time step of the simulation is added to the time of the state.
         """
         return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 

@@ -28,7 +28,7 @@ class JointPosition(Node):
     """Replies to each state with position commands: the reference, extrapolated to the time of the state.
 
     A joint without a reference is held where it was in the first state. The servos run in the simulation server at
-    every step; late commands therefore cause lag but no instability. A node that is started in the middle of a run
+    every time step; late commands therefore cause lag but no instability. A node that is started in the middle of a run
     begins with the positions at which the servos give the present efforts.
     """
 

@@ -19,7 +19,10 @@ def solve_riccati(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
     eigenvalues, eigenvectors = np.linalg.eig(hamiltonian)
     stable = eigenvectors[:, eigenvalues.real < -1e-9 * float(np.abs(eigenvalues).max())]
     if stable.shape[1] != n or np.linalg.cond(stable[:n]) > 1e12:
-        raise ValueError(f"no stabilizing regulator: the Hamiltonian has {stable.shape[1]} stable modes for {n} states")
+        raise ValueError(
+            f"no stabilizing regulator: the {stable.shape[1]} stable eigenvectors of the Hamiltonian matrix determine "
+            f"no gain for {n} states; check that the pair (A, B) is stabilizable"
+        )
     # columns of `stable` are [X1; X2] with P = X2 X1^-1
     P = np.linalg.solve(stable[:n].T, stable[n:].T).T.real
     return np.asarray((P + P.T) / 2.0, dtype=np.float64)

@@ -85,7 +85,7 @@ class CommandGuard:
 
     @property
     def indices(self) -> dict[str, int]:
-        """{actuator: index of its joint}."""
+        """Return {actuator: index of its joint}."""
         return self._index
 
     # -- what arrives
@@ -279,7 +279,10 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Adopt the values that were computed for an earlier time than `now`. The next values start from them."""
+        """Adopt the latest computed values as the present ones, if they were computed for a time before `now`.
+
+        Repeated computations for the same time therefore start from the same values.
+        """
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
@@ -349,7 +352,7 @@ class CommandGuard:
         return found
 
     def _report(self, now: float, intervention: Intervention) -> None:
-        """Report an intervention, unless the same limit of the same joint caused one less than AGAIN_S before."""
+        """Report an intervention, unless one of this limit and joint was reported within the last AGAIN_S seconds."""
         key = intervention.cause, intervention.joint
         before = self._reported.get(key)
         if before is None or not 0.0 <= now - before < AGAIN_S:

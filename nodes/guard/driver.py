@@ -30,7 +30,8 @@ def require_driver(cls: type[Node], params: GuardParams, plan: Plan) -> None:
         )
     if params.max_age_ms and "state" not in cls.subscribes:
         raise ValueError(
-            "key 'max_age_ms': without a subscription to 'state' the age of commands is unknown; leave the key out"
+            "key 'max_age_ms': the age of commands is unknown, because the node does not subscribe to 'state'; "
+            "leave the key out"
         )
     if params.enable_timeout_ms and Enable not in cls.subscribes.values():
         raise ValueError(

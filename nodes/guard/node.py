@@ -61,9 +61,9 @@ class Guard(Node):
     """Passes commands on to the robot while the commands and the measured motion are within the limits.
 
     A command outside the limits is clamped, or the guard stops the robot along its braking distance. A stop lasts until
-    `armswing estop --release` acknowledges it. Each intervention is published as an event. A controller publishes to
-    the guard with the key `remap = { command = "raw_command" }`. If the guard has the key `remap = { state =
-    "measured_state" }`, it checks the motion of the robot instead of the motion of the model.
+    `armswing estop --release` acknowledges it. Each intervention is published as an event. A controller
+    sends its commands to the guard if it has the key `remap = { command = "raw_command" }` in the launch file. With the
+    key `remap = { state = "measured_state" }`, the guard checks the motion of the robot instead of that of the model.
     """
 
     subscribes = {"description": Description, "state": RobotState, "raw_command": JointCommand, "enable": Enable}

@@ -50,9 +50,10 @@ class Setpoints:
         The result is (x, v, moved_at, {index of joint: exceeded limit}). x, v and moved_at, each (n,), are new values
         for the attributes of the same names.
 
-        period       time since the previous state (s). A setpoint that a limit holds back moves for at most this time
+        period       time since the previous state (s). A setpoint that a limit slows down moves for at most this time,
+                     even if it last moved longer ago
         goal         (n,) goal of each joint: a position (rad or m) or a velocity (rad/s or m/s)
-        rate         (n,) velocities at which the commanded positions themselves move (rad/s or m/s)
+        rate         (n,) rates of change of the commanded positions (rad/s or m/s)
         by_position  (n,) whether the goal is a position
         moving       (n,) whether the setpoint of the joint moves; the other setpoints stay
         """
@@ -81,10 +82,10 @@ class Setpoints:
         return x, v, np.where(moving, now, self.moved_at), causes
 
     def _speeds(self, dt: Vector) -> tuple[Vector, Vector]:
-        """(lowest, highest) velocity, (n,) each, that the limits permit after the time dt (n,), s.
+        """Return (lowest, highest) velocity that the limits permit, (n,) each, after the times dt (n,) in s.
 
-        A setpoint may approach a limit only so fast that it can still brake before it; it never has to brake with more
-        than `deceleration`.
+        A setpoint may approach a limit only so fast that it can still stop before the limit when it brakes with
+        `deceleration`.
         """
         limits = self._envelope
         d = limits.deceleration
@@ -97,7 +98,7 @@ class Setpoints:
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
     def _cause(self, joint: int, need: float, dt: float) -> str:
-        """Limit that does not permit a joint the velocity `need`, rad/s or m/s, after the time dt, s."""
+        """Name of the limit that forbids a joint the velocity `need` (rad/s or m/s) after the time dt (s)."""
         limits = self._envelope
         if abs(need) > limits.velocity[joint]:
             return "velocity"
@@ -106,9 +107,10 @@ class Setpoints:
         return "upper" if need > 0.0 else "lower"
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
-        """Slow down, in place, the joints of each inequality that this motion would make impossible to keep.
+        """Reduce the motion x, v in place, so that every inequality A q <= b can still be kept by braking.
 
-        They share the distance that is left. Where that is not enough, they brake.
+        If the motion would make this impossible for an inequality, the joints that move towards its bound share the
+        remaining distance. If this distance is not enough, all joints of the inequality brake.
         """
         limits = self._envelope
         if not len(limits.b):

@@ -23,7 +23,7 @@ class CommandGate:
     The node's guard, if there is one, limits the commands. During an emergency stop, commands are withheld. A driver is
     a node that receives commands and publishes a measured state.
 
-    now    function that returns the time of the guard's clock, s
+    now    function that returns the time of the guard's clock (s)
     name   "command", the topic of a driver's commands; "" for a node that is not a driver
     guard  the guard, which checks commands against limits; None for a node without one
     """
@@ -46,7 +46,7 @@ class CommandGate:
     def take(self, message: Message, age_s: float) -> list[Message]:
         """The messages to deliver to the node in place of a received message.
 
-        age_s  age, s, of the state that a command replies to
+        age_s  age (s) of the state that a command replies to
         """
         if self.guard is not None:
             if isinstance(message, JointCommand):

@@ -16,7 +16,7 @@ class Collector:
 
     Objects that exist when the Collector is created are frozen, so that no later collection visits them.
 
-    longest_s    duration of the longest collection so far, s
+    longest_s    duration of the longest collection so far (s)
     collections  number of collections so far
     """
 
@@ -36,7 +36,7 @@ class Collector:
     def collect(self, left_s: float = math.inf) -> bool:
         """Run the garbage collector, unless this would take more than half of the time `left_s`.
 
-        left_s  time until the loop's next deadline, s
+        left_s  time until the loop's next deadline (s)
         Returns whether the collector ran. It always runs if very many objects are new.
         """
         number = self.collections + 1

@@ -38,11 +38,11 @@ Out = Callable[[str, bytes], None]
 
 
 class NodeState(msgspec.Struct, kw_only=True):
-    """Saved state of a node between two steps, with the data that its host keeps for it.
+    """Saved state of a node between two lockstep steps, with the data that its host keeps for it.
 
     code    checksum of the source of the node's class, see `code_of`
     params  the node's parameters
-    time    simulation time, s
+    time    simulation time (s)
     ticks   number of the next call of `on_tick`
     stamps  {topic: sequence number of the latest message that the node published on this topic}
     random  encoded state of the generator `context.random`; an encoded None if the generator was not used
@@ -69,16 +69,18 @@ def read_node_state(saved: bytes) -> NodeState:
     try:
         return _state_decoder.decode(saved)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"the bytes are not a node's state: {error}") from None
+        raise ValueError(
+            f"the saved bytes do not contain the state of a node: {error}; use a snapshot of the same node"
+        ) from None
 
 
 class HostedNode:
     """One node with the data that its host keeps for it.
 
     out           function that is called with each topic and encoded message as soon as the node publishes it
-    context_plan  plan that the node sees in its context; None if it sees `plan`
+    context_plan  plan that the node sees in its context, if it is another one than `plan`; otherwise None
     now_ns        function that returns the node's clock, ns since the epoch
-    time          simulation time, s: that of the latest state, or set by the lockstep scheduler
+    time          simulation time (s): that of the latest state, or set by the lockstep scheduler
     hears         {topic: (declared name, message type)} of the node's subscriptions; empty if `hears_all` is true
     hears_all     whether the node subscribes to all topics
     refusals      log of refused messages: invalid messages and plotted values that the node published, and invalid
@@ -177,7 +179,7 @@ class HostedNode:
         self._deliver(topic, message)
 
     def tick(self, now: float) -> None:
-        """Call the node's `on_tick` with the time `now`, s, and publish the messages that it returns."""
+        """Call the node's `on_tick` with the time `now` (s), and publish the messages that it returns."""
         if self._handover is not None:
             self._handover.call("on_tick", now, now=self.time)
         else:
@@ -213,14 +215,14 @@ class HostedNode:
         self._publish_all(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
-        """Tell the node that simulation time was set back to `time`, s."""
+        """Tell the node that simulation time was set back to `time` (s)."""
         self.time = time
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self.gate.reset()
         self._publish_all(self.node.on_reset(time))
 
     def turn(self, time: float, incoming: Iterable[EncodedMessage]) -> None:
-        """Run the node for one lockstep step at simulation time `time`, s.
+        """Run the node for one lockstep step at simulation time `time` (s).
 
         Delivers the messages `incoming`, then calls `on_tick` if a tick is due.
         """
@@ -340,7 +342,7 @@ class HostedNode:
         self.out(topic, encode(event, topic))
 
     def snapshot(self) -> bytes:
-        """The encoded `NodeState` of the node after a step, for `restore`."""
+        """The encoded `NodeState` of the node after a lockstep step, for `restore`."""
         node, context = self.node, self.context
         home, keeps = type(node).__module__, keeps_state(type(node))
         made = context.random.bit_generator.state if "random" in vars(context) else None
@@ -389,7 +391,7 @@ class HostedNode:
         self._publish_all(self.node.on_stop())
 
     def take_log(self) -> list[tuple[str, str]]:
-        """(level, line) of the node's warnings and information lines since the previous call."""
+        """Return (level, line) of the node's warnings and information lines since the previous call."""
         taken = list(self.context.log)
         self.context.log.clear()
         return taken

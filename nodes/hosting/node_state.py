@@ -43,7 +43,9 @@ def decode_state(data: bytes, home: str = "") -> Any:
     try:
         return _value(_decode(data), home)
     except (msgspec.MsgspecError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ValueError(f"the bytes are not a node's state: {error}") from None
+        raise ValueError(
+            f"the bytes do not contain a saved node state: {error}; use a snapshot of the same node"
+        ) from None
 
 
 def _plain(value: Any, path: str, home: str) -> Any:
@@ -132,7 +134,10 @@ def _class(name: str, home: str) -> type:
     for part in path.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type) or found.__module__ != module:
-        raise ValueError(f"the bytes are not a node's state: there is no class {name!r}")
+        raise ValueError(
+            f"the bytes contain an object of an unknown class: there is no class {name!r}; "
+            "use a snapshot of the same node"
+        )
     return found
 
 

@@ -78,7 +78,7 @@ def load_anew(
 
 
 def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """(parameters of the new class with the old values, names of the old parameters that the new class lacks)."""
+    """Return (parameters of the new class with the old values, names of old parameters that the new class lacks)."""
     before, names = msgspec.to_builtins(params), kind.__struct_encode_fields__
     defaults: dict[str, Any] = {}
     with suppress(TypeError):  # required parameters have no default
@@ -120,7 +120,7 @@ class Handover:
         self._took_over_at: float | None = None
 
     def call(self, method: str, *args: Any, now: float) -> None:
-        """Call a method of the node in charge at simulation time `now`, s, and publish the messages that it returns."""
+        """Call a method of the node in charge at simulation time `now` (s), and publish the returned messages."""
         waits = self._commands and not self._last and now <= self._asked_at + self._fade_s
         if self._took_over_at is None and not waits:
             self._took_over_at = now

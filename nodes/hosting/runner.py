@@ -48,7 +48,10 @@ SERVICES = {
 
 
 def is_participant(plan: Plan, node: type[Node]) -> bool:
-    """Whether the simulation waits for this node: in mode lockstep for every node, in mode fast for lossless nodes."""
+    """Whether the simulation waits for this node: in mode lockstep for every node, in mode fast for lossless nodes.
+
+    A lossless node, such as a recorder, must receive every message.
+    """
     mode = plan.sim.mode
     return mode == "lockstep" or (mode == "fast" and node.lossless)
 
@@ -112,7 +115,7 @@ class Runner:
         self._nodes: list[NodeEntry] = []
 
     def _now_ns(self) -> int:
-        """Time of the node's clock, ns: the node's own clock if it has one, otherwise the computer's clock."""
+        """Time of the node's clock (ns): the node's own clock if it has one, otherwise the computer's clock."""
         now_ns = time.time_ns()
         return self._hosted.node.clock_ns(now_ns) if self._started else now_ns
 
@@ -217,7 +220,10 @@ class Runner:
         self._session.publisher.send(topic, payload)
 
     def _take_after_calls(self, received: ReceivedMessage) -> None:
-        """Process a message of a backlog, after the calls that have arrived meanwhile."""
+        """Answer the service calls that have arrived, and then process the message `received`.
+
+        A long backlog of messages therefore does not delay the answers.
+        """
         if self._session.service.has_call:
             self._serve()
         self._take(received)

@@ -37,7 +37,7 @@ class NodeSession:
     now_ns           function that returns the node's clock, ns since the epoch
     stop             event that is set when the node has to stop
     status           the node's status message
-    status_due       time, by time.monotonic(), s, of the next status publication if the status does not change
+    status_due       time (s, by time.monotonic) at which the status is published next if it does not change before
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class NodeSession:
     def publish_status(self, timestamp: float) -> None:
         """Publish the node's status.
 
-        timestamp  simulation time, s
+        timestamp  simulation time (s)
         """
         self._published = (self.status.state, self.status.detail)
         self.status_due = time.monotonic() + STATUS_PERIOD_S
@@ -163,7 +163,7 @@ class NodeSession:
 
     @property
     def status_wait_s(self) -> float:
-        """Time until the next status is due, s."""
+        """Time until the next status is due (s)."""
         return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:

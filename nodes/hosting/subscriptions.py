@@ -137,7 +137,7 @@ class Subscriptions:
                 self._take_from(connection, take)
 
     def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
-        """Pass to `take` the messages that have arrived since the previous call, or that arrive within `longest_s`, s.
+        """Pass to `take` the messages that have arrived since the previous call, or that arrive within `longest_s` (s).
 
         A call without messages takes 0.5 us. libzmq signals only the arrival of messages at an empty socket, so other
         code that polls these sockets must receive all of their messages.

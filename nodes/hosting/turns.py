@@ -1,7 +1,7 @@
-"""Lockstep over DEALER/ROUTER sockets: a request and a reply per participant and step.
+"""Lockstep over DEALER/ROUTER sockets: in each time step, every participant gets a request and sends a reply.
 
-In each step, the simulation server sends each participant the messages for its node. The participant runs the node for
-this step (a turn) and replies with the messages that the node published.
+In each time step, the simulation server sends each participant the messages for its node. The participant runs the
+node for this time step (a turn) and replies with the messages that the node published.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESTORE_S = 30.0  # longest wait for a node that is restored
 
 
 class TurnRequest(msgspec.Struct, array_like=True):
-    """Request of the simulation server to a participant to run its node for one step.
+    """Request of the simulation server to a participant to run its node for one lockstep step.
 
     messages  messages that the node receives in this step; for the kinds "restore" and "rewind", the latched messages
     kind      "": the node runs one step. "quiet": the node runs one step, and its messages go to the server but not
@@ -114,7 +114,7 @@ class TurnServer:
             turn = _request_decoder.decode(request)
             if not 0.0 <= turn.now <= LATEST_S:
                 raise msgspec.ValidationError(
-                    f"the time of the step is {turn.now} s; it must be in 0 .. {LATEST_S:g} s"
+                    f"the simulation time of the request is {turn.now} s; it must be in 0 .. {LATEST_S:g} s"
                 )
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
@@ -158,12 +158,12 @@ class RemotePort:
     """Server's side of lockstep for one participant in another process.
 
     The server waits for the reply to each turn. A participant that publishes nothing, such as a recorder, works while
-    the simulation continues: the server waits for its reply only before its next turn. No message is lost. Plotted
-    values of such a participant are passed on at its next turn.
+    the simulation continues: the server waits for the reply only before it requests the participant's next turn. No
+    message is lost. Plotted values of such a participant are passed on at its next turn.
 
     publishes   False for a lossless node that publishes nothing but its status and plotted values
-    state       latest state of the node, encoded, that a reply contained
-    deadline_s  longest wait for a reply, s
+    state       latest encoded state of the node that a reply contained
+    deadline_s  longest wait for a reply (s)
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class RemotePort:
         return topic in self._subscribed or topic.startswith(self._within)
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the participant for one step at simulation time `now`, s.
+        """Run the participant for one step at simulation time `now` (s).
 
         Returns the messages that the participant published in this step. A participant with `publishes` False returns
         the values that it plotted in the previous step.
@@ -241,7 +241,7 @@ class RemotePort:
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
         """Wait for the pending reply and return its messages; return none if no reply is pending.
 
-        longest_s  longest wait, s; if `deadline_s` is longer than `longest_s`, the wait is `deadline_s`
+        longest_s  longest wait (s); if `deadline_s` is longer, it replaces `longest_s`
         """
         if not self._awaited:
             return []

@@ -1,8 +1,8 @@
 """Compiles the stepping loops of the integrators once per installation: `python -m nodes.launching.installation`.
 
-`make install` runs this module. A new cache folder starts as a copy of the compiled loops, so that the first launch
-need not compile these loops. The kernels of a robot depend on the robot's parameters; the first launch with these
-parameters compiles the kernels.
+`make install` runs this module. A launch that finds no folder of compiled code copies the compiled loops into a new
+one, so that the first launch need not compile these loops. The kernels of a robot depend on the robot's parameters;
+the first launch with these parameters compiles the kernels.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def compile_stepper(name: str) -> None:
 
 
 def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """{name: (function, numba types of its arguments)} of the functions that integrate many systems or a swing.
+    """The functions to compile beside the stepping loops, as {name: (function, numba types of its arguments)}.
 
-    `advance_lanes` integrates a batch of systems; the swing planner uses the other functions.
+    `advance_lanes` integrates a batch of systems; the planner of a gibbon's swings uses the other functions.
     """
     from numba import float64, int64
 

@@ -176,10 +176,10 @@ def live_plan(domain: int) -> Plan | None:
 
 
 def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
-    """Robot and step of the live simulation, as a table [sim]; None if no launch is live.
+    """Table [sim] of a launch file with the live simulation's robot and time step; None if no launch is live.
 
-    Both come from the robot's description. If the simulation sends no description, the table contains only the given
-    `robot`; if `robot` is None too, the result is None.
+    Robot and time step come from the robot's description. If the simulation sends no description, the table contains
+    only the given `robot`; if `robot` is None too, the result is None.
     """
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]

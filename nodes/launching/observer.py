@@ -87,7 +87,7 @@ class Observer:
         try:
             client = ServiceClient(entry.endpoints["service"])
         except AddressError as error:
-            raise ServiceError(f"node {name!r} cannot be called: {error}") from None
+            raise ServiceError(f"node {name!r} cannot be reached: {error}") from None
         with client:
             return client.call(service, args, timeout_s=timeout_s)
 

@@ -37,8 +37,11 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """{part: digest} of the parts of a plan that must be equal on all hosts: all except folders, addresses, duration,
-    and links, which act at the server."""
+    """{part: digest} of the parts of a plan that must be equal on all hosts: [sim], the names in [hosts], the nodes.
+
+    The folders of files and the nodes' keys `link` may differ, because the server alone emulates links (the delays and
+    losses of messages).
+    """
     sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
     parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
     for node in plan.nodes:

@@ -111,19 +111,18 @@ class Summary(msgspec.Struct, kw_only=True):
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
     rejected_connections_by_kind  this number by kind: connections with another key, without a key, or without ZeroMQ
     calls_refused                 number of calls to the registry that the calling peer was not allowed to make
-    method                        stepper, stabilizer and step
-    speed                         requested simulated seconds per wall second in realtime; real_time_factor counts from
-                                  its last
-                                  change
-    skipped                       steps in realtime that were left out because they were late
-    jitter_...         deviation of the time between two steps in realtime from the period
-    beyond_limits      {joint that left its limits: farthest position}
-    scheduling         core and priority of the server's loop
-    energy_departure   last message of the energy balance check, "" where the departure stayed below 1 %
-    largest_departure  largest departure of the energy balance, as a fraction
-    step_too_large     problem found with the step, "" without one
-    look               command that reports on the recording in detail
-    failed_node        node whose failure ended the run, "" for none
+    method                        names of stepper and stabilizer, and the step size
+    speed                         last requested speed in realtime, in simulated seconds per wall second
+    real_time_factor              simulated seconds per wall second, measured since `speed` was last changed
+    skipped                       number of deadlines in realtime that the server skipped because it was late
+    jitter_...                    how much the time between two time steps in realtime differs from the period
+    beyond_limits                 {joint that left its limits: farthest position}
+    scheduling                    core and priority of the server's loop
+    energy_departure              last message of the energy balance check, "" where the departure stayed below 1 %
+    largest_departure             largest departure of the energy balance, as a fraction
+    step_too_large                warning that the step size is too large for the robot, "" for none
+    look                          command that reports on the recording in detail
+    failed_node                   node whose failure ended the run, "" for none
     """
 
     plan: str

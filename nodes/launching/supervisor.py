@@ -110,7 +110,7 @@ class Supervisor:
                   may take 1 s and may raise an exception
     note          function called with (name, line) for each message to the user
     environment   environment variables of every child
-    polite_s      time, s, within which a process must end after it has replied to the request to end
+    polite_s      time (s) within which a process must end after it has replied to the request to end
     failed        {name: exit code} of the programs that have failed and are not required
     in_a_hurry    whether `stop` uses SIGKILL at once; may be set at any time, also by a signal handler
     """
@@ -305,7 +305,7 @@ def _is_overdue(child: Child, seconds: float, began: float, waited: float) -> bo
 
 
 def waited_for_a_core(pid: int) -> float:
-    """Time, s, that a process has waited for a processor core: the maximum over its threads; 0 where unknown."""
+    """Time (s) that a process has waited for a processor core: the maximum over its threads; 0 where unknown."""
     longest = 0
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -203,7 +203,7 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
     if len(poses.p) % 3 or 4 * len(poses.p) != 3 * len(poses.quaternion):
         numbers = f"{len(poses.p)} and {len(poses.quaternion)} numbers"
         raise WireError(
-            topic, f"p and quaternion have {numbers}; give 3 numbers in p and 4 in quaternion for each body"
+            topic, f"BodyPoses has {numbers} in p and quaternion; give 3 numbers in p and 4 in quaternion for each body"
         )
     if not math.isfinite(sum(poses.p) + sum(poses.quaternion)):
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
@@ -214,7 +214,9 @@ def _check_lines(topic: str, lines: Polylines) -> None:
         counts = f"{len(lines.count)} counts of points"
         raise WireError(topic, f"Polylines has {len(lines.name)} names for {counts}; give one count per name")
     if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
-        raise WireError(topic, f"points has {len(lines.points)} numbers; give 3 for each of {sum(lines.count)} points")
+        raise WireError(
+            topic, f"field points has {len(lines.points)} numbers; give 3 for each of {sum(lines.count)} points"
+        )
     if not math.isfinite(sum(lines.points)):
         _check_each(topic, points=lines.points)
 
@@ -236,8 +238,8 @@ def _check_encoders(topic: str, encoders: Encoders) -> None:
 def _check_each(topic: str, **fields: list[float]) -> None:
     """Raise WireError for the first field with a number that is not finite.
 
-    Callers test the sum of the numbers first, which is cheaper. A sum of finite numbers may overflow; this function
-    then raises no error.
+    For speed, most callers call this function only if the sum of the numbers is not finite. Because a sum of finite
+    numbers may overflow, each number is tested here.
     """
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):

@@ -49,7 +49,7 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
 
     unit            unit of its effort
     effort_limit    largest effort, N m or N; None for no limit
-    velocity_limit  largest speed, rad/s or m/s, of commanded velocities and of moves to a commanded position; None for
+    velocity_limit  largest speed (rad/s or m/s) of commanded velocities and of moves to a commanded position; None for
                     no limit
     modes           modes of JointCommand that the actuator accepts; commanded positions are clipped to the joint's
                     limits
@@ -71,8 +71,8 @@ class Shape(msgspec.Struct, kw_only=True):
     """A drawable part of a body, in the body's frame.
 
     kind  "line": points (3n,) joined in order; "box": size (x, y, z); "sphere": size (radius,);
-          "cylinder": size (radius, length), axis z; "mesh": points (3n,), faces (3m,), places of the corners of
-          triangles in points
+          "cylinder": size (radius, length), axis z; "mesh": points (3n,), the vertices; faces (3m,), three vertex
+          numbers (from 0) for each triangle
     """
 
     kind: str
@@ -105,7 +105,7 @@ class SpringDescription(msgspec.Struct, kw_only=True):
 class ForceDescription(msgspec.Struct, kw_only=True):
     """A force on a body at a point given in the body's frame, m. The force is the sum of outputs[i] axes[i].
 
-    outputs  names of the outputs in RobotState, N, that are the components of the force
+    outputs  names of the outputs in RobotState that are the components of the force (N)
     axes     unit vectors in the world frame, one after another, one per output
     """
 
@@ -164,7 +164,7 @@ class RobotState(Message, kw_only=True):
     name       the joints in the order of the description, then actuators that belong to no joint
     position   rad or m, one per name, finite
     velocity   rad/s or m/s, one per name, finite
-    effort     N m or N, effort applied over the step that ended in this state; one per name, or empty; finite
+    effort     N m or N, effort applied over the time step that ended in this state; one per name, or empty; finite
     phi        |Phi|_1, position-level constraint violation
     phidot     |Phidot|_1, velocity-level constraint violation
     energy     kinetic plus potential energy, J
@@ -202,7 +202,7 @@ class Polylines(Message, kw_only=True):
 
     name    names, one per polyline
     count   number of points of each polyline
-    points  coordinates (3 sum(count),), m, finite, polyline after polyline
+    points  x, y, z of each point in m, finite, polyline after polyline; shape (3 sum(count),)
     """
 
     name: list[str] = []
@@ -270,17 +270,17 @@ class Event(Message, kw_only=True):
     kind    what happened. Change of constraint mode: the name of the guard, such as "grip", "release" or "fall" of a
             gibbon. Action of a user: "reset", "restore", "pause", "resume"; "speed" (simulated seconds per second);
             "set" (a parameter); "hand" and "hand_back" (the user commands actuators by hand, and gives them back);
-            "push" (external force on the body `part`; `new` contains, as JSON, force (3,), N, in world axes, point
-            (3,), m, in the body's frame, and duration_s). End of the run: "diverged", or "late" (see `overrun_policy`).
-            Event of a node `node` that commands actuators: "refused" (the command was rejected); "safe" (the node sent
-            no command in time, and its actuators went to the safe mode); "held" (the node disconnected, and its last
-            command stays in force); "cut" (the command was limited to a joint's range; published once). Limits of a
-            driver's commands (table `guard` of the node): "guard_clamp" (`part` is the joint, `key` the limit, `old`
-            the commanded value, `new` the value passed on); "guard_rejected", "guard_stop" and
-            "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
-            jumped); "step_too_large" (for the fastest mode of the robot); "energy_departure" (the energy error exceeds
-            1 % of the run's energies, or has doubled since the last such event); "estop" and "estop_released" (an
-            emergency stop of all actuators begins and ends)
+            "push" (external force on the body `part`; `new` contains, as JSON, the force (3,) in N in world axes, the
+            point (3,) in m in the body's frame, and duration_s). End of the run: "diverged", or "late" (see
+            `overrun_policy`). Event of a node `node` that commands actuators: "refused" (the command was rejected);
+            "safe" (the node sent no command in time, and its actuators went to the safe mode); "held" (the node
+            disconnected, and its last command stays in force); "cut" (the command was limited to a joint's range;
+            published once). Limits of a driver's commands (table `guard` of the node): "guard_clamp" (`part` is the
+            joint, `key` the limit, `old` the commanded value, `new` the value passed on); "guard_rejected",
+            "guard_stop" and "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
+            jumped); "step_too_large" (the step size is too large for the robot's fastest mode); "energy_departure"
+            (the energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "estop" and
+            "estop_released" (an emergency stop of all actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change of constraint mode, J
@@ -311,9 +311,9 @@ class Event(Message, kw_only=True):
 class Snapshot(Message, kw_only=True):
     """Complete state of a run, from which the run can be restarted.
 
-    Taken after the nodes have processed the messages of a step, and before the next step is computed.
+    Taken after the nodes have processed the messages of a time step, and before the next time step is computed.
 
-    tick  number of steps taken
+    tick  number of time steps taken
     data  the state: MessagePack compressed by zlib, see nodes/simulation/restart/snapshots.py
     """
 
@@ -430,10 +430,10 @@ class SwingPlan(Message, kw_only=True):
     start     simulation time of the start, s
     duration  time from the start to the arrival of the hand, s
     release   true: the swinging hand releases its grip at the start; false: the hand has released it before
-    elbow     coefficients of the measured elbow angle, rad: sum of elbow[k] x^k, with x from 0 to 1 over the duration;
-              the elbow is at rest at the end
-    torque    elbow torque, N m, at equal times from start to end
-    path      x, y, z in m of the swinging hand at equal times from start to end (3n,)
+    elbow     coefficients of the planned elbow angle sum elbow[k] x^k, rad, with the sign of the joint "elbow"; x rises
+              from 0 to 1 over the duration; the elbow is at rest at the end
+    torque    elbow torque (N m) at equal time intervals from start to end
+    path      x, y, z in m of the swinging hand at equal time intervals from start to end (3n,)
     target    planned grip position along the line, m
     gap       planned distance of the hand from the line at arrival, m
     miss      planned distance of the hand from the target along the line, m

@@ -37,7 +37,7 @@ class Topic:
     """One row of the table: the topic's message type and its quality of service.
 
     latched  the last message is sent again to each new subscriber, with its seq
-    sampled  each message replaces the previous one: a node that runs only on every n-th step, or that fell behind,
+    sampled  each message replaces the previous one: a node that runs only on every n-th time step, or fell behind,
              receives only the latest message. Topics that are not sampled are lossless: every message is delivered.
              A topic without a row in the table is lossless, too.
     """

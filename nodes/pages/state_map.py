@@ -1,6 +1,6 @@
-"""Picture of a map over initial states: the measure IS1 over two components of the initial state.
+"""Draws a measure of stability, IS1, as a colour map over two components of the initial state.
 
-IS1 is the largest distance of a motion from the equilibrium, divided by the motion's distance from it at the start.
+IS1 is the largest distance of a motion from the equilibrium, divided by this distance at the start of the motion.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ MOST = 99.0  # percentile of the measure at which the colours end
 
 
 def draw_state_map(path: Path, title: str, labels: tuple[str, str], axes: list[Any], is1: Any, over: Any) -> None:
-    """Write a PNG of the measure IS1 over two components of the initial state.
+    """Write a PNG with a colour map of the measure IS1 over two components of the initial state.
 
-    Motions in which an angle departs by more than pi from the equilibrium have one colour, diverged motions another;
-    neither is in the colour scale.
+    IS1 is the largest distance of a motion from the equilibrium, divided by this distance at the start. Motions in
+    which an angle departs by more than pi from the equilibrium have one colour, diverged motions another; both colours
+    lie outside the colour scale of IS1.
 
     labels  axis labels of the picture: of the horizontal axis, then of the vertical axis
     axes    values of the horizontal component (one per column), then of the vertical component (one per row)

@@ -83,14 +83,17 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
 
 
 def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
-    """Make the path in `timing_from` absolute. PlanError where no file is found, or where the plan has no links.
+    """Make the path in `timing_from` absolute; on a host other than the server's, set it to "".
 
-    A further host has no links, which act at the server.
+    The recording `timing_from` gives the delays and losses of messages, which the server alone emulates, in lockstep.
+    Raises PlanError if the file is not found, the mode is not lockstep, or an included file has the key.
     """
     for part in tables.parts.values():
         if "timing_from" in part.plain:
             where = part.plain["timing_from"].source.at("timing_from")
-            raise PlanError(f"{where}: key 'timing_from': it is a key of the launched file, not of an included one")
+            raise PlanError(
+                f"{where}: key 'timing_from': an included file must not have this key; move it to the launched file"
+            )
     if not plan.timing_from or host is not None:
         plan.timing_from = ""
         return
@@ -98,8 +101,8 @@ def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
     where = f"{entry.source.at('timing_from')}: key 'timing_from'"
     if plan.sim.mode != "lockstep":
         raise PlanError(
-            f'{where}: delays of messages in simulation time are possible only in mode "lockstep"; [sim] has mode '
-            f'"{plan.sim.mode}"'
+            f'{where} works in mode "lockstep" only, but [sim] has mode "{plan.sim.mode}"; remove the key, or set '
+            'mode = "lockstep"'
         )
     found = next((path for path in (folder / plan.timing_from for folder in entry.folders) if is_file(path)), None)
     if found is None:
@@ -128,7 +131,7 @@ ONE_CLOCK = ("mode", "step_ms", "speed", "deadline_ms", "host", "overrun_policy"
 
 
 def _check_one_clock(plan: Plan, tables: Tables) -> None:
-    """Check that all simulations have the same clock: step, mode, speed and computer."""
+    """Check that all simulations of a launch share one clock, so that time step, mode, speed and computer are equal."""
     first, *others = plan.views
     for other in others:
         for key in ONE_CLOCK:
@@ -177,13 +180,14 @@ def _check_commands(
 def _check_hosts(plan: Plan, tables: Tables) -> None:
     """Check the addresses in [hosts] and the host of each node.
 
-    A node whose host is this computer gets the name of the server's host.
+    In the plan, the host "localhost" of a node is replaced by the name of the server's host.
     """
     for name, address in plan.hosts.items():
         where = f"{tables.plain['hosts'].source.table('[hosts]', 'hosts').at(name)}: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
             raise PlanError(
-                f"{where}: a host's name must not be {LOCAL}; use letters, digits and _, with a letter first"
+                f"{where}: a host's name must consist of letters, digits and _, with a letter first, and must not be "
+                f"{LOCAL}; choose another name"
             )
         try:
             ip_address(address)
@@ -231,7 +235,7 @@ def _check_sim(plan: Plan, tables: Tables, with_methods: bool) -> None:
 
 
 def check_duration(plan: Plan, where: str) -> None:
-    """Raise PlanError for a duration that is out of range or below one step; the message begins with `where`."""
+    """Raise PlanError for a duration that is out of range or below one time step; the message begins with `where`."""
     kind = next(field.type for field in msgspec.structs.fields(Plan) if field.name == "duration_s")
     if plan.duration_s is None:
         return
@@ -239,12 +243,13 @@ def check_duration(plan: Plan, where: str) -> None:
         raise PlanError(f"{where} {line}")
     if plan.duration_s < plan.sim.step_s * (1.0 - 1e-9):
         raise PlanError(
-            f"{where}: {plan.duration_s:g} s is less than one step of {plan.sim.step_ms:g} ms; give a longer duration"
+            f"{where}: {plan.duration_s:g} s is less than one time step of {plan.sim.step_ms:g} ms; give a longer "
+            "duration"
         )
 
 
 def _check_methods(sim: SimPlan, source: Source) -> None:
-    """Check stepper and stabilizer: names, keys of their tables, values."""
+    """Check the names, the keys and the values of the tables [sim.stepper] and [sim.stabilizer]."""
     from sim_core.errors import UnknownName
 
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
@@ -349,7 +354,7 @@ def _named(refusal: str, sim: SimPlan) -> str:
 
 
 def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> None:
-    """Check that milestones have unique names and joints with angles, and that their keys `after` form no cycle."""
+    """Check that milestones have unique names and joints with angles, and do not wait for each other (key `after`)."""
     milestones = plan.milestones
     after = {milestone.name: milestone.after for milestone in milestones}
     for number, (milestone, entry) in enumerate(zip(milestones, tables.milestones, strict=True)):
@@ -398,7 +403,7 @@ def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -
 
 
 def _check_times(node: NodePlan, mode: str, where: Source) -> None:
-    """Raise PlanError for a node with a link or a compute time if the mode is not lockstep."""
+    """Raise PlanError for a node with the key `link` or `compute_ms` if the mode is not lockstep."""
     for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
         if getattr(node, key) != unset and mode != "lockstep":
             raise PlanError(

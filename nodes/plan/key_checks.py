@@ -41,8 +41,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
     """A table of a launch file as a struct of type `kind`.
 
-    Raises PlanError, whose message begins with `where` and names the wrong key and the nearest known key. An unknown
-    key is an error even if the struct permits unknown keys. Inner tables whose type has no schema are not checked.
+    Raises PlanError if a key is unknown, even if the struct permits unknown keys, or if a value does not fit the key's
+    type. The message begins with `where` and names the wrong key and the nearest known key. Inner tables whose type has
+    no schema are not checked.
     """
     fields = msgspec.structs.fields(kind)
     known = [field.encode_name for field in fields]
@@ -64,7 +65,7 @@ def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
 def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """A copy of the table in which the floats nan and inf become text if `kind` expects text there.
 
-    TOML reads the bare words nan and inf as numbers.
+    This is needed because TOML reads the bare words nan and inf as numbers.
     """
     words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
     return {

@@ -43,25 +43,25 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     robot              a name from `armswing robot list`, a function of your own, "path/to/file.py:function", or a URDF
                        or MJCF file, "path/to/robot.urdf"; the folders searched are those for a node's key `run`
     parameters         parameters of the robot, as `armswing robot show` lists them
-    mode               realtime: steps are paced by the clock; fast: as fast as possible; lockstep: each step waits for
-                       every node, and the run is reproducible
-    step_ms            integration step, ms
+    mode               realtime: time steps are paced by the clock; fast: as fast as possible; lockstep: each time step
+                       waits for every node, and the run is reproducible
+    step_ms            step size of the integration, ms
     stepper            integration method, a name or a table of name and parameters
     stabilizer         method that keeps constraint violations small, a name or a table of name and parameters
-    watchdog_ms        time, ms, after which the actuators of a commanding node go to the safe mode if it sends no
-                       command; simulation time or wall time counts, whichever passes faster; by default 100 in realtime
-                       and never in other modes; 0 or false: never
+    watchdog_ms        time (ms) after which the actuators of a node go to the safe mode if the node sends no command;
+                       simulation time or wall time counts, whichever passes faster; by default 100 in realtime and
+                       never in other modes; 0 or false: never
     safe_mode          behaviour of the actuators when their commanding node is silent; with "hold", servos keep their
                        joints where they are, and other actuators keep their effort
     speed              simulated seconds per wall second in realtime, 0.001 .. 1000
-    rate_hz            rate at which the state is published, Hz of simulation time; by default at every step
+    rate_hz            rate at which the state is published, Hz of simulation time; by default at every time step
     poses_hz           rate at which the body poses are published, Hz of simulation time
     snapshot_s         simulated seconds between two snapshots of the state; a recorded run can be restarted from each
                        snapshot; 0: no snapshots
     deadline_ms        longest wait for one node's reply in lockstep, ms
     host               name in [hosts] of the server's computer, on which `armswing launch` is called without --host
-    overrun_policy     what happens in realtime if the server is late by a step or more: the server leaves out the late
-                       steps, computes them as fast as possible, or ends the run
+    overrun_policy     what the server does in realtime if it is late by a time step or more: skip the missed deadlines,
+                       catch up by taking the missed time steps at once, or stop the run
     cpu                core on which the server's loop runs; by default any core
     realtime_priority  whether the server's loop runs under SCHED_FIFO; if this is not permitted, a warning is shown
     assemble_start     whether the run starts at the state that satisfies the constraints and is nearest to the robot's
@@ -114,11 +114,11 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def step_s(self) -> float:
-        """Simulation step, s."""
+        """Time step of the simulation, s."""
         return self.step_ms * 1e-3
 
     def method_text(self) -> str:
-        """Stepper, stabilizer and step as text."""
+        """Text with stepper, stabilizer and step size."""
         return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
 
     def make_stepper(self) -> Any:
@@ -135,7 +135,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def watchdog_s(self) -> float | None:
-        """Time without a command after which actuators go to the safe mode, s; None for never."""
+        """Time (s) without a command after which actuators go to the safe mode; None for never."""
         if self.watchdog_ms is None:
             return WATCHDOG_S if self.mode == "realtime" else None
         return self.watchdog_ms * 1e-3 or None
@@ -175,7 +175,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     name               name of the node, unique in the plan
     run                "path/to/file.py:ClassName", or the path of a program, such as one in C; the folders searched are
                        the folder above launch/, the working folder and the launch file's folder
-    decimation         number of simulation steps after which the node runs again in lockstep
+    decimation         number of time steps after which the node runs again in lockstep
     restart            whether the node's process is restarted when it ends; never in lockstep
     max_restarts       largest number of restarts
     params             parameters of the node, the fields of its class `Params`
@@ -187,8 +187,8 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     namespace          namespace of an included simulation that the node belongs to
     remap              other names for the node's topics, such as { state = "measured_state", reference = "/left/goal" }
     link               delay, jitter and loss of the node's messages in lockstep, see [nodes.link]
-    compute_ms         simulation time for which the node is busy with each step in lockstep, ms; the node publishes the
-                       messages of the step afterwards
+    compute_ms         simulation time (ms) that the node takes for its work of each time step in lockstep; the node
+                       publishes its messages of the time step afterwards
     guard              limits of the commands that a driver receives: the parameters of `nodes/guard`, which applies
                        them in the driver's process
     """
@@ -241,11 +241,11 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     name        name of the plan; by default the file's
     seed        seed of all random numbers of the nodes
-    domain      number of the launch, where several run on this computer, 0 .. 232; --domain overrides it
-    hosts       a table of computers, name = "address"; each needs the keys of the others
-    duration_s  simulated s until the run ends; without it, Ctrl-C ends it; --duration overrides it
-    timing_from  recording of a run in realtime, whose links the nodes without a `link` get in lockstep; --timing-from
-                 overrides it
+    domain      number of the launch, 0 .. 232, different for each launch on a computer; --domain overrides it
+    hosts       a table of computers, name = "address"; each computer needs the public keys of the others
+    duration_s  simulated seconds until the run ends; without it, Ctrl-C ends the run; --duration overrides it
+    timing_from  recording of a run in realtime; in lockstep, the messages of nodes without a key `link` get the delay,
+                 jitter and loss measured in that run; --timing-from overrides it
     folder      folder from which relative paths of `run` are resolved first
     simulations plans of included simulations, by namespace
     """
@@ -272,7 +272,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.simulations.get(namespace, self)
 
     def robot_of(self, namespace: str) -> str:
-        """First part of the topics of the robot of a namespace; "" where the namespace has no simulation."""
+        """First part of the robot's topic names in a namespace; "" if the namespace has no simulation."""
         sim = self.view(namespace).sim
         return sim.robot_name if sim.namespace == namespace else ""
 

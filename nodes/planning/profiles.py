@@ -25,8 +25,9 @@ def sine(amplitude: float, period: float, t: float) -> Point:
 
 
 def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """(value, 0, 0) of a step function, which has the value of the latest waypoint whose time is past, and before the
-    first waypoint the first value.
+    """(value, 0, 0) of a step function, which jumps to the value of each waypoint at the waypoint's time.
+
+    Before the first waypoint, the function has the first value.
     """
     return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
 
@@ -93,7 +94,7 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
     for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=2):
         needed = least_time(end - start, acceleration, velocity)
         if needed > span * (1.0 + 1e-9):
-            raise ValueError(f"the move to waypoint {k} has {span:g} s; the limits require at least {needed:.4g} s")
+            raise ValueError(f"the move to waypoint {k} lasts {span:g} s; the limits require at least {needed:.4g} s")
         cruises.append(math.copysign(_cruise(abs(end - start), span, acceleration), end - start))
 
     def curve(t: float) -> Point:
@@ -115,7 +116,7 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
 
 
 def least_time(way: float, acceleration: float, velocity: float) -> float:
-    """Shortest time, s, of a move from rest to rest with limited acceleration and velocity; `velocity` may be infinite.
+    """Shortest time (s) of a move from rest to rest with limited acceleration and velocity; `velocity` may be infinite.
 
     way  distance of the move
     """

@@ -60,7 +60,7 @@ class ViaPoints:
     places  for each row, text for error messages: file and line of the row, or number of the waypoint, counted from 1;
             empty for motions that are given without via points
     whole   name of the data for error messages: the file, or "waypoints"
-    span    times, s, at which segments begin or end, from the first to the last
+    span    times (s) at which segments begin or end, from the first to the last
     """
 
     joints: list[str]
@@ -133,7 +133,9 @@ def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[
             )
         joint, unit, per = found["joint"], found["unit"], found["per"]
         if (joint, per) in places:
-            raise ViaPointError(f"{where}: column {name!r} gives joint {joint!r} a second time")
+            raise ViaPointError(
+                f"{where}: column {name!r} gives joint {joint!r} a second time; remove one of the columns"
+            )
         if units.setdefault(joint, unit) != unit:
             raise ViaPointError(
                 f"{where}: column {name!r}: another column gives joint {joint!r} in {units[joint]}; use one unit"

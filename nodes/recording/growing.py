@@ -52,7 +52,7 @@ def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | N
     """The pieces of a recording, in file order, of about `length` bytes each; at least one.
 
     scanned  the recording after a scan of the whole file: each piece then has the holes of the whole file. None: a
-             piece has those of the part that was read so far
+             piece has the holes of the part that was read so far
 
     Raises RecordingError for a file that cannot be read.
     """
@@ -101,7 +101,7 @@ def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | N
 
 
 class GrowingColumn:
-    """One column, to which further rows can be added. Views of the column taken before stay valid."""
+    """One column, to which further rows can be added. Arrays that `values` returned earlier stay valid."""
 
     def __init__(self, values: Values) -> None:
         self._set(values)
@@ -115,7 +115,7 @@ class GrowingColumn:
         return self._data[: self._count]
 
     def extend(self, values: Values) -> None:
-        """Add rows. The result is the column that all rows together give, see `columns`."""
+        """Add rows. The column is then as if the function `columns` had made it from all rows at once."""
         present = self.values
         if is_constant(present) and is_constant(values) and np.array_equal(present[0], values[0]):
             self._set(np.broadcast_to(present[0], (len(present) + len(values), len(present[0]))))
@@ -169,9 +169,12 @@ class GrowingColumns:
         self._count += new
 
     def _mark(self, name: str, here: Values, default: bool = True) -> None:
-        """Add rows to the mask of the messages that have a field of a dictionary.
+        """Add the next messages to the mask of the field `name`, which is true for messages that have the field.
 
-        default  whether earlier messages without a mask have the field
+        Only fields of dictionaries, such as "outputs.height", have a mask.
+
+        here     mask of the next messages
+        default  value for all earlier messages if the field has no mask yet
         """
         if "." not in name:
             return
@@ -190,7 +193,7 @@ class GrowingColumns:
 class GrowingRecording:
     """The part of a recording that was read so far, for one run.
 
-    run     number of the run, from 1; -1 for the last run. Messages of a run that is not the last any more are dropped
+    run     number of the run, from 1; -1 for the last run: when a new run begins, messages of earlier runs are dropped
     whole   whether the file was read to its end
     share   share of the run that was read so far, estimated by bytes; 1 for a run that was read to its end
     """
@@ -231,7 +234,7 @@ class GrowingRecording:
         """
         last = self._last
         if last is None:
-            raise ValueError("no piece of the recording was added")
+            raise ValueError("no piece of the recording was added yet; call add first")
         if self.whole:
             try:
                 picked(last.runs, self.run)
@@ -276,8 +279,9 @@ def _objects(rows: list[Any]) -> Values:
 
 
 def _absent(like: Values, count: int, is_key: bool) -> Values:
-    """`count` rows of a column for messages that lack its field, as `columns` gives them.
+    """Rows with the missing value, as the function `columns` makes them for `count` messages that lack a field.
 
+    like    rows of the same field in other messages
     is_key  whether the field is an entry of a dictionary
     """
     row = [None] * like.shape[1] if is_key and like.ndim == 2 else None

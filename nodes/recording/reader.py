@@ -291,7 +291,10 @@ def read_recording(
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Context manager without garbage collection: its passes over millions of new objects take most of the time."""
+    """Context manager that switches Python's garbage collection off.
+
+    Reading a recording makes millions of objects, and the collector's passes over them would take most of the time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -409,7 +412,7 @@ def _event_fields(event: Event) -> dict[str, Any]:
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:
-    """(first, last) log time, s, of each run.
+    """(first, last) log time of each run, s.
 
     topics  for each topic, {index of the run: [first, last] log time, ns}
     """

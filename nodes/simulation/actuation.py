@@ -28,12 +28,11 @@ class Actuation:
     watchdog_s  longest permitted time without a command from a commanding node, s; None for no watchdog
     hold        whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
     servos      servo loops, which keep the latest command of each actuator
-    changed     whether the efforts of the next step may differ from those of the last step
+    changed     whether the efforts of the next time step may differ from those of the last one
     safe        names of actuators in their safe mode
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
-    heard_at    lower bound, s, of the times of the latest command of every node that has a watchdog; infinite without
-                watchdogs
+    heard_at    time (s) at or after which each node with a watchdog sent its latest command; infinite without watchdogs
     by_hand     names of actuators that a user commands by hand; commands of nodes to these actuators have no effect
     joints      monitor of the range of each joint's motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
@@ -73,7 +72,7 @@ class Actuation:
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
-        """Accept a command for the next step, or refuse it.
+        """Accept a command for the next time step, or refuse it.
 
         Returns "" if the command is accepted, otherwise a one-line reason why it is refused.
 
@@ -211,7 +210,7 @@ class Actuation:
         self.changed = True
 
     def drive(self, joints: Joints) -> None:
-        """Set the simulation's efforts for the next step. Call it once per step."""
+        """Set the simulation's efforts for the next time step. Call this method once per time step."""
         if self.servos.busy and self._turn is not None:
             self._loads.count()
             self._turn()  # one kernel: read joints, advance servos, add loads
@@ -297,9 +296,9 @@ class Actuation:
 
 
 class Loads:
-    """Peak and root mean square of each actuator's effort over the steps since the last reset or restore.
+    """Peak and root mean square of each actuator's effort over the time steps since the last reset or restore.
 
-    steps  number of steps since the last reset or restore; the caller increments it
+    steps  number of time steps since the last reset or restore; the caller increments it
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -316,13 +315,13 @@ class Loads:
         self.steps = self._added = 0
 
     def change(self, effort: np.ndarray) -> None:
-        """Set the actuators' efforts from the next step on."""
+        """Set the actuators' efforts from the next time step on."""
         self._add_steps()
         self._effort[:] = effort
 
     def bind(self, effort: np.ndarray) -> BoundKernel:
-        """A kernel without arguments that does the same as `change(effort)`, with the present values of the array
-        `effort`.
+        """A kernel without arguments that does the same as `change(effort)`, with the values that the array
+        `effort` has at the call.
 
         Call `count` before each call of the kernel.
         """
@@ -330,13 +329,13 @@ class Loads:
         return BoundKernel(add_loads.address, [self._given, effort], sums)
 
     def count(self) -> None:
-        """Pass the number of steps since the last change of effort to the kernel of the load statistics."""
+        """Tell the kernel of `bind` how many time steps were taken since the efforts last changed."""
         since, self._added = self.steps - self._added, self.steps
         if since != self._since:
             self._given[1] = self._since = since
 
     def _add_steps(self) -> None:
-        """Add the steps since the last change of effort to the sums."""
+        """Add to the sums the time steps that were taken since the efforts last changed."""
         if self.steps > self._added:
             self.count()
             self._add()

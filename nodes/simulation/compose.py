@@ -97,7 +97,7 @@ class Composition:
         return page(f"Run of {plan.name}", facts, ("node", "class", "refused", "latest refusal"), rows)
 
     def step(self, n: int = 1) -> None:
-        """Take n steps, also beyond the plan's duration_s."""
+        """Take n time steps, also beyond the plan's duration_s."""
         step = self._scheduler.step
         for _ in range(n):
             step()

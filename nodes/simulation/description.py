@@ -46,7 +46,7 @@ FOOT = 0.025  # size of the triangle under a pinned end, as share of the beam's 
 
 
 def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: str, robot: str = "") -> Description:
-    """The description of a mechanism that is simulated with steps of step_s seconds.
+    """The description of a mechanism that is simulated with time steps of step_s seconds.
 
     robot  the robot's name in topics; "" for the mechanism's name
     """

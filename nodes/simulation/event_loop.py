@@ -1,7 +1,7 @@
 """Runs the simulation server over sockets.
 
-The main thread receives the commands before each step, takes the steps and paces them; it never waits for a subscriber.
-A second thread waits for service calls, which the main thread executes between steps.
+The main thread receives the commands before each time step, takes the time steps and paces them; it never waits for a
+subscriber. A second thread waits for service calls, which the main thread executes between time steps.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SimHost:
             ran = True
 
     def _steps_in_a_row(self, scheduler: Scheduler) -> None:
-        """Take up to STEPS_IN_A_ROW steps; stop early when a service call arrives."""
+        """Take up to STEPS_IN_A_ROW time steps; stop early when a service call arrives."""
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
             self._session.publisher.notify()
@@ -158,8 +158,8 @@ class SimHost:
                 break
 
     def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
-        """Continue from a snapshot, and take unpublished steps up to the restart time, then one step whose messages are
-        published.
+        """Continue from a snapshot: take unpublished time steps up to the restart time, then one time step whose
+        messages are published.
         """
         session = self._session
         for topic, payload in latched:
@@ -172,7 +172,7 @@ class SimHost:
         self._server.restart_pace()
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for each deadline and take the steps that are due then, until there is other work."""
+        """Wait for each deadline and take the time steps that are due then, until there is other work."""
         server = self._server
         pacer = self._pacer.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
@@ -203,10 +203,10 @@ class SimHost:
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
-        """Publish the state before the first step; return whether to wait longer for the nodes' first commands.
+        """Publish the state before the first time step; return whether to wait longer for the nodes' first commands.
 
-        A controller commands only after it has received a state. Without this wait, the efforts in the first steps
-        would be zero.
+        A controller commands only after it has received a state. Without this wait, the efforts in the first time
+        steps would be zero.
         """
         server = self._server
         if self._awaited is None:
@@ -286,7 +286,7 @@ class SimHost:
     # -- publishing
 
     def _publish_first(self, topic: str, payload: bytes) -> None:
-        """Publish a message, and keep it for participants that connect later; they receive it in their first step."""
+        """Publish a message, and keep it for participants that connect later; they receive it in their first turn."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
 

@@ -1,6 +1,7 @@
-"""Links of a lockstep run: delay, jitter and loss of the messages between nodes, and the nodes' compute times.
+"""Communication links of a lockstep run: delay, jitter and loss of messages between nodes, and nodes' compute times.
 
-Jitter and losses are drawn from seeded random generators.
+A link emulates the network between one node and all others (key `link` of the node). Jitter and losses are drawn from
+seeded random generators.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ def takes_time(node: NodePlan) -> bool:
 
 
 class Links:
-    """Arrival times of the messages of a run. A message between two nodes that both have links is delayed, and may
-    be lost, by each of the two links.
+    """Arrival times of the messages of a run.
+
+    A message passes the link of its sender and the link of its receiver, if they have links. Each of these links delays
+    the message and may lose it.
 
     A lossless node without a link of its own, such as a recorder, receives every message when it is published.
 
@@ -45,17 +48,17 @@ class Links:
         self._latest: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def has(self, node: str) -> bool:
-        """Whether the node has a link."""
+        """Whether the node has a communication link."""
         return node in self._links
 
     def compute_s(self, node: str) -> float:
-        """Simulation time that the node needs to compute its messages in a step, s."""
+        """Simulation time (s) that the node needs to compute its messages of a time step."""
         return self._compute_s.get(node, 0.0)
 
     def ticks_of_turn(self, node: str, decimation: int) -> int:
-        """Number of simulation steps from one turn of the node, that is, one execution, to its next turn.
+        """Number of time steps from one turn of the node, that is, one execution, to its next turn.
 
-        decimation  the node is due on each `decimation`-th step; it skips a turn while it still computes
+        decimation  the node is due on each `decimation`-th time step; it skips a turn while it still computes
         """
         steps = math.ceil((self.compute_s(node) - ROUNDING_S) / self._step_s)
         return max(math.ceil(steps / decimation), 1) * decimation

@@ -1,9 +1,9 @@
-"""The lockstep schedule: in each step, the due participants run one after the other, then the simulation advances.
+"""The lockstep schedule: in each time step, the due participants run one after the other, then the simulation advances.
 
 When a participant runs (its turn), it receives every due message: the state, and the messages that earlier participants
-published in this step. The participants run in the order of the plan. The same scheduler runs nodes in this process
-(`LocalPort`) and nodes in other processes (`RemotePort`). Both ports exchange encoded messages, so that a run has the
-same bytes with either port.
+published in this time step. The participants run in the order of the plan. The same scheduler runs nodes in this
+process (`LocalPort`) and nodes in other processes (`RemotePort`). Both ports exchange encoded messages, so that a run
+has the same bytes with either port.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SERVER = "sim"  # name of the server at the ends of links
 class Port(Protocol):
     """The scheduler's connection to a participant.
 
-    decimation  number n: the participant runs on each n-th step
-    lossless    whether the participant receives every message, even if it does not run on every step
-    publishes   whether a step waits for the participant; false for a lossless node that publishes no topic
+    decimation  number n: the participant runs on each n-th time step
+    lossless    whether the participant receives every message, even if it does not run on every time step
+    publishes   whether a time step waits for the participant; false for a lossless node that publishes no topic
     state       latest state that the participant returned on request; b"" before the first request
     """
 
@@ -46,14 +46,14 @@ class Port(Protocol):
         """Whether the participant subscribes to `topic`, a full topic name."""
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the participant for a step at simulation time `now`, s. Returns the messages that it published.
+        """Run the participant for the time step at simulation time `now` (s); returns the messages that it published.
 
         kind  "quiet": the participant's messages are not sent to observers; "snapshot": the participant's state after
               the turn is stored in `state`
         """
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Set the participant to a state, from which it continues at simulation time `now`, s.
+        """Set the participant to a state, from which it continues at simulation time `now` (s).
 
         latched  latest messages of latched topics (such as descriptions), which the server does not send again
         stamps   whether the sequence numbers of messages continue from those in `state`
@@ -82,7 +82,7 @@ class LocalPort:
         self._outgoing.append((topic, payload))
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
-        """Run the node for a step.
+        """Run the node for a time step.
 
         Returns the messages that the node has published since its previous turn. A lossless node that publishes no
         topic is an exception: the result has the values that it plotted in its previous turn, as with a RemotePort.
@@ -120,7 +120,7 @@ class ScheduledParticipant:
     """A participant, with the messages that it will receive the next time it runs.
 
     on_the_way  heap of (arrival time, number, topic, message) for messages that a communication link delays
-    busy_until  simulation time until which the participant still computes and does not run again, s
+    busy_until  simulation time (s) until which the participant still computes and does not run again
     """
 
     def __init__(self, port: Port, decimation: int) -> None:
@@ -131,7 +131,7 @@ class ScheduledParticipant:
         self.busy_until = 0.0
 
     def receive_until(self, now: float) -> None:
-        """Move the messages that have arrived by `now`, s, from `on_the_way` to `waiting`."""
+        """Move the messages that have arrived by the time `now` (s) from `on_the_way` to `waiting`."""
         while self.on_the_way and self.on_the_way[0][0] <= now + ROUNDING_S:
             _, _, topic, payload = heapq.heappop(self.on_the_way)
             self.waiting.append((topic, payload))
@@ -145,8 +145,8 @@ class ScheduledParticipant:
     def needed(self) -> list[EncodedMessage]:
         """The waiting messages that the participant will receive.
 
-        A lossless participant, and one that runs on every step, receives all of them. Any other participant receives
-        only the latest message of each sampled topic, and all messages of other topics.
+        A lossless participant, and one that runs on every time step, receives all of them. Any other participant
+        receives only the latest message of each sampled topic, and all messages of other topics.
         """
         incoming = self.waiting
         if self.decimation == 1 or self.port.lossless:
@@ -160,11 +160,11 @@ class ScheduledParticipant:
 
 
 class Scheduler:
-    """Steps a simulation together with its participants.
+    """Advances a simulation together with its participants.
 
     carry  function called with every message of the server and of the participants, in the order of publication
-    batch  number of steps from one turn of the lossless participants to the next, in which they receive all messages of
-           these steps; 1 in lockstep
+    batch  number of time steps between two turns of a lossless participant, which receives all messages of these time
+           steps in one turn; 1 in lockstep
     links  communication links, which compute the arrival time of each message; None: messages arrive at once
     """
 
@@ -208,7 +208,7 @@ class Scheduler:
                 participant.waiting += messages
 
     def step(self) -> None:
-        """Give every due participant its turn, then take one step."""
+        """Give every due participant its turn, then take one time step."""
         self._take_turns()
         if self.server.tick == self._snapshot_tick:
             self._take_snapshot()
@@ -282,8 +282,8 @@ class Scheduler:
         self._numbers = count(max(numbers, default=-1) + 1)
 
     def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
-        """Continue from a snapshot: take unpublished steps up to the restart tick, then one step whose messages are
-        published.
+        """Continue from a snapshot: take unpublished time steps up to the restart tick, then one time step whose
+        messages are published.
 
         Until then only participants that publish have turns. Participants that start anew, without their recorded
         state, do not run; their recorded messages are used instead. The users' recorded actions are repeated.

@@ -1,4 +1,4 @@
-"""Deadlines of the server's steps in mode realtime, at any speed, with counts of missed deadlines."""
+"""Deadlines of the server's time steps in mode realtime, at any speed, with counts of missed deadlines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LONGEST_BATCH = 256
 
 
 class StepPacer:
-    """Paces the steps of a simulation by the clock, at any speed.
+    """Paces the time steps of a simulation by the clock, at any speed.
 
-    step_s  simulated time per step, s
-    pacer   pacer of the present speed; None before the first step
-    batch   number of steps per deadline
+    step_s  simulated time per time step, s
+    pacer   pacer of the present speed; None before the first time step
+    batch   number of time steps per deadline
     """
 
     def __init__(self, step_s: float, deadline: Deadline = "skip") -> None:
@@ -45,7 +45,7 @@ class StepPacer:
 
     @property
     def left_s(self) -> float:
-        """Seconds to the next deadline, negative when it has passed; infinite before the first step."""
+        """Seconds to the next deadline, negative when it has passed; infinite before the first time step."""
         return math.inf if self.pacer is None else self.pacer.left_s
 
     @property

@@ -26,7 +26,7 @@ class Part(Protocol):
         """Names of the simulation's topics, without the robot."""
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command of the node `source`; the command takes effect in the next step.
+        """Receive a command of the node `source`; the command takes effect in the next time step.
 
         timed  whether the command arrived just now, so that its round trip can be measured
         """
@@ -50,7 +50,7 @@ class Stepped(Protocol):
 
     @property
     def tick(self) -> int:
-        """Number of steps since the start or the last reset; time = tick * step_s."""
+        """Number of time steps since the start or the last reset; time = tick * step_s."""
 
     @property
     def time(self) -> float:
@@ -63,7 +63,7 @@ class Stepped(Protocol):
         """
 
     def step(self) -> None:
-        """Apply the commands received, advance one step, publish the messages that are due."""
+        """Apply the commands received, advance one time step, publish the messages that are due."""
 
     def next_snapshot(self, tick: int) -> int:
         """The first tick from `tick` on at which a snapshot is taken."""
@@ -80,7 +80,7 @@ class Stepped(Protocol):
         """Continue from the server's state in a snapshot, without publishing anything.
 
         stamps  whether the sequence numbers of messages continue from those in the snapshot
-        ahead   number of unpublished steps that follow, before the first step whose messages are published
+        ahead   number of unpublished time steps that follow, before the first time step whose messages are published
         """
 
     def repeat(self, action: Event) -> None:
@@ -108,7 +108,7 @@ class Simulated(Stepped, Protocol):
 
     @property
     def steps_left(self) -> int:
-        """Number of requested single steps that are still to be taken while the simulation is paused."""
+        """Number of requested single time steps that are still to be taken while the simulation is paused."""
 
     @property
     def state(self) -> str:
@@ -120,7 +120,7 @@ class Simulated(Stepped, Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether to take a step: the simulation is running, or requested single steps are left."""
+        """Whether to take a time step: the simulation is running, or requested single time steps are left."""
 
     def publish_state(self) -> None:
         """Publish the present state and poses."""
@@ -141,7 +141,7 @@ class Simulated(Stepped, Protocol):
         """Status of the simulation as plain data, in SI units."""
 
     def timing(self) -> Mapping[str, float | None]:
-        """Quantiles of step time and round-trip time, s; None if nothing was measured."""
+        """Quantiles of the wall time per time step and of the round-trip time, s; None if nothing was measured."""
 
     def counters(self) -> Mapping[str, int]:
         """Number of watchdog trips and of accepted commands."""

@@ -30,11 +30,12 @@ class Pushes:
         return self._next
 
     def push(self, body: Any = None, force: Any = None, point: Any = None, duration_s: Any = DURATION_S) -> Event:
-        """Apply a force to a body from the next step on; returns the event that logs the push.
+        """Apply a force to a body from the next time step on; returns the event that logs the push.
 
         force       (3,) force along the world axes, N; zero ends the push on the body
         point       (3,) point of the body at which the force acts, in the body's frame, m; by default the body's origin
-        duration_s  duration, s, rounded to a whole number of steps and at least one step
+        duration_s  duration (s), rounded to a whole number of time steps, at least one
+
         Raises ValueError with a one-line message for a wrong argument.
         """
         simulation = self._simulation
@@ -57,7 +58,7 @@ class Pushes:
         return Event(kind="push", part=body, key="force", new=new, detail=detail)
 
     def end_due(self) -> None:
-        """End the pushes whose time is over. Call it before a step."""
+        """End the pushes whose time is over. Call this method before each time step."""
         if self._simulation.tick < self._next:
             return
         for body, tick in list(self._ends.items()):
@@ -75,7 +76,7 @@ class Pushes:
     def moved(self, plain: Mapping[str, int] | None = None) -> None:
         """Set the ticks at which the pushes end, after a reset or restore of the simulation.
 
-        A force that acts in the restored state, but for which `plain` has no tick, ends before the next step.
+        A force that acts in the restored state, but for which `plain` has no tick, ends before the next time step.
 
         plain  result of `to_plain` from a snapshot; None after a reset
         """

@@ -1,7 +1,8 @@
-"""Delay, jitter and loss of a plan's links, measured from the recording of a run in real time.
+"""Delay, jitter and loss of messages to and from each node, measured from the recording of a run in real time.
 
-A link is measured by the round trips to its node's clock (topic `clock`), whose four stamps give the time of each way,
-and by the gaps in the sequence numbers of the messages to and from the node.
+Delay and jitter follow from the round trips to the node's clock (topic `clock`): four time stamps give the durations of
+request and reply. The loss follows from gaps in the sequence numbers of messages to and from the node. Delay, jitter
+and loss of a node are called its link (key `link` of the node in a launch file).
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ WIDEST = 100.0  # largest jitter as a multiple of the spread of the measured tim
 
 
 class Recorded:
-    """The parts of a recording that its links are measured from.
+    """The data of a recording from which the links of its nodes are measured.
 
     server        host of the simulation server
     hosts         {node: its host}
-    round_trips   {(asker, peer): stamps and steps of the round trips, see `ways_of`}
+    round_trips   {(asker, peer): time stamps of the round trips, and clock jumps before each, see `ways_of`}
     gaps          {topic: [messages recorded, messages missing between them]}
     counters      {node: its counters in its latest status}
     """
@@ -89,7 +90,7 @@ class Recorded:
         return self.hosts.get(node, self.server) != self.server
 
     def times(self, node: str) -> Floats:
-        """Times of the messages between a node and the computer of the server, both ways, s."""
+        """Transit times (s) of the messages between a node and the computer of the server, in both directions."""
         found = [
             ways_of(*readings)
             for (asker, peer), readings in self.round_trips.items()
@@ -99,13 +100,13 @@ class Recorded:
 
 
 def ways_of(stamps: NDArray[np.int64], steps: NDArray[np.int64]) -> Floats:
-    """Times of the requests and of the replies of round trips to one clock, s.
+    """Transit times (s) of all requests and of all replies in round trips to one clock.
 
-    The clock's offset and drift are those with which both ways take equally long, on average over the round trips
-    between two steps of the clock.
+    The clock's offset and drift are not known. Between two jumps of the clock they are chosen such that requests and
+    replies take equally long on average.
 
-    stamps  (n, 4): asked, received, answered, heard, ns
-    steps   (n,) number of steps of the clock before each round trip
+    stamps  (n, 4) times in ns: request sent, request received, reply sent, reply received
+    steps   (n,) number of jumps of the clock before each round trip
     """
     asked, received, answered, heard = (1e-9 * (stamps - stamps[0, 0])).T
     there, back = received - asked, heard - answered
@@ -134,10 +135,11 @@ def line_through(x: Floats, y: Floats) -> Floats:
 
 
 def ordered_quantiles(period: float) -> tuple[float, float]:
-    """Quantiles LOW and HIGH of the times of messages that stay in order, where each draws its time from 0 .. 1.
+    """Quantiles LOW and HIGH of the transit times of messages that stay in order.
 
-    A message that is sent `period` after the one before it does not arrive before it. With distribution function F of
-    the draws, that of the times is the product of F(x + i period) over i = 0, 1, ...
+    Each message draws a time from 0 .. 1, and waits longer if it would otherwise overtake an earlier message. Messages
+    are sent `period` apart. If F is the distribution function of the draws, the distribution function of the transit
+    times is the product of F(x + i period) over i = 0, 1, ...
     """
     x = np.linspace(0.0, 1.0, GRID)
     product = x.copy()
@@ -148,10 +150,10 @@ def ordered_quantiles(period: float) -> tuple[float, float]:
 
 
 def fitted(times: Floats, period_s: float) -> tuple[float, float]:
-    """(delay, jitter), s, of the link whose messages take the measured times.
+    """(delay, jitter) in s of a link on which messages would have the measured transit times.
 
-    times     measured times of messages, s
-    period_s  time between two messages on the link, which stay in order, s
+    times     measured transit times of messages, s
+    period_s  time between two messages on the link, s; the messages stay in order
     """
     low, high = np.quantile(times, [LOW, HIGH])
     spread = float(high - low)
@@ -167,10 +169,11 @@ def fitted(times: Floats, period_s: float) -> tuple[float, float]:
 
 
 def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = None) -> tuple[Plan, list[str]]:
-    """The plan with the links that the recording `timing_from` shows, and a line about each node.
+    """(the plan with the links that are measured from the recording `timing_from`, one line of text about each node).
 
-    A node with a link of its own keeps it. Links that are faster than a step are left out: a message that arrives
-    within a step is there at its end. PlanError, one line, where the recording does not show a link.
+    A node whose link is set in the plan keeps this link. A link on which messages take less than a time step is
+    left out, because lockstep delivers messages only at time steps. Raises PlanError with a one-line message if a link
+    cannot be measured.
 
     classes  {name: class} of node classes that are in no file
     """
@@ -179,7 +182,10 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
     loaded = {each.name: (classes or {}).get(each.name) or load_class(each.run, plan.folder) for each in plan.nodes}
     wanted = [each for each in plan.nodes if each.link == LinkPlan() and not loaded[each.name].lossless]
     if not wanted:
-        raise PlanError("timing_from: every node has a link of its own; remove timing_from, or a node's key 'link'")
+        raise PlanError(
+            "timing_from has no effect, because every node is lossless or has a key 'link'; remove timing_from, or a "
+            "node's key 'link'"
+        )
     path = Path(plan.timing_from)
     try:
         recorded = Recorded(path)
@@ -198,11 +204,13 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
             if recorded.is_remote(node.name):
                 raise PlanError(
                     f"timing_from: {path} has {len(found) // 2} round trips to node {node.name!r} on host "
-                    f"{recorded.hosts[node.name]!r}; its link needs at least {FEWEST}, from a node of "
+                    f"{recorded.hosts[node.name]!r}; record at least {FEWEST}, with a node of "
                     "nodes/clock_watch.py:ClockWatch on the server's computer"
                 )
-            there = "on the server's computer" if node.name in recorded.hosts else "not in the recording"
-            lines.append(f"{node.name}: no link, as it was {there} and has {len(found) // 2} round trips")
+            there = "ran on the server's computer" if node.name in recorded.hosts else "is not in the recording"
+            lines.append(
+                f"{node.name}: no link, because the node {there}, and only {len(found) // 2} round trips were recorded"
+            )
             continue
         links[node.name], line = _link(node, plan, recorded, found, _topics(plan, node, loaded))
         lines.append(line)
@@ -221,7 +229,7 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
 
 
 def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics: list[str]) -> tuple[LinkPlan, str]:
-    """The link of a node, and a line about it."""
+    """(link of a node, one line of text about this link), from the transit times of its messages (s)."""
     sim = plan.view(node.namespace).sim
     every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
     delay_s, jitter_s = fitted(times, every * sim.step_s)
@@ -234,7 +242,7 @@ def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics:
     if delay_s + jitter_s < sim.step_s:
         delay_s = jitter_s = 0.0
         if not lost:
-            return LinkPlan(), f"{node.name}: no link, as its messages take less than a step ({measured})"
+            return LinkPlan(), f"{node.name}: no link, because its messages take less than a time step ({measured})"
     link = LinkPlan(delay_ms=round(1e3 * delay_s, 3), jitter_ms=round(1e3 * jitter_s, 3), loss=round(loss, 6))
     text = f"delay {link.delay_ms:g} ms, jitter {link.jitter_ms:g} ms, loss {100.0 * link.loss:.3g} %"
     return link, f"{node.name}: {text} ({measured}, {lost} of {lost + arrived} messages lost)"
@@ -251,7 +259,7 @@ def _topics(plan: Plan, node: NodePlan, classes: Mapping[str, type[Node]]) -> li
 
 
 def _plan_in(file: RecordingFile) -> dict[str, Any]:
-    """The plan with which a recording was made. PlanError for a recording without one."""
+    """The plan with which a recording was made. Raises PlanError if the recording contains no plan."""
     try:
         plan = msgspec.json.decode(file.metadata["plan"], type=dict[str, Any])
     except (KeyError, msgspec.DecodeError):

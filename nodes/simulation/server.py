@@ -52,7 +52,7 @@ class SimServer:
 
     state       "paused", "running", "safe" (running with the actuators in their safe mode, because no commands arrive
                 or after an emergency stop) or "stopped" (at the end, `duration_s`)
-    steps_left  number of steps still to take while paused, requested by the service `step`
+    steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
     """
 
@@ -135,7 +135,7 @@ class SimServer:
 
     @property
     def tick(self) -> int:
-        """Number of steps since the start or the last reset."""
+        """Number of time steps since the start or the last reset."""
         return self.simulation.tick
 
     @property
@@ -150,7 +150,7 @@ class SimServer:
 
     @property
     def runs(self) -> bool:
-        """Whether the next step is due, because the simulation is running or single steps were requested."""
+        """Whether the next time step is due, because the simulation is running or single time steps were requested."""
         return self.state in ("running", "safe") or self.steps_left > 0
 
     @property
@@ -179,7 +179,7 @@ class SimServer:
         self._publish_poses()
 
     def step(self) -> None:
-        """Apply the received commands, advance one step, and publish the messages that are due."""
+        """Apply the received commands, advance one time step, and publish the messages that are due."""
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
@@ -265,8 +265,8 @@ class SimServer:
 
         stamps  whether the sequence numbers of messages continue from the numbers in the snapshot; false if subscribers
                 have already received messages with higher numbers
-        ahead   number of steps from the snapshot to the first published step. If single steps are requested, these
-                steps are added to the requested number.
+        ahead   number of time steps from the snapshot to the first published state. If users have requested single
+                steps, the simulation takes `ahead` steps more than requested.
 
         Raises ValueError with a one-line message for an invalid state.
         """
@@ -293,9 +293,11 @@ class SimServer:
             self.state = "safe"
 
     def repeat(self, action: Event) -> None:
-        """Repeat an action of a user in the recorded run, from the event that logged it, one of ACTIONS.
+        """Repeat an action of a user in the recorded run.
 
-        The server's state of pausing is not that of the recorded run, so that a pause is only logged.
+        A recorded pause or resumption does not pause or resume this simulation; it is only published as an event.
+
+        action  event that logged the action; its kind is one of ACTIONS
         """
         if action.kind == "push":
             given = msgspec.json.decode(action.new)
@@ -314,9 +316,9 @@ class SimServer:
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command from a node. The command takes effect in the next step.
+        """Receive a command from a node. The command takes effect in the next time step.
 
-        timed  whether to measure the round-trip time of the command; false for a command that a link delayed
+        timed  whether to measure the round-trip time of the command; false for a command that a simulated link delayed
         """
         if timed and command.state_seq is not None:
             self.round_trips.answered(command.state_seq)
@@ -333,7 +335,7 @@ class SimServer:
         self.refusals.refuse(topic, reason)
 
     def _actuate(self) -> None:
-        """Apply the received commands, check the watchdogs, and set the efforts of this step."""
+        """Apply the received commands, check the watchdogs, and set the efforts of this time step."""
         actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
@@ -624,7 +626,7 @@ class SimServer:
         }
 
     def timing(self) -> dict[str, float | None]:
-        """Median, 99 % quantile and maximum (s) of the time that a step takes, and of the round-trip time from a
+        """Median, 99 % quantile and maximum (s) of the computing time of a time step, and of the round-trip time from a
         published state to the command that replies to this state. A value is None if nothing was measured."""
         return {
             "step_p50_s": self.step_times.quantile_s(0.50),
@@ -649,7 +651,7 @@ class SimServer:
             self.refuse(topic, error.reason)
 
     def _publish_notices(self) -> None:
-        """Publish warnings about the run, such as that the step is too large, as events."""
+        """Publish warnings about the run as events, for example a warning that the time step is too large."""
         self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def publish_events(self, events: Iterable[Event]) -> None:

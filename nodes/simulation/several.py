@@ -68,7 +68,7 @@ class SeveralServers:
 
     @property
     def tick(self) -> int:
-        """Number of steps since the start or the last reset."""
+        """Number of time steps since the start or the last reset."""
         return self._first.tick
 
     @property
@@ -78,12 +78,12 @@ class SeveralServers:
 
     @property
     def runs(self) -> bool:
-        """Whether the next step is due, because the simulations are running or single steps were requested."""
+        """Whether the next time step is due, because the simulations run or single time steps were requested."""
         return self._first.runs
 
     @property
     def steps_left(self) -> int:
-        """Number of steps still to take while paused."""
+        """Number of time steps still to take while paused."""
         return self._first.steps_left
 
     @property
@@ -122,15 +122,17 @@ class SeveralServers:
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
         """Raise ValueError, because runs of several robots take no snapshots."""
         raise ValueError(
-            "a run of several robots cannot be restarted from a snapshot; start a new run without a recording"
+            "a run of several robots takes no snapshots, so it cannot continue from a recording; start a new run"
         )
 
     def repeat(self, action: Event) -> None:
-        """Raises ValueError, see `next_snapshot`."""
-        raise ValueError("a run of several robots cannot be restarted from a snapshot")
+        """Raise ValueError, because runs of several robots take no snapshots."""
+        raise ValueError(
+            "a run of several robots takes no snapshots, so it cannot continue from a recording; start a new run"
+        )
 
     def step(self) -> None:
-        """Advance every simulation by one step."""
+        """Advance every simulation by one time step."""
         began = time.perf_counter_ns()
         for part in self.parts:
             part.step()
@@ -178,10 +180,10 @@ class SeveralServers:
         return {**merged, **self.timing(), "state": self.state, "simulations": each}
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles (s) of step times and of round-trip times, in the form of `SimServer.timing`.
+        """Quantiles (s) of computing times and of round-trip times, in the form of `SimServer.timing`.
 
-        A step time is the time that one step of all simulations takes together. A round-trip quantile is the largest
-        of the robots' quantiles.
+        A computing time is the time that one time step of all simulations together takes. A round-trip quantile is the
+        largest of the robots' quantiles.
         """
         each = [part.timing() for part in self.parts]
         trips = {key: [t for timing in each if (t := timing[key]) is not None] for key in each[0]}
@@ -230,8 +232,8 @@ class SeveralServers:
     def _hand_command(self, args: dict[str, Any]) -> list[str]:
         """Command actuators by hand; returns the names of all actuators that are commanded by hand.
 
-        The name of an actuator begins with its namespace. A call without names renews the commands by hand of all
-        robots.
+        The name of an actuator begins with its namespace. A call without names renews the present commands by hand, for
+        all robots.
         """
         names, values = args.get("name") or [], args.get("value") or []
         found = []
@@ -263,10 +265,10 @@ class SeveralServers:
 
 
 def _with_namespaces(tables: Mapping[str, Mapping[str, Any]], key: str | None = None) -> dict[str, Any]:
-    """Merge the tables of all namespaces into one table {namespace/name: value}.
+    """Merge the tables {name: value} of all namespaces into one table {namespace/name: value}.
 
     tables  {namespace: table}
-    key     key under which each table has the table {name: value} to merge; None if the tables themselves are merged
+    key     key under which each of `tables` contains its table {name: value}; None if each is itself such a table
     """
     return {
         joined(namespace, name): value

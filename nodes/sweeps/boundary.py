@@ -39,9 +39,7 @@ class Probe(msgspec.Struct, frozen=True):
 class Bracket:
     """Two values of an axis between which the mean of a result crosses the threshold.
 
-    All other axes with listed values keep their values.
-
-    others               {key: value} of the other axes with listed values
+    others               {key: fixed value} of the other axes with listed values
     bases                indices of the runs at the value `first`; the additional runs use the seeds of these runs
     first, second        the two values of the axis; they are equal if the mean does not cross the threshold
     at_first, at_second  mean of the result at `first` and at `second`
@@ -108,10 +106,10 @@ def axis_along(sweep: Sweep, key: str) -> Axis:
 
 
 def brackets(sweep: Sweep, rows: Mapping[int, Row], figure: str, threshold: float, axis: Axis) -> list[Bracket]:
-    """First pair of neighbouring values of `axis` between which the mean of the result `figure` crosses `threshold`.
+    """Find between which neighbouring values of `axis` the mean of the result `figure` crosses `threshold`.
 
-    The list has one bracket for each combination of values of the other axes with listed values. Raises SweepError with
-    a one-line message if a run of the sweep has no row of results.
+    Returns one bracket, the first such pair of values, for each combination of values of the other axes with listed
+    values. Raises SweepError with a one-line message if a run of the sweep has no row of results.
     """
     if missing := sweep.cells - len(rows):
         raise SweepError(

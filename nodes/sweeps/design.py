@@ -59,7 +59,7 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     seconds    simulated duration of every cell, s
     seed       seed of the plan, from which the seeds of the cells are computed
     plan       hash of the plan without the values of the axes
-    files      {path or name of a part: hash of its content}, of all code and data on which the cells' results depend
+    files      {path or name: hash of the content} of all files and parts of the code on which the results depend
     """
 
     launch: str
@@ -168,7 +168,7 @@ def make_sweep(
     if found is None:
         raise SweepError(f"{launch} has no duration_s; pass the simulated duration with --seconds")
     if not 0.0 < found < math.inf or round(found / given.sim.step_s) < 1:
-        raise SweepError(f"--seconds {found:g}: the duration must be at least one step of {given.sim.step_ms:g} ms")
+        raise SweepError(f"--seconds {found:g}: the duration must be at least one time step, {given.sim.step_ms:g} ms")
     sweep = Sweep(
         launch=str(launch.resolve()),
         cwd=os.getcwd(),
@@ -224,7 +224,8 @@ def _check_value(sweep: Sweep, text: str) -> None:
 
 
 def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
-    """{path or name of a part: hash} of the project's code, and of the user's files with nodes and robots."""
+    """{name or path: hash of the content} of the parts of the project's code, and of the user's files with nodes and
+    robots."""
     from sim_core.kernels.native import source_hash
 
     package = Path(__file__).resolve().parents[2]

@@ -55,7 +55,7 @@ class Schedule:
         return None
 
     def ended(self, cell: int) -> None:
-        """Record that a cell has ended. The code of the cell's structure is therefore compiled."""
+        """Record that a cell has ended. The code that the cells of its structure share now counts as compiled."""
         structure = self._structure(cell)
         self._warm.add(structure)
         self._robots_warm.add(structure[0])

@@ -73,7 +73,9 @@ def read_sweep(folder: Path) -> Sweep:
             f"{str(folder)!r} holds no sweep, because it has no {MARKER}; name the folder of a sweep"
         ) from None
     except (OSError, msgspec.MsgspecError) as error:
-        raise SweepError(f"{folder / MARKER} is not a sweep that this version can read: {error}") from None
+        raise SweepError(
+            f"{folder / MARKER} is not a sweep that this version can read: {error}; begin a new one"
+        ) from None
 
 
 def read_rows(folder: Path) -> dict[int, Row]:
@@ -92,9 +94,9 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     """
     where = str(folder)
     if folder.exists() and not folder.is_dir():
-        raise SweepError(f"--output {where!r} is a file; expected a folder")
+        raise SweepError(f"--output {where!r} is a file; name a folder")
     if not folder.absolute().parent.is_dir():
-        raise SweepError(f"--output {where!r}: there is no folder {str(folder.absolute().parent)!r}")
+        raise SweepError(f"--output {where!r}: there is no folder {str(folder.absolute().parent)!r}; create it first")
     if not folder.is_dir() or not any(folder.iterdir()):
         folder.mkdir(exist_ok=True)
         _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(sweep)) + b"\n")
@@ -114,9 +116,9 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
 
 
 def difference(before: Sweep, now: Sweep) -> str:
-    """Describe the first difference between two sweeps by what `before` has, such as "with --repeat 3".
+    """Describe the sweep `before` by its first property that differs from the sweep `now`, such as "with --repeat 3".
 
-    The text is part of a message, after the words "another sweep".
+    A message has this text after the words "another sweep".
     """
     if before.launch != now.launch:
         return f"of {before.launch}"
@@ -139,7 +141,10 @@ def _read(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = decoder.decode(line)
             except msgspec.MsgspecError as error:
-                raise SweepError(f"{path}, line {number} is not a row of a sweep: {error}") from None
+                raise SweepError(
+                    f"{path}, line {number} is not a row of a sweep: {error}; delete this line, so that its run is "
+                    "repeated"
+                ) from None
             yield row.cell, row
 
 

@@ -1,8 +1,8 @@
-"""Process of a Dask worker that runs cells: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
+"""Process in which a Dask worker runs the cells of a sweep: `python -P -m nodes.sweeps.remote DESCRIPTOR PARENT`.
 
 A cell is one run of the sweep. The process reads the sweep and the time limit of a cell from the file descriptor
-DESCRIPTOR. It replies with the reason why it cannot run the sweep, or with "" if it can. Then it reads requests, runs
-the cells that each request names in a forked process, and replies with their rows of results.
+DESCRIPTOR. It replies with the reason why it cannot run the sweep, or with "" if it can. Then it reads requests. For
+each request, it runs the named cells in a forked process, and replies with their rows of results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Finds which parameters of a sweep change compiled code, and which cells share all compiled code.
 
-A cell is one run of the sweep. The cells that share all compiled code form a structure. They are run together, and the
-first cell compiles for the others. The equations of the robots are compared before any cell runs. A node may have a
-model of its own, such as a planner's model, which is known only when the node starts. Each value of a node's parameter
-is therefore assumed to need its own compiled code.
+A cell is one run of the sweep. The cells that share all compiled code form a structure: the first cell of a structure
+compiles the code for the others. Which cells share code is determined before any cell runs. For the robots, this is
+done by comparing their equations. For a node with a model of its own, such as a planner, it is not possible, because
+the model is known only when the node starts. Each value of a node's parameter is therefore assumed to need its own
+compiled code.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
 
 
 def is_of_node(axis: Axis) -> bool:
-    """Whether an axis is a parameter of a node, with few enough values to group the cells by value."""
+    """Whether an axis is a parameter of a node with at most MOST_OF_NODES values, so that cells are grouped by it."""
     owner, dot, _ = axis.key.partition(".")
     return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES
 
 
 def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
-    """Return a function from a cell's number to the index of its combination of values of the axes `keys`."""
+    """Return a function from a cell's number to the index of the cell's combination of values on the axes `keys`."""
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
     def place_of(cell: int) -> int:

@@ -15,7 +15,7 @@ from nodes.workers import Loss, Pool
 
 
 class CellTask(NamedTuple):
-    """A cell (one run of the sweep) to carry out, and the path of the recording to write; "" to write none."""
+    """A cell (one run of the sweep) to carry out, and the path of the recording to write; "" for no recording."""
 
     cell: Cell
     recording: str = ""

@@ -316,8 +316,8 @@ class Subscriber:
     def receive_batch(self, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
         """Return (source, topic, message) of all messages that have arrived, at most BATCH from each publisher.
 
-        If no message has arrived, waits for one up to the timeout. This is faster than calling `receive` for each
-        message, because `receive` checks every connection in each call.
+        If no message has arrived, waits for one up to the timeout. `receive_batch` is faster than one call of `receive`
+        per message, because `receive` checks every connection in each call.
         """
         deadline = time.monotonic() + timeout_s
         while True:

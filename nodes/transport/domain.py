@@ -33,8 +33,8 @@ def domain_folder(domain: int) -> Path:
     """Path of a domain's folder, created with mode 0700 if missing.
 
     The folder is $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> if XDG_RUNTIME_DIR is not set.
-    Raises DomainError if other users could reach the sockets in the folder: the folder belongs to another user, its
-    mode gives others access, or others may write to a folder above it.
+    Raises DomainError if other users could reach the sockets in the folder, because the folder belongs to another user,
+    its mode gives other users access, or other users may write to a folder above it.
     """
     if not 0 <= domain <= LARGEST_DOMAIN:
         raise DomainError(f"domain {domain} is not in 0 .. {LARGEST_DOMAIN}")
@@ -50,12 +50,14 @@ def domain_folder(domain: int) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         _require_own(folder, 0o077)
     except OSError as error:
-        raise DomainError(f"{root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR to another folder") from None
+        raise DomainError(
+            f"folder {root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR to another folder"
+        ) from None
     return folder
 
 
 def _require_own(folder: Path, closed: int) -> None:
-    """Raise DomainError unless this user owns the folder, and none of the folder's permission bits `closed` is set."""
+    """Raise DomainError unless this user owns the folder, and the folder's mode has none of the bits in `closed`."""
     mine = os.getuid()
     for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # lstat: of a link itself
         if found.st_uid not in owners:

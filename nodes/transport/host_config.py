@@ -67,7 +67,10 @@ def read_host_config(domain: int) -> HostConfig:
     except FileNotFoundError:
         return HostConfig()
     except (OSError, msgspec.MsgspecError) as error:
-        raise DomainError(f"{domain_folder(domain) / HOST_FILE} cannot be used: {error}") from None
+        raise DomainError(
+            f"the host configuration {domain_folder(domain) / HOST_FILE} cannot be read: {error}; start the launch "
+            "again"
+        ) from None
 
 
 def write_host_config(domain: int, host_config: HostConfig) -> None:

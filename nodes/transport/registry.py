@@ -136,7 +136,8 @@ class Registry:
 
     Raises RegistryError if a registry of the domain already runs.
 
-    host_config  configuration of this computer; with an address, the registry also serves other hosts, with CURVE keys
+    host_config  configuration of this computer; if it has an address, the registry also serves other hosts, with CURVE
+                 keys
     ending       whether the launch is about to end; set by the launch
     plan         {part of the launch's plan: digest of this part}, published with the entries
     hosts        {name: host} of the plan's nodes and of the server; a node with such a name may run only on that host
@@ -276,7 +277,7 @@ class Registry:
                 self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
             elif call.call == "register":
                 if line := mismatch(f"node {str(call.args.get('name'))[:80]!r}", call.args.get("protocol", FIRST)):
-                    raise RegistryError(f"{line}; update the older of the two")
+                    raise RegistryError(f"{line}; update the older software")
                 entry = msgspec.convert(call.args, NodeEntry)
                 reported = msgspec.convert(
                     call.args.get("rejected_connections", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]]
@@ -339,7 +340,8 @@ class Registry:
             and [each.key for each in self._registrants.values()].count(peer.key) >= MOST_ENTRIES
         ):
             raise PermissionRefused(
-                f"{peer.text} has registered {MOST_ENTRIES} nodes already, and one key can register no more"
+                f"{peer.text} has registered {MOST_ENTRIES} nodes already, which is the limit for the computer with "
+                "this key; stop one of these nodes first"
             )
         known = self._generations.get(entry.name, 0)
         moved = old is None or (old.pid, old.host) != (entry.pid, entry.host) or old.endpoints != entry.endpoints
@@ -365,7 +367,7 @@ class Registry:
     def _ready(self, name: str) -> None:
         entry = self._entries.get(name)
         if entry is None:
-            raise RegistryError(f"no node {name!r}; nodes are {sorted(self._entries)}")
+            raise RegistryError(f"the registry has no node {name!r}; its nodes are {sorted(self._entries)}")
         entry.state = "ready"
         self._revision += 1
 
@@ -396,7 +398,7 @@ class Registry:
 def _check(entry: NodeEntry) -> None:
     """Raise ValueError with a one-line message if an entry has an invalid generation or endpoint."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
-        raise ValueError(f"generation is {entry.generation}; it must be in 0 .. 2**53")
+        raise ValueError(f"the generation of the entry is {entry.generation}; it must be in 0 .. 2**53")
     for use, endpoint in (*entry.endpoints.items(), *entry.remote_endpoints.items()):
         try:
             check_address(endpoint)
@@ -444,7 +446,7 @@ class RegistryClient:
         plain = self._call("nodes", {})
         for entry in plain if isinstance(plain, list) else ():
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):
-                raise RegistryError(f"{line}; update the older of the two")
+                raise RegistryError(f"{line}; update the older software")
         entries = msgspec.convert(plain, list[NodeEntry])
         return [entry.seen_from(self.host_config.host) for entry in entries]
 

@@ -84,7 +84,7 @@ class RegistryLink:
                 self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:
-            log.warning("%s: %s; the node registers once the registry is back", entry.name, error)
+            log.warning("node %s is not registered: %s; it registers when the registry replies", entry.name, error)
         self._entry = entry
 
     def set_state(self, state: str) -> None:
@@ -132,7 +132,8 @@ class RegistryLink:
         try:
             if len(frames) != 2 or frames[0] != NEWS_TOPIC:
                 raise msgspec.ValidationError(
-                    f"{len(frames)} frames on topic {frames[0][:80]!r}, expected 2 on {NEWS_TOPIC!r}"
+                    f"it has {len(frames)} frames and the topic {frames[0][:80]!r}; it must have 2 frames and the "
+                    f"topic {NEWS_TOPIC!r}"
                 )
             news = _news_decoder.decode(frames[1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -172,7 +173,7 @@ class RegistryLink:
         try:
             self._client.register(entry, self._counted())
         except RegistryError as error:
-            log.warning("%s: the registration could not be renewed: %s", entry.name, error)
+            log.warning("node %s could not renew its registration: %s; the node tries again", entry.name, error)
 
     def close(self) -> None:
         """Unregister the node and stop the thread."""

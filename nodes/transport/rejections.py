@@ -34,10 +34,10 @@ class RejectionLog:
         self._since: dict[str, int] = {}
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Count one rejection, and log it unless the pause after the previous warning is not over.
+        """Count one rejection, and log it if the pause after the previous warning is over.
 
-        Any sender may determine the text of the topic and parts of the reason. Both are therefore shortened, and their
-        characters that are not printable, such as line ends, are replaced by escape sequences.
+        The topic and parts of the reason may come from any sender. Both are therefore shortened, and escape sequences
+        replace characters that are not printable, such as line ends.
         """
         self.count += 1
         topic, reason = repr(topic[:80]), _escaped(reason[:200])

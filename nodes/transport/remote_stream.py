@@ -1,8 +1,8 @@
 """A publisher's stream for subscribers on other computers: a socket and a thread of its own, with subscription quotas.
 
 libzmq inserts each subscription into a tree, byte by byte, on the thread that uses the socket. A flood of subscriptions
-would therefore block the publishing thread. For this reason the publisher's own socket serves only its own computer.
-The stream subscribes to this socket, and serves the other computers.
+would therefore block the publishing thread. For this reason, the publisher's own socket serves only subscribers on the
+same computer. The stream subscribes to this socket, and serves the subscribers on other computers.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
 class RemoteStream:
     """Forwards the messages of a publisher's socket to subscribers with an authorized key, on a thread of its own.
 
-    The thread wakes on `notify` and not on each message. Otherwise it would hold Python's global interpreter lock
-    during a simulation step.
+    The thread wakes on `notify` and not on each message, because waking on a message would hold Python's global
+    interpreter lock during a time step of the simulation.
 
     refusals  log that counts subscriptions to unknown topics, and frames that are not subscriptions
     refused   log that counts, by peer, the connections ended because they exceeded the quota
@@ -219,9 +219,10 @@ class RemoteStream:
         return True
 
     def _take_echo(self, payload: bytes) -> None:
-        """Handle the publisher's reply to the probe. From now on, all messages of the publisher arrive at this stream.
+        """Handle the publisher's reply to the probe that this stream sent.
 
-        Subscribers that wait for a reply to their own probes receive this reply now.
+        The reply means that all later messages of the publisher arrive at this stream. The stream therefore replies now
+        to subscribers on other computers that have sent a probe and wait for a reply.
         """
         if payload != END:
             self._joined = True

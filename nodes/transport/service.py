@@ -4,7 +4,7 @@ Each call has an id and a timeout, so that no call hangs. A call is one frame fr
 delimiter frame before the call; the reply to such a call also begins with a delimiter frame. Frames are MessagePack
 maps: the request is {id, call, args}, the reply {id, ok, result, error}.
 
-Every server itself replies to the call `clock` with {received_ns, answered_ns}, read from the server's clock.
+A `ServiceServer` itself replies to the call `clock`, with two readings of its clock: {received_ns, answered_ns}.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class ServiceServer:
         self._send(request, payload)
 
     def refuse(self, request: Request, line: str) -> None:
-        """Reply to a request that it is refused. `line` is the one-line reason."""
+        """Send the reply that a request is refused. `line` is the one-line reason."""
         self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
 
     def _send(self, request: Request, payload: bytes) -> None:
@@ -201,7 +201,7 @@ class ServiceClient:
             payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))
             reply = self._exchange(payload, time.monotonic() + timeout_s)
         if reply is None:
-            raise ServiceTimeout(f"{name!r}: no reply from {self.endpoint} within {timeout_s:g} s")
+            raise ServiceTimeout(f"no reply from service {name!r} at {self.endpoint} within {timeout_s:g} s")
         if not reply.ok:
             raise ServiceError(reply.error)
         return reply.result

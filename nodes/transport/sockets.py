@@ -4,8 +4,8 @@ Loopback and ipc addresses need no key. Any other address requires CURVE with an
 tcp://ADDRESS:PORT#KEY, where KEY is the public key of the bound socket, in hexadecimal.
 
 LINGER is 0, so that a dead peer never delays an exit. A frame above `LARGEST_FRAME` makes libzmq end the connection,
-before libzmq allocates memory for the frame. The receiver counts and drops smaller frames that exceed the limit of the
-codec.
+before libzmq allocates memory for the frame. A smaller frame may still exceed the limit of the codec; the receiver
+counts and drops such frames.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_address(endpoint: str) -> None:
         return
     if separator and scheme == "ipc" and rest:
         if len(rest.encode()) > LONGEST_ADDRESS:
-            raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_ADDRESS} bytes")
+            raise AddressError(f"ipc path {rest!r} is too long; use a path of at most {LONGEST_ADDRESS} bytes")
         return
     rest, _, key = rest.partition("#")
     host, _, port = rest.rpartition(":")
@@ -150,7 +150,7 @@ class BoundEndpoint:
         if self._path is not None:
             self._lock = lock(self._path)
             if self._lock is None:
-                raise AddressError(f"address {endpoint!r} is in use by a live process")
+                raise AddressError(f"address {endpoint!r} is in use by a live process; stop it or use another address")
         try:
             socket.bind(endpoint)
             self.endpoint: str = socket.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -171,7 +171,7 @@ class BoundEndpoint:
         try:
             key = curve.be_server(self._socket)
         except keys.KeysError as error:
-            raise AddressError(f"address {address!r} is refused without keys: {error}") from None
+            raise AddressError(f"address {address!r} for other computers requires a key: {error}") from None
         check_address(f"{address}#{key}")
         _tcp_options(self._socket, address, is_remote=True)
         host, _, port = address.removeprefix("tcp://").rpartition(":")

@@ -14,7 +14,9 @@ Places = dict[str, tuple[str, Vector3]]
 
 
 def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body, ...], tuple[Joint, ...], Places]:
-    """Merge the bodies of a chain or tree that fixed joints connect. Returns (merged bodies, moving joints, places).
+    """Merge those bodies of a chain or tree that are connected by fixed joints.
+
+    Returns (merged bodies, moving joints, places).
 
     `places` is {original body: (merged body, position of the original body's origin in the merged body's frame)}. A
     fixed joint must not rotate the child body, and must be at the child's origin. Bodies that are fixed to the ground

@@ -1,7 +1,7 @@
 """Parallelogram four-bar, which passes positions with all bars collinear.
 
-At these positions the mechanism may leave the branch on which it is a parallelogram. SOURCES.md lists the sources of
-the numbers.
+At these positions the mechanism may cease to be a parallelogram: coupler and ground may cross afterwards. SOURCES.md
+lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def parallelogram_four_bar() -> Mechanism:
     """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad, rotating at 6 rad/s.
 
     Each bar is uniform with 1 kg. The model has absolute coordinates, four revolute joints and eight constraint rows;
-    gravity acts along -y. The coupler translates while the mechanism stays on the parallelogram branch.
+    gravity acts along -y. The coupler translates as long as the mechanism stays a parallelogram.
     """
     c, s = math.cos(START), math.sin(START)
     half = CRANK / 2

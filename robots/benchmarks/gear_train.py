@@ -1,4 +1,6 @@
-"""Epicyclic gear train: 7 bodies in Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
+"""Epicyclic gear train: 7 bodies with Euler parameters, and holonomic and nonholonomic constraints.
+
+[NadaBayoumi2024, sec. 5]
 
 Masses, inertias and tooth counts are assumed, because the paper does not state them. SOURCES.md lists the sources of
 the numbers.

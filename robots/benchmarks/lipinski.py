@@ -1,8 +1,8 @@
 """Double pendulum that slides without friction on a beam of finite elements. [Lipinski2023]
 
-World x runs along the beam, z up. The paper's z points down, so the joint `drop` and the deflection are positive
-downwards. The paper's joint coordinates q1 ... q4 are the joints `slide`, `drop`, `upper` and `lower`. SOURCES.md lists
-the sources of the numbers.
+The world's x axis runs along the beam, and its z axis points up. The paper's z points down, so the joint `drop` and the
+deflection are positive downwards. The paper's joint coordinates q1 ... q4 are the joints `slide`, `drop`, `upper` and
+`lower`. SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def lipinski_pendulum(
     """Double pendulum that slides along an elastic beam of 5 m; arms 1.5 m and 1 m, 20 kg each. [Lipinski2023, sec. 5]
 
     The start is the equilibrium at mid-span under the torque `preload_torque` (N m) between the arms. This torque is
-    removed when the motion starts. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force
-    (N). With 20 modes RK4 needs steps of at most 0.5 ms; implicit_midpoint and generalized_alpha work at 1 ms.
+    removed when the motion starts. Outputs: midspan (deflection in m, positive down), contact_position (m),
+    contact_force (N). With 20 modes, RK4 needs a step size of at most 0.5 ms; implicit_midpoint and generalized_alpha
+    work at 1 ms.
 
     modes    number of modes of the beam; with 0, the coordinates are displacement and slope of every node
     gravity  downward acceleration of gravity (m/s2)

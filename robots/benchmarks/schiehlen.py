@@ -50,7 +50,7 @@ def double_pendulum(
     """Two point masses on massless rods, hanging at rest; gravity along -y. All angles are zero when the rods hang.
 
     With gravity = length_2, the equations of motion are [Schiehlen1993, eq. 57] for lambda1 = mass_1 / mass_2 and
-    lambda2 = length_1 / length_2. The first row of the printed eq. 57 lacks a sign and powers.
+    lambda2 = length_1 / length_2. The first row of the printed eq. 57 lacks a sign and exponents.
     """
     name = "double_pendulum"
     require_choice(name, "coordinates", coordinates, ("absolute_angle", "joint"))

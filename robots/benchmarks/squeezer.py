@@ -54,9 +54,9 @@ def andrews_squeezer(torque: Annotated[float, ParameterInfo("torque on the crank
     The coordinates are absolute, with the bodies' origins at the centres of mass. The outputs are the seven angles of
     the benchmark problem, unwrapped, with the names of the problem. The crank reaches 1000 rad/s within 30 ms.
 
-    The largest possible step depends on the integration method and on the constraint stabilization. With the stabilizer
-    `sampled_fuzzy`, RK4 needs steps of at most 0.05 ms (error 1e-6 rad at 30 ms). With the stabilizer `sampled_fuzzy`
-    or `projection`, tr_bdf2 and radau5 converge with steps up to 0.2 ms (runs of 0.1 s).
+    The largest possible step size depends on the integration method and on the constraint stabilization. With the
+    stabilizer `sampled_fuzzy`, RK4 needs a step size of at most 0.05 ms (error 1e-6 rad at 30 ms). With the stabilizer
+    `sampled_fuzzy` or `projection`, tr_bdf2 and radau5 converge with step sizes up to 0.2 ms (runs of 0.1 s).
 
     torque  constant torque on the crank (N m)
     """
@@ -118,10 +118,10 @@ def _body(name: str, mass: float, inertia: float) -> Body:
 
 @dataclass(frozen=True)
 class _Placed:
-    """Pose at the start of the frame in which the benchmark problem gives the points of a body.
+    """Initial pose of a body's frame, the frame in which the benchmark problem gives the body's points.
 
-    x, y   origin of this frame in the world (m)
-    angle  angle of this frame (rad)
+    x, y   origin of the frame in the world (m)
+    angle  angle of the frame (rad)
     """
 
     x: float
@@ -136,7 +136,7 @@ class _Placed:
 def _start() -> dict[str, tuple[float, float, float]]:
     """Return {body: (x, y of the centre of mass in m, angle in rad)} at the start.
 
-    The poses follow from the published angles along open chains.
+    The poses are computed body by body from the published angles, along open chains that begin at the ground.
     """
     a = START
     K1, K3 = _Placed(0.0, 0.0, a["beta"]), _Placed(*B, a["gamma"])

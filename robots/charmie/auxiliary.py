@@ -69,7 +69,7 @@ def mirrored(point: Point, side: float) -> Point:
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """Return {point: position (3,), m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
+    """Return {point: position (3,) in m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
 
     The points are F3, B4sla, B4slb and B4slc of the paper, and the anchor of the spring.
 
@@ -103,7 +103,7 @@ def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str
 
     lift   joint position of the lift (m)
     tilt   joint position of the tilt (rad)
-    claws  {branch: joint position of the claw (rad)}
+    claws  {arm, "a" (left) or "b" (right): joint position of its claw (rad)}
     """
     found = _actuator(p, "4d", "link_3", p.lift.base_point, lift_actuator(p, Motion(lift)))
     found |= _actuator(p, "5d", "link_4", p.tilt.base_point, tilt_actuator(p, Motion(tilt)))
@@ -173,7 +173,11 @@ def _balance(p: Parameters, half: str, lift: float) -> dict[str, AuxiliaryBody]:
 
 
 def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
-    """The second finger of a claw: the mirror image of link 13 in the plane through the claw's hinge."""
+    """The second finger of a claw: the mirror image of link 13 in the plane through the claw's hinge.
+
+    branch  arm, "a" (left) or "b" (right)
+    claw    joint position of the claw (rad)
+    """
     x, y, z = p.arm.claw.hinge
     axis = {"x": X, "y": Y, "z": Z}[p.arm.claw.axis]
     end = (0.0, 0.0, p.arm.claw.length)

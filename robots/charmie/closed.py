@@ -208,7 +208,7 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
 
 
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
-    """Shortest and longest length (m) of the linear actuator that moves the joint `name`, from the joint's limits.
+    """Shortest and longest length (m) of the linear actuator that moves the joint `name`, within the joint's limits.
 
     Raises InvalidRequest if the joint passes a dead centre, where the actuator cannot move the joint.
     """

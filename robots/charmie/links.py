@@ -24,9 +24,11 @@ FIXED_ZXZ = {
 
 
 def fixed_rotation(branch: str) -> Matrix3:
-    """Rotation matrix R_56 from the axes of link 6, the mount of a branch, to the axes of link 5.
+    """Rotation matrix R_56 from the axes of link 6, on which an arm or the head is mounted, to the axes of link 5.
 
     Its entries are 0 and +-1.
+
+    branch  "a" (left arm), "b" (right arm) or "c" (head)
     """
     rows = rotation_zxz(*FIXED_ZXZ[branch]).round().tolist()
     return tuple(tuple(value + 0.0 for value in row) for row in rows)  # type: ignore[return-value]
@@ -147,7 +149,10 @@ def arm_joint_names(branch: str) -> list[str]:
 
 
 def mount(p: Parameters, branch: str) -> tuple[Body, Joint]:
-    """Link 6 of a branch, and the joint that fixes it to link 5."""
+    """Link 6, on which an arm or the head is mounted, and the joint that fixes this link to link 5.
+
+    branch  "a" (left arm), "b" (right arm) or "c" (head)
+    """
     points = {"a": p.upper_body.left_shoulder, "b": p.upper_body.right_shoulder, "c": p.upper_body.neck}
     mass, size = (p.head.mount_mass, p.head.mount_size) if branch == "c" else (p.arm.mount_mass, p.arm.mount_size)
     body = box(f"link_6{branch}", mass, size, ORIGIN, (shapes.brick(size, ORIGIN, shapes.DARK),))

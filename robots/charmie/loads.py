@@ -61,7 +61,8 @@ def charmie_loads(p: Parameters, mechanism: Mechanism, q: Any, v: Any, a: Any) -
 def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, BodyMotion], q: Any) -> CharmieLoads:
     """All loads of CHARMIE for given motions of the bodies.
 
-    The computation runs backwards over the branches, then over links 5 and 4 with their loops, then over links 3 to 1.
+    The computation runs backwards over the arms and the head, then over links 5 and 4 with their loops, then over links
+    3 to 1.
 
     moving  {body: motion}
     q       joint positions (21,)
@@ -209,9 +210,9 @@ def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, float, np.ndarray]:
     """Divide the load on link 4 between link 3, actuator 4d and the sliders. [eqs. 42, 43]
 
-    Returns (load of link 3 on link 4, force of actuator 4d in N, common torque of both sliders about z in N m, shape
-    (3,)). The guide between links 3 and 4 carries no force along z and no torque about z. The actuator exerts a force
-    only along its axis.
+    Returns (load of link 3 on link 4, force of actuator 4d in N, torque vector (3,) in N m that both sliders exert
+    together, along z). The guide between links 3 and 4 carries no force along z and no torque about z. The actuator
+    exerts a force only along its axis.
 
     known  other loads on link 4
     """

@@ -54,7 +54,11 @@ class Wheels(_Table, frozen=True):
 
 
 class Base(_Table, frozen=True):
-    """Link 3, the base, and limits and gains of the three fictitious actuators that move it, in SI units."""
+    """Link 3, which is the mobile base, in SI units.
+
+    Three fictitious actuators move the base along x and y and about z. Limits and servo gains are those of these
+    actuators.
+    """
 
     mass: Positive
     size: Size
@@ -267,9 +271,9 @@ SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """Warn of a joint limit that seems to be in degrees, or else of the number that differs most from its default.
+    """Warn of a joint limit that seems to be in degrees; if there is none, of the number farthest from its default.
 
-    The difference of a number from its default is measured by the ratio of the two. There is no warning for ratios
+    The distance of a number from its default is measured by the ratio of the two. There is no warning for ratios
     between 1 / FAR and FAR, nor for a number or default of 0.
     """
     for key, x in numbers.items():
@@ -292,7 +296,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 
 def _warn(where: str, says: str) -> None:
-    """Show a warning once. It is attributed to the parameter file and not to a line of code."""
+    """Show a warning once. As its origin, the warning names the default parameter file and not a line of code."""
     warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_shown_warnings)
 
 

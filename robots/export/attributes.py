@@ -85,7 +85,7 @@ def boxed(shape: Shape) -> Shape:
 
 
 def boxed_meshes(mechanism: Mechanism) -> list[str]:
-    """List with a note if bodies have meshes, in whose place boxes are written."""
+    """List with one text, which says whose meshes are replaced by boxes; an empty list if no body has a mesh."""
     names = [body.name for body in mechanism.bodies if any(shape.kind == "mesh" for shape in body.shapes)]
     return [f"boxes are written in place of the meshes of {', '.join(map(repr, names))}"] if names else []
 

@@ -48,7 +48,7 @@ def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Poi
 
 
 def _shared_name(names: list[str]) -> str:
-    """Common prefix of the names; the first name if there is none."""
+    """Common prefix of the names; the first name if they have no common prefix."""
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in alike).rstrip("_-. ") or names[0]
 
@@ -69,7 +69,8 @@ def _is_always_closed(
 ) -> bool:
     """Whether the joints alone make a constraint's two points coincide along `direction`.
 
-    direction  unit vector (3,): for a Coincidence along the world's axes, for a Slider along the axes of body a
+    direction  unit vector (3,), whose components are along the world's axes for a Coincidence, and along the axes of
+               body a for a Slider
     """
     random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
     for _ in range(SAMPLES):
@@ -82,9 +83,9 @@ def _is_always_closed(
 
 
 def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, Array]]) -> Array:
-    """Vector r_b - r_a (3,), m, from a constraint's point on body a to its point on body b, along the world's axes.
+    """Vector r_b - r_a (3,) in m from a constraint's point on body a to its point on body b, in the world's axes.
 
-    poses  {body: (p_WB, R_WB)}
+    poses  {body: (position p_WB, rotation matrix R_WB)}
     """
     (p_a, R_a), (p_b, R_b) = poses[part.body_a], poses[part.body_b]
     return np.asarray(p_b + R_b @ np.array(part.point_b) - p_a - R_a @ np.array(part.point_a))

@@ -95,12 +95,12 @@ def equations(mechanism: Mechanism) -> Equations:
 def _values(
     program: Program, inputs: dict[str, tuple[sympy.Symbol, ...]], naming: bool
 ) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
-    """Return (expressions, symbols) of a program.
+    """Convert an expression graph to SymPy. Returns (expressions, named).
 
-    The expressions are those of all nodes of the expression graph, in the order of the nodes. The symbols are [(symbol,
-    expression)] of the values that got symbols of their own.
+    expressions  the SymPy expression of each node of the graph, in the order of the nodes
+    named        (symbol, expression) of each value that has a symbol of its own
 
-    naming  whether values that occur several times get symbols
+    naming  whether values that occur several times get symbols of their own
     """
     uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
     values: list[sympy.Expr] = []
@@ -126,7 +126,7 @@ def _number(value: float) -> sympy.Expr:
 
 
 def _decimal(cell: sympy.Expr) -> sympy.Expr:
-    """Return an expression in which the nearest float64 replaces each fraction; fractions of small integers stay."""
+    """Return the expression with each fraction replaced by the nearest float64; fractions of small integers stay."""
     plain = {x: sympy.Float(float(x)) for x in cell.atoms(sympy.Rational) if x.q >= 10 or abs(x.p) >= 10_000}
     return cell.xreplace({x: value for x, value in plain.items() if not x.is_Integer})
 
@@ -157,7 +157,7 @@ def _operation(op: str, args: list[sympy.Expr]) -> sympy.Expr:
 
 
 def _simplified(cell: sympy.Expr) -> sympy.Expr:
-    """Return the form of an expression with the fewest operations.
+    """Simplify an expression: return the one of its forms that has the fewest operations.
 
     The forms are the expanded expression and, if it contains sines or cosines, the results of SymPy's `trigsimp` and
     `fu`. `fu` is used only for short expressions.

@@ -26,9 +26,9 @@ QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
 
 
 def exact_rpy(R: Array) -> Angles:
-    """(roll, pitch, yaw), rad, from which `rotation_rpy` computes exactly the rotation R.
+    """Angles (roll, pitch, yaw) in rad from which `rotation_rpy` computes exactly the rotation R.
 
-    If no such angles are found, the angles of R up to rounding errors.
+    If no such angles are found, returns the angles of R with rounding errors.
     """
     angles = rpy_of(R)
     for candidate in (
@@ -44,7 +44,7 @@ def exact_rpy(R: Array) -> Angles:
 def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
     """Axis (3,) in the child's frame from which `turned_axis` computes exactly `axis`, in the parent's frame.
 
-    If no such axis is found, the axis in the child's frame up to rounding errors.
+    If no such axis is found, returns the axis in the child's frame with rounding errors.
     """
     turned = (R.T @ np.array(axis)).tolist()
     for candidate in (*_shorter(turned), *_beside(turned)):
@@ -69,10 +69,10 @@ def _beside(values: Sequence[float]) -> Iterator[Angles]:
 
 
 def _same(angles: Angles) -> Iterator[Angles]:
-    """Yield other triples (roll, pitch, yaw), rad, of the same rotation.
+    """Yield other triples (roll, pitch, yaw) in rad that describe the same rotation.
 
     In these triples the pitch is beyond +-pi/2, or angles are changed by 2 pi. At a pitch of +-pi/2, where only the sum
-    or difference of roll and yaw matters, this sum or difference is also divided differently between roll and yaw.
+    or difference of roll and yaw matters, further triples divide this sum or difference differently between the two.
     """
     roll, pitch, yaw = angles
     found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]

@@ -95,7 +95,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", and its shapes are left out" if mechanism.body(name).shapes else ""
-        notes.append(f"MuJoCo refuses moving bodies without mass; {name!r} is merged with {into!r}{shapes}")
+        notes.append(f"MuJoCo refuses moving bodies without mass; body {name!r} is merged with body {into!r}{shapes}")
     root = Element("mujoco", model=mechanism.name)
     SubElement(root, "compiler", AS_WRITTEN)
     SubElement(root, "option", gravity=numbers(mechanism.gravity))
@@ -118,9 +118,10 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
-    """({massless moving body: body with which it is merged}, branches after merging).
+    """Merge each massless moving body with its only child body, because MuJoCo refuses moving bodies without mass.
 
-    Raises InvalidRequest for a massless moving body that cannot be merged.
+    Returns ({massless body: body with which it is merged}, the remaining branches). A branch is a body with its
+    connection to its parent body. Raises InvalidRequest for a massless moving body that cannot be merged.
     """
     merged: dict[str, str] = {}
     kept: list[Branch] = []
@@ -146,9 +147,10 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _joined(first: Branch, second: Branch) -> Branch:
-    """One branch in place of two consecutive ones.
+    """Merge the branch of a massless body with the branch of its only child, and return the result.
 
-    It has the body of the second branch and the degrees of freedom of both branches.
+    A branch is a body with its connection to its parent body. The result has the child as its body, and the degrees of
+    freedom of the massless body followed by those of the child.
     """
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
@@ -267,8 +269,8 @@ def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
 def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3) -> str:
     if body not in elements:
         raise InvalidRequest(
-            f"{name!r} is on body {body!r}, which moves without mass, and MuJoCo refuses such bodies; "
-            "give the body a mass"
+            f"end {name!r} of a spring or constraint is on body {body!r}, which moves without mass, and MuJoCo refuses "
+            "such bodies; give the body a mass"
         )
     SubElement(elements[body], "site", name=name, pos=numbers(point))
     return name

@@ -32,12 +32,17 @@ class Export:
 
 @dataclass(frozen=True)
 class Motion:
-    """One degree of freedom of a branch, a rotation or a translation.
+    """One degree of freedom of a body relative to its parent body: a rotation or a translation along an axis.
 
-    axis, point  axis of the motion and a point on it, m, in the frame of the branch's body while this motion and all
-                 later motions of the branch are at zero
-    joint        joint whose damping, load, limits and actuators belong to this motion; None for the two translations of
-                 a planar joint
+    If the connection of the two bodies has several degrees of freedom, they follow one another from the parent to the
+    body.
+
+    axis   unit vector along the axis
+    point  point on the axis, m
+    joint  joint whose damping, load, limits and actuators belong to this degree of freedom; None for the two
+           translations of a planar joint
+    The axis and the point are expressed in the frame of the body, at the pose that the body has relative to the parent
+    while this and all later degrees of freedom are at position 0.
     """
 
     name: str
@@ -73,7 +78,9 @@ FAMILIES = {"absolute": "absolute coordinates", "absolute_angle": "absolute angl
 
 
 def branches_of(mechanism: Mechanism) -> list[Branch]:
-    """The branches of a mechanism in the order of the joints, in which a parent comes before its children.
+    """The branches (bodies with their connections to the parent bodies) of a mechanism, parents before children.
+
+    The order is that of the joints.
 
     Raises InvalidRequest if the mechanism is not in joint coordinates, and InvalidMechanism if the joints form no tree.
     """
@@ -186,7 +193,10 @@ def principal_moments(body: Body) -> tuple[Array, Array]:
 
 
 def triangle_excess(moments: Array) -> float:
-    """(largest - sum of the other two) / largest of three principal moments; at most 0 for a real body."""
+    """Excess of the largest of three principal moments over the sum of the other two, as a fraction of the largest.
+
+    The fraction is at most 0 for a real body.
+    """
     low, middle, high = sorted(moments.tolist())
     return float((high - (low + middle)) / high) if high > 0.0 else 0.0
 

@@ -53,7 +53,8 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
     A note also lists moving links without mass: URDF permits them, but some programs that read URDF do not.
 
-    open_tree  whether loops are left open; if not, raises InvalidRequest for loops
+    open_tree  whether loops are left open
+    Raises InvalidRequest for a mechanism with loops unless `open_tree` is true.
     """
     branches = branches_of(mechanism)
     mimics = _first_of_each(mimics_of(mechanism))
@@ -158,6 +159,7 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
     """Write type, axis, limits and damping of a joint element. Without a motion, the joint is fixed.
 
     R  rotation of the joint's <origin>
+
     A joint without actuator gets the effort limit 0.
     """
     if motion is None:
@@ -211,7 +213,7 @@ def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
 
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[tuple[Array, Array, Element]]:
-    """Yield (position, rotation, geometry element) of a shape in the body's frame; a line: one cylinder per segment."""
+    """Yield (position, rotation, geometry element) in the body's frame; a line becomes one cylinder per segment."""
     shape = boxed(shape)
     p, R = np.array(shape.position, dtype=float), rotation_of(shape.quaternion)
     if shape.kind == "box":

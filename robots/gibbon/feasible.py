@@ -17,8 +17,9 @@ WHO = "robot 'gibbon'"
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
     """Raise InvalidRequest if the spacing is out of reach, or if the torque limit is too small to swing.
 
-    The least torque is the torque that holds the lighter arm horizontal. With slightly more torque the robot can
-    continue to swing, because it can raise the free arm to the line. With a fifth less torque no hand reaches the line.
+    The torque limit must be at least the elbow torque that holds an arm horizontal; of the two arms, the one that needs
+    less torque counts. With slightly more torque the robot can raise its free arm to the line and so continue to swing;
+    with 20 % less torque no hand reaches the line.
     """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
@@ -41,9 +42,9 @@ def rounded_up(value: float) -> str:
 
 
 def torques_to_hold(robot: Robot) -> tuple[float, float]:
-    """(torque that holds arm a, torque that holds arm b), N m.
+    """(elbow torque that holds arm a horizontal, elbow torque that holds arm b horizontal), N m.
 
-    Each is the elbow torque that holds this arm with its hand horizontal while the robot hangs by the other hand.
+    The arm is held together with its hand, while the robot hangs by the hand of the other arm.
     """
     a, b = robot.arm_a, robot.arm_b
     arm_a = a.mass * (a.length - a.centre) + robot.hand_a.mass * (a.length - robot.hand_a.centre)

@@ -36,8 +36,8 @@ SLIDING = {
 class Line:
     """Properties of the line (cable or bars) that determine the constraint modes and guards of the hands.
 
-    aims    {hand: (constraint along the line, constraint across it)}. Each constraint, such as hand_a_x, comes with the
-            target positions that it can get when the hand grips
+    aims    {hand: (Aim along the line, Aim across the line)}; an Aim names a constraint, such as hand_a_x, and the
+            positions at which this constraint can hold the hand
     length  length of a cable, m, along which hands may slide; 0 for bars
     depth   depth below the line, m; the robot counts as fallen once both hands are deeper
     hook    whether hands can only pull downwards on the line

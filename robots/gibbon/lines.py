@@ -26,7 +26,8 @@ class LineSetup:
     """The parts of a gibbon's mechanism that depend on the line: cable or bars.
 
     constraints  {hand: constraints that hold the hand on the line}
-    aims         {hand: these constraints with the target positions that they can get when the hand grips}
+    aims         {hand: (Aim along the line, Aim across the line)}; an Aim names one of these constraints and the
+                 positions at which it can hold the hand
     beams        the cable as a beam; empty for bars
     start        initial state of the robot on the line
     sag          largest sag of the line below its ends, m

@@ -34,7 +34,8 @@ PER_LINE = {
 
 def gibbon(
     line: Annotated[
-        Literal["cable", "bars"], ParameterInfo("line that the gibbon swings along; also selects one of two robots")
+        Literal["cable", "bars"],
+        ParameterInfo("line that the gibbon swings along; the robots for cable and for bars differ"),
     ] = "cable",
     links: Annotated[
         Literal[2, 3], ParameterInfo("number of links: two arms, or two arms and a trunk at the elbow")
@@ -77,6 +78,7 @@ def gibbon(
 
     The command of the actuators grip_a and grip_b sets the state of a hand: above 1/2 closed, above 1/4 sliding along a
     cable, otherwise open.
+
     start          hands that hold the line at the start, at rest: "both", with hand a at start_x and hand b one spacing
                    further; or "a" or "b" alone, at start_x
     links          2: two arms; 3: also a trunk at the elbow

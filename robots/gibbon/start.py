@@ -20,8 +20,8 @@ class Start:
     """Equilibrium of a robot that hangs on the line.
 
     q        coordinates in equilibrium
-    anchors  {hand: position along the line, m}: for a hand that holds the line, where it grips; for a free hand, where
-             it would grip next
+    anchors  {hand: position along the line, m}; a hand that holds the line grips it at this position, a free hand
+             would grip it there next
     """
 
     q: tuple[float, ...]
@@ -110,8 +110,9 @@ def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, flo
 
 
 def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
-    """{hand: upward force on the hand, N} for zero torque at the elbow, from the moments about hand a and about the
-    elbow.
+    """{hand: upward force of the line on the hand, N} of a robot that hangs by both hands without elbow torque.
+
+    The forces follow from the balance of moments about hand a and about the elbow.
 
     dz, dx  position of hand b above and ahead of hand a, m
     """

@@ -131,7 +131,7 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
 
 
 def _read(path: Path) -> Triangles:
-    """All triangles of a mesh file; the parts of a scene are in the places that the file gives them."""
+    """All triangles of a mesh file; if the file is a scene of several parts, each part has its pose in the scene."""
     import trimesh
 
     with warnings.catch_warnings():
@@ -149,9 +149,10 @@ def _read(path: Path) -> Triangles:
 
 
 def reduced(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Triangles:
-    """The mesh with at most FACES triangles: the vertices in each cell of a grid become the one nearest to their mean.
+    """Reduce a mesh to at most FACES triangles by merging the vertices that lie in the same cell of a grid.
 
-    The grid is the finest one of CELLS that is coarse enough.
+    Of the vertices in a cell, the one nearest to their mean is kept. Of the grids in CELLS, the finest that gives at
+    most FACES triangles is used.
     """
     low = vertices.min(axis=0)
     size = float(np.ptp(vertices, axis=0).max()) or 1.0

@@ -58,7 +58,9 @@ def _check_children(owner: Element, notes: Notes) -> None:
             notes.add(child, UNREAD[child.tag])
         elif child.tag not in CHILDREN[owner.tag]:
             for meant in _misspelt(child.tag, CHILDREN[owner.tag], present):
-                child.fail(f"{owner.label or f'<{owner.tag}>'} has no element of this name; did you mean <{meant}>?")
+                child.fail(
+                    f"the tag of this element is unknown in {owner.label or f'<{owner.tag}>'}; did you mean <{meant}>?"
+                )
             notes.add(child, f"<{child.tag}> in <{owner.tag}> is not read")
 
 

@@ -194,7 +194,7 @@ class Reader:
         )
 
     def _axis(self, joint: Element) -> tuple[float, ...]:
-        """Axis (3,) of a joint in the child's frame, not necessarily of length 1; x if the joint has no <axis>."""
+        """Axis (3,) of a joint in the child's frame, of any length; the x axis if the joint has no <axis>."""
         element = joint.optional("axis")
         if element is None:
             self.notes.add(joint, "it has no <axis>, and turns about or slides along x, as URDF says")

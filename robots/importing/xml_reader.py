@@ -61,7 +61,9 @@ class Element:
         """The child element with the given tag; None if there is none. Raises InvalidMechanism if there are several."""
         found = self.all(tag)
         if len(found) > 1:
-            found[1].fail(f"{self.label or f'<{self.tag}>'} has a second <{tag}>; the first is at line {found[0].line}")
+            found[1].fail(
+                f"{self.label or f'<{self.tag}>'} has another <{tag}> at line {found[0].line}; remove one of them"
+            )
         return found[0] if found else None
 
     def child(self, tag: str) -> Element:

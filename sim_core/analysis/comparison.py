@@ -38,16 +38,16 @@ class Comparison:
     """Result of a run with one stabilizer.
 
     stabilizer        label of the stabilizer
-    peak_phi          largest 1-norm |Phi|_1 of the constraint violations over all steps; the rows of Phi are not scaled
-    peak_phidot       largest 1-norm |Phidot|_1 of the rates of the constraint violations over all steps
+    peak_phi          largest 1-norm |Phi|_1 of the constraint violations in the run; the rows of Phi are not scaled
+    peak_phidot       largest 1-norm |Phidot|_1 of the rates of the constraint violations in the run
     energy_drift      largest change of the energy since the start, J; includes the work of actuators and dampers
-    seconds_per_step  wall-clock time per step, s, the only number that differs between identical runs; nan if the run
-                      diverged before the time was measured
+    seconds_per_step  wall-clock time per time step, s, the only number that differs between identical runs; nan if the
+                      run diverged before the time was measured
     evaluations       number of evaluations of the right-hand side
-    diverged_at       simulation time, s, at which the run diverged: that of the first step with |Phi|_1 above the
-                      characteristic length, or of the last step that could be taken; None if the run did not diverge
-    stability_limit   largest step, s, for which both the stabilizer and a beam's fastest mode are stable; inf if all
-                      steps are stable, 0 if none is
+    diverged_at       simulation time, s, at which |Phi|_1 first exceeded the characteristic length, or after which no
+                      further time step could be computed; None if the run did not diverge
+    stability_limit   largest step size, s, for which both the stabilizer and the fastest mode of a beam are stable; inf
+                      if they are stable for every step size, 0 if for none
     reason            why the run diverged: "violation", "not finite", "step went to zero" or "solver did not converge";
                       AT_REST if the stabilizer was not run because it needs a start in motion (all numbers are then
                       nan); otherwise ""
@@ -90,7 +90,7 @@ def compare(
         stabilizers = every_stabilizer(system, step_s, stepper)
     if isinstance(stabilizers, str):
         raise InvalidRequest(
-            f"stabilizers is {stabilizers!r}; it must be a sequence of stabilizers, or {{label: stabilizer}}"
+            f"stabilizers is {stabilizers!r}; it must be a sequence of stabilizers, or a mapping {{label: stabilizer}}"
         )
     if not isinstance(stabilizers, Mapping):
         stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}
@@ -104,7 +104,7 @@ def compare(
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
-    """{label: stabilizer} of all kinds of stabilizers, with the gains of the papers, and of all registered stabilizers.
+    """{label: stabilizer} of all kinds of stabilizers, with gains from the literature, and of registered stabilizers.
 
     Some registered stabilizers have the parameters phi, phidot and speed, which get the results of `first_violation`.
     Such stabilizers are left out if one of these results is zero, as for a start at rest; `compare` then adds a row
@@ -142,8 +142,9 @@ def _is_for_motion(name: str) -> bool:
 
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
-    """(|Phi|_1, |Phidot|_1, |v|_2): constraint violation and its rate after one step without stabilizer, and speed at
-    the start.
+    """(|Phi|_1, |Phidot|_1, |v|_2): constraint violation and its rate after one time step, and speed at the start.
+
+    The time step is computed without a stabilizer.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)
@@ -233,8 +234,9 @@ def table(rows: Sequence[Comparison], title: str = "") -> Any:
 
 
 def limit_text(limit: float) -> str:
-    """Text of a stability limit given in s: the limit in ms, "any" if every step is stable, "none" if no step is, "-"
-    for nan.
+    """Text of a stability limit, the largest stable step size, given in s.
+
+    The text is the limit in ms, "any" if every step size is stable, "none" if no step size is, and "-" for nan.
     """
     if math.isnan(limit):
         return "-"

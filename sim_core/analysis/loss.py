@@ -1,4 +1,4 @@
-"""Detection of a diverged run: |Phi|_1 exceeds the characteristic length after a step, or a step cannot be taken."""
+"""Detection of a diverged run: |Phi|_1 exceeds the characteristic length after a time step, or a time step fails."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ VIOLATION = "violation"  # all other reasons come from SimulationDiverged
 
 
 def advance_or_lose(sim: Simulation, steps: int) -> str:
-    """Take `steps` steps, or fewer if the run diverges; returns the reason of the divergence, or "" if the run did not
-    diverge.
+    """Simulate `steps` time steps, or fewer if the run diverges; returns why it diverged, or "" if it did not.
 
-    If a step fails, the simulation is left in the state before this step.
+    If a time step fails, the simulation is left in the state before this time step.
     """
     before = sim.snapshot()
     reason = _advance(sim, steps)

@@ -32,7 +32,8 @@ class StateMap:
                start; nan for a motion that diverged
     goes_over  (rows, columns) whether an angle went further than pi from the equilibrium
     diverged   number of motions that diverged
-    peaks      ranges of the states of all motions, row by row of the map
+    peaks      smallest and largest value of each state in each motion; the motions are in the order of the map, row
+               by row
     violation  largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
     """
 
@@ -59,7 +60,7 @@ def state_map(
 ) -> StateMap:
     """Map of the stability measure IS1 over two components of the initial state.
 
-    norm                      norm of the states, which also gives the system, the equilibrium and the step
+    norm                      norm of the states, which also gives the system, the equilibrium and the step size
     axes                      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
     start                     {component of the state: value} of further components; all others have the values of the
                               mechanism's start, or follow from the constraints
@@ -117,10 +118,13 @@ def state_map(
 
 
 def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
-    """(IS1, whether an angle went further than pi from the equilibrium), (k,) each, of the k motions in the slice
-    `part`.
+    """(stability measure IS1, whether an angle went further than pi from the equilibrium) of k motions, (k,) each.
 
-    q, v  (k, n_q) initial states of these motions
+    IS1 is the largest distance of a motion from the equilibrium, divided by its distance at the start.
+
+    peaks  ranges of the states in all motions
+    part   slice that selects the k motions out of all motions
+    q, v   (k, n_q) initial states of the selected motions
     """
     system, n = norm.system, norm.system.n_q
     some = replace(peaks, low=peaks.low[part], high=peaks.high[part], q=peaks.q[part], v=peaks.v[part])

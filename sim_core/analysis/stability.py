@@ -107,7 +107,7 @@ class StateNorm:
     about          equilibrium (n_q,)
     time_unit_s    unit of time for velocities, s
     length_unit_m  unit of lengths, m; the unit of angles is 1 rad
-    step_s         step of the integration, s
+    step_s         step size of the integration, s
     """
 
     system: System
@@ -165,7 +165,10 @@ class StateNorm:
 
     @cached_property
     def units(self) -> Array:
-        """Units (rows,) of the chosen components: 1 rad or `length_unit_m`, for velocities divided by `time_unit_s`."""
+        """Units (rows,) of the chosen components: 1 rad for angles, `length_unit_m` for lengths.
+
+        The units of velocities are these units divided by `time_unit_s`.
+        """
         prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
         of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
         return np.asarray(np.concatenate([of_q, of_q / self.time_unit_s])[self.places])
@@ -185,7 +188,8 @@ class StateNorm:
         given = np.atleast_2d(np.asarray(offsets, dtype=float))
         if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
             raise InvalidRequest(
-                f"the array of starts has shape {given.shape}; each start must have {len(self.rows)} finite numbers"
+                f"the array of starts has shape {given.shape}; it must have one row of {len(self.rows)} finite numbers "
+                "per start"
             )
         n = self.system.n_q
         states = np.tile(np.concatenate([self.about, np.zeros(n)]), (len(given), 1))
@@ -243,7 +247,7 @@ def measure(
     seconds  the time T, s
     about    equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
     rows     names of the components of the state in `starts` and in the norm, by default all
-    step_s   step of RK4, s; reduced so that `seconds` is a whole number of steps
+    step_s   step size of RK4, s; it is reduced so that `seconds` is a whole number of time steps
     The other parameters are those of `StateNorm.of` and `Batch.peaks`.
     """
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
@@ -325,7 +329,7 @@ def worst(
     grid = _surface(len(norm.rows), runs // 2)
     if len(grid) > runs:
         raise InvalidRequest(
-            f"runs is {runs}; it must be at least {len(grid)}, one for each corner of a cube in "
+            f"runs is {runs}; it must be at least {len(grid)}, because one motion starts at each corner of a cube in "
             f"{len(norm.rows)} dimensions"
         )
     random = np.random.default_rng(seed)
@@ -371,7 +375,7 @@ def _surface(n: int, most: int) -> Array:
 def _best(points: Array, values: Array, apart: float) -> list[int]:
     """Indices of the points with the largest values, at most REFINED of them, in descending order of value.
 
-    The chosen points are more than apart / 2 from one another.
+    The distance between any two chosen points is larger than `apart` / 2.
     """
     chosen: list[int] = []
     for index in np.argsort(-values, kind="stable")[:400]:

@@ -1,8 +1,8 @@
 """Beams in the equations of motion: their coordinates, and contact points that slide from element to element.
 
 The shape functions of a beam are cubic in each finite element. A kernel looks up the coefficients of the element at the
-contact point in a table, and so needs no branches. Derivatives treat the element as constant, which is correct because
-the deflection w and the slope dw/dx are continuous between elements.
+contact point in a table, and so needs no conditional jumps. Derivatives treat the element as constant, which is correct
+because the deflection w and the slope dw/dx are continuous between elements.
 """
 
 from __future__ import annotations
@@ -169,8 +169,9 @@ def _table(model: BeamModel) -> np.ndarray:
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
-    """Matrix W (n, n) = w_v D0 + w_q K0 of the beams' damping matrix D0 and stiffness matrix K0, with weights (w_v,
-    w_q).
+    """Weighted sum W = w_v D0 + w_q K0 (n, n) of the beams' damping matrix D0 and stiffness matrix K0.
+
+    weights  (w_v, w_q)
 
     The beams' coordinates are the last of the n coordinates; all other entries are zero.
     """

@@ -170,8 +170,9 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     apply             has only a stored factorization, r1 and r2 as inputs
 
     `relaxed` solves (M + W) a + J' lam = f + W g, J a = gamma - U, where W = w_v D0 + w_q K0 contains the damping
-    matrix D0 and the stiffness matrix K0 of the beams. It serves a step from q*, v* that is implicit in the linear
-    forces of the beams: evaluated at q = q* + w_q g, v = v* + w_v g, it gives one iteration of this step.
+    matrix D0 and the stiffness matrix K0 of the beams. It serves implicit methods, whose stage has the unknown
+    acceleration a at q = q* + w_q a, v = v* + w_v a: evaluated at q = q* + w_q g, v = v* + w_v g, it improves the
+    guess g, with the linear forces of the beams treated implicitly.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)

@@ -25,7 +25,7 @@ def guard_values(
     The value of a Crossing is the position, m, of its point along its axis minus its level. The value of a Guard is at
     least 0 if all conditions of the guard hold.
 
-    lam  multipliers of the constraint rows, averaged over the step
+    lam  multipliers of the constraint rows, averaged over the time step
     """
     forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
     scene, values = _Scene(mechanism, frames, symbols, forces), []

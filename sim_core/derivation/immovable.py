@@ -192,7 +192,7 @@ def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Non
 
 
 def _check_inertia(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
-    """Raise InvalidMechanism if the mass matrix is singular at the start: a coordinate moves no mass and no inertia."""
+    """Raise InvalidMechanism if the mass matrix is singular at the start, so that a coordinate moves no inertia."""
     start = mechanism.reference_q or mechanism.initial_q
     if len(start) != symbols.q.numel():
         return  # partitioned formulation: initial_q lacks the eliminated coordinate

@@ -69,7 +69,7 @@ class KernelMaker:
             self.uses[name] = needed
 
     def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
-        """Add kernel functions; their names get `prefix`, the name of a constraint mode, as prefix."""
+        """Add kernel functions whose names begin with `prefix`, the name of a constraint mode."""
         for name, (inputs, results) in kernels.items():
             self.add(f"{prefix}.{name}", inputs, results)
 

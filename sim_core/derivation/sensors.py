@@ -83,7 +83,7 @@ class Sensors:
         return ca.vertcat(turned @ whole[:3], turned @ whole[3:])
 
     def _on_points(self, carried: tuple[str, ...], at: ca.SX) -> ca.SX:
-        """Force and torque about `at` of contacts and custom forces on the bodies `carried`."""
+        """Force (3,) and torque (3,) about `at` that contacts and custom forces exert on the bodies `carried`."""
         whole = ca.SX(6, 1)
         for contact in self._mechanism.contacts:
             found = self._applied.contacts[contact.name]
@@ -96,9 +96,9 @@ class Sensors:
         return whole
 
     def _of_springs_and_constraints(self, carried: tuple[str, ...], at: ca.SX, joint: str) -> ca.SX:
-        """Force and torque about `at` of springs, dampers and constraints on the bodies `carried`.
+        """Force (3,) and torque (3,) about `at` that springs, dampers and constraints exert on the bodies `carried`.
 
-        The constraint `joint` is left out.
+        The constraints of the joint with the name `joint` are left out.
         """
         symbols, frames = self._symbols, self._motion.frames
         small = ca.SX.sym("small", 6)
@@ -125,10 +125,9 @@ class Sensors:
 
 
 def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint, evaluated with displaced frames.
+    """Rows of a constraint, evaluated with the displaced frames `frames`, for virtual work.
 
-    For the prescribed motion of a point, the result is the point's position along the axis; for the prescribed motion
-    of a joint, the result is 0.
+    A PrescribedMotion has other results: for a moved point its position along the axis, for a moved joint 0.
     """
     if isinstance(constraint, PrescribedMotion):
         if constraint.joint:
@@ -150,7 +149,7 @@ def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX
 
 
 def _about(at: ca.SX, point: ca.SX, force: ca.SX) -> ca.SX:
-    """Force (3,), and torque (3,) about `at`, of a force on a point."""
+    """(the given force (3,), its torque (3,) about `at`), as one column (6,), for a force that acts at `point`."""
     return ca.vertcat(force, ca.cross(point - at, force))
 
 

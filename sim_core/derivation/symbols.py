@@ -106,7 +106,7 @@ class Symbols:
     inputs: Mapping[str, ca.SX] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
-        """The constant value of a number of the description, or the symbol of a Tunable or CapturedParameter."""
+        """A number of the mechanism's description; for a Tunable or CapturedParameter, its symbol."""
         if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)

@@ -1,4 +1,4 @@
-"""Events at the end of a step: which guards fire, in which order, and how each changes the state.
+"""Events at the end of a time step: which guards fire, in which order, and how each changes the state.
 
 The stepping loop stops after a step in which a guard fires. All guards that fired are then applied one by one, in the
 order of their crossings within the step: a guard with the values g0 at the start and g1 at the end of the step crosses
@@ -23,7 +23,7 @@ CLEARLY = 1e-9  # conditions that were closer to zero than this did not become t
 
 
 class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call site
-    """Raised if a guard would fire twice at the end of one step; `names`: the guards, in the order of events."""
+    """Raised if a guard would fire twice at the end of a time step; `names` lists the guards in the order of events."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(", ".join(names))
@@ -63,6 +63,7 @@ class StepEvents:
 
         Simultaneous guards fire in the order of the description, except that simultaneous inelastic impacts are solved
         together. A crossing does not fire if an impact has turned its point back towards the level.
+
         time  simulation time at the end of the step, s
         Raises GuardsRepeat if a guard would fire twice.
         """
@@ -141,7 +142,10 @@ class StepEvents:
         return receding
 
     def _rates(self) -> np.ndarray:
-        """Velocity (n_guards,) of each crossing's point along its axis, by central differences; 0 if below rounding."""
+        """Velocity (n_guards,) of each crossing's point along its axis, by central differences.
+
+        A velocity within the rounding errors is 0.
+        """
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
             self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
@@ -255,12 +259,13 @@ class StepEvents:
         self._read_guards()
 
     def _next_values(self, held: np.ndarray) -> np.ndarray:
-        """Guard values at the start of the next step.
+        """Guard values at the start of the next step: the present values, with two exceptions.
+
+        If the value of an active crossing changed sign and the crossing has not fired, the value gets its previous sign
+        again, so that the crossing fires in the next step. If a constraint was released while its point is at the
+        level of a crossing, the value is 0, so that the point must leave the level before it can cross the level again.
 
         held  (n_switched,) constraints that held before the events
-
-        A crossing that is to fire in the next step keeps the sign of its value. A point that is released at its level
-        must leave the level before the point can cross the level again.
         """
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()

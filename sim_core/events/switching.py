@@ -121,7 +121,7 @@ class Switching:
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Enter the constraint mode with this index and set the flags in p accordingly; UNNAMED leaves the flags."""
+        """Enter the constraint mode with this index and set the flags in p accordingly; UNNAMED keeps the flags."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]

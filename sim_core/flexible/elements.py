@@ -61,7 +61,8 @@ def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
 class BeamModel:
     """Matrices of a beam in the beam's coordinates: free displacements and slopes of the nodes, or modal amplitudes.
 
-    M, C, K      (n, n) mass, damping, stiffness: M a + C v + K q = loads; with modes M = 1, K = diag(frequencies^2)
+    M, C, K      (n, n) mass, damping, stiffness: M a + C v + K q = loads; for modes, M is the identity and
+                 K = diag(frequencies^2)
     taut         (n, n) derivative dK/dT of the stiffness with respect to the tension T
     uniform      (n,) generalized forces of a load of 1 N/m along the whole beam
     basis        (2 elements + 2, n) matrix that maps the coordinates to displacement and slope of every node
@@ -121,7 +122,7 @@ class BeamModel:
         return row
 
     def averaged(self, width: float) -> BeamModel:
-        """The same beam with shape functions whose value at x is the average over `width`, m, centred at x.
+        """The same beam, with each shape function replaced by its centred moving average over `width`, m.
 
         The shape functions count as 0 beyond the ends of the beam.
         """

@@ -40,6 +40,7 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
     No process is started if the loop is cached. No process is started either if the load average of the last minute
     shows that no core is idle, because the imports of the process take 1.5 s of processor time. If the process fails,
     the loop is compiled at its first call.
+
     stepper  name, or a mapping of name and options, as in a launch file
     """
     table = {"name": stepper} if isinstance(stepper, str) else dict(stepper)

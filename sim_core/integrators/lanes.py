@@ -44,7 +44,7 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 
 @inner
 def advance_stage(q, v, a, q0, v0, dq, dv, keep, weight, ahead):  # type: ignore[no-untyped-def]
-    """Add a stage to the weighted sums dq, dv of the step, and set q, v to those of the next stage.
+    """Add a Runge-Kutta stage to the weighted sums dq, dv of the step, and set q, v to those of the next stage.
 
     The new sums are dq = keep dq + weight v and dv = keep dv + weight a.
 

@@ -36,7 +36,9 @@ GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
 @inlined
 def book_work(m, calls):  # type: ignore[no-untyped-def]
-    """Add the work over the last tick to the ledger: from the newest state in the history to the current state.
+    """Add the work done in the last tick to the ledger.
+
+    The tick goes from the newest state in the history to the current state.
 
     m      Memory of the simulation
     calls  table of the kernels (Calls)

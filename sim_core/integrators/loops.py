@@ -1,6 +1,6 @@
 """Functions that import and return the stepping loops.
 
-numba is loaded only when a loop is needed, and not to check a plan.
+The imports are inside the functions, so that numba is loaded only when a loop is needed.
 """
 
 from __future__ import annotations

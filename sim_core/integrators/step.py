@@ -101,9 +101,11 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Whether the step since `measure` came near a change point with a violation larger than rounding errors.
+    """Whether the present step came near a change point while the constraints were violated.
 
-    Near a change point, constraint rows lose rank: a correction divided by a small pivot gives a huge acceleration.
+    At a change point, constraint rows lose rank. Near it, a correction of the violation is divided by a small pivot,
+    which gives a huge acceleration. The violation at the last call of `measure` and the violation in the current state
+    count, unless both are within rounding errors.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -215,9 +217,9 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
 
     q becomes q + x with J x = -Phi; v becomes v + x with J x = -Phidot.
 
-    The law selects the norm of x that is least: the Euclidean norm, or the norm in the metric of M. For the metric of
-    M, the law also selects whether the KKT factor of the step is used or a new factor. Nonholonomic rows have no Phi;
-    at position level, J x = 0 is used for these rows.
+    Of all solutions x, the one with the least norm is used. The law selects whether this is the Euclidean norm or the
+    norm in the metric of M. For the metric of M, the law also selects whether the KKT factor of the step is used or a
+    new factor. Nonholonomic rows have no Phi; at position level, J x = 0 is used for these rows.
     """
     if law[LAW_ROWS] == 0:
         return

@@ -36,13 +36,13 @@ class Stepper:
     loop           function that imports and returns the stepping loop, which is compiled when it is first called
     tableau        tableau of the method; for a multistep method, tableau of its first steps
     companion      for multistep methods: function of z = h lambda that returns the matrix of one step of y' = lambda y
-    hold_coefficient  c_h, where a stabilization U that is held over a step changes the positions by -c_h h^2 U; 1/2 for
-                      one-step methods
+    hold_coefficient  c_h: a stabilization U that is held constant over a step of size h changes the positions by
+                      -c_h h^2 U; 1/2 for one-step methods
     pole           value at which the sampled stabilizer places both poles of the violation's discrete-time dynamics
     memory         (m0, m1, m2): the memory kept between steps has m0 + m1 n_q + m2 n_q^2 numbers
     adaptive       whether error control chooses the steps; the method is then stable for ticks of any length
-    spans_steps    whether the method uses positions or accelerations of earlier steps, which does not permit a change
-                   of coordinates between steps
+    spans_steps    whether the method uses positions or accelerations of earlier steps, so that the coordinates must not
+                   change between steps
     integrates_past_tick  whether a step may extend beyond a tick; if inputs or parameters change at a tick, the method
                           restarts from the state at this tick
     options        further constant arguments of the loop
@@ -70,7 +70,10 @@ class Stepper:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the method is explicit. Damping of fast modes by an explicit method is an unintended error."""
+        """Whether the method is explicit or semi-implicit, with a fixed step size.
+
+        If such a method damps fast modes, the step size is too large; implicit methods damp them on purpose.
+        """
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
     def loading(self) -> AbstractContextManager[None]:
@@ -122,9 +125,9 @@ def _spectral_radius(step: np.ndarray) -> float:
 
 
 def adams_companion(z: complex) -> np.ndarray:
-    """Matrix (4, 4) of one predictor-corrector step of y' = lambda y on (y, z y_1, z y_2, z y_3).
+    """Matrix (4, 4) by which one predictor-corrector step of y' = lambda y multiplies (y, z y_1, z y_2, z y_3).
 
-    y_k is the value k steps ago, z = h lambda.
+    z is h lambda, and y_k is the value of y k steps ago.
     """
     predicted = np.array([1 + 55 / 24 * z, -59 / 24, 37 / 24, -9 / 24])
     corrected = 9 / 24 * z * predicted + np.array([1 + 19 / 24 * z, -5 / 24, 1 / 24, 0])

@@ -141,14 +141,14 @@ class Kernel:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, index: int) -> str:
-        """IR value of a node as a scalar; a node in a vector is extracted at the first request."""
+        """IR value of a node as a scalar; a value in a vector is extracted at the first request."""
         if index not in self._values:
             vector, lane, width = self._lane[index]
             self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
         return self._values[index]
 
     def _pack(self, a: int, b: int) -> str:
-        """IR value of the two-lane vector of the values of nodes a and b."""
+        """IR value of a vector with two lanes: the value of node a and the value of node b."""
         nodes, kind = self.program.nodes, "<2 x double>"
         if (a, b) in self._packs:
             return self._packs[a, b]
@@ -169,7 +169,10 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """IR value of the two-lane vector of the values of nodes a and b, at least one of which is a negation."""
+        """IR value of a vector with two lanes: the values of nodes a and b, of which one or both are negations.
+
+        The arguments of the negations are packed, and the signs of their lanes are then flipped.
+        """
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
             negative = nodes[index].op == "fneg"

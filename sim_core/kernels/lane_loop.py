@@ -24,7 +24,7 @@ FAST = "contract"
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and numbers of the rows of a block (see the module), in order.
+    """Names of the rows of a block (see the module) in their order, and how many rows have each name.
 
     q, v             current state; at the end of the run, the last state
     low, high        smallest and largest value in the run of each entry of q, then of v
@@ -259,11 +259,13 @@ class _Loop:
     # -- range --------------------------------------------------------------------------------------------------------
 
     def _range_update(self) -> None:
-        """Write the update of the range: by the state, and by the Hermite cubic's extremum where a slope changed sign.
+        """Write the code that extends the range to the current state and to extrema within the last step.
 
-        The cubic through values x0, x1 and slopes d0, d1 at both ends of a step h, s from 0 to 1, with D = h d:
-        x0 + s (D0 + s (B + s C)), B = 3 (x1 - x0) - 2 D0 - D1, C = D0 + D1 - 2 (x1 - x0). Its extremum between the ends
-        is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
+        If a slope changed sign in the step, the Hermite cubic over the step has an extremum.
+
+        At the start and end of a step of size h, let x0, x1 be the values and d0, d1 the slopes. With D0 = h d0 and
+        D1 = h d1, the cubic is x0 + s (D0 + s (B + s C)) for s from 0 to 1, where B = 3 (x1 - x0) - 2 D0 - D1 and
+        C = D0 + D1 - 2 (x1 - x0). Its extremum is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
         """
         self._label("ranged")
         n = self._layout.n_q

@@ -81,8 +81,8 @@ def lane_servos(
             )
         if mechanism.coordinates != "joint" or actuator.joint not in coordinate_names:
             raise InvalidRequest(
-                f"mode {mode!r}: joint {actuator.joint!r} of {mechanism.name!r} is no coordinate, and a batch has "
-                "servos only for joint positions that are coordinates; use a Simulation, or joint coordinates"
+                f"a batch cannot use mode {mode!r} for joint {actuator.joint!r} of {mechanism.name!r}, because the "
+                "position of this joint is no coordinate; use a Simulation, or joint coordinates"
             )
         joint, limit, fastest = mechanism.joint(actuator.joint), actuator.effort_limit, actuator.velocity_limit
         found.append(
@@ -104,7 +104,7 @@ def lane_servos(
 
 @dataclass(frozen=True)
 class ServoWriter:
-    """Writes the LLVM IR of servos with functions of the loop that contains the servos.
+    """Writes the LLVM IR of servos. The writer of the loop that contains the servos provides these functions:
 
     op      function (operation, a, b) that writes an operation such as "fadd" and returns the IR value of its result
     pick    function (comparison, a, b) that returns the IR value that equals a if the comparison holds, otherwise b
@@ -116,9 +116,14 @@ class ServoWriter:
     number: Callable[[float], str]
 
     def step(self, servo: LaneServo, x: str, v: str, command: str, before: str, h: str) -> tuple[str, str]:
-        """Target and effort of one servo for the step of length h that begins at position x and velocity v.
+        """Write the code that computes one servo's target and effort for a time step; returns (target, effort).
 
-        before  target of the previous step
+        Both results, and all arguments except `servo`, are IR values.
+
+        x, v     position and velocity of the joint at the start of the time step
+        command  command to the servo
+        before   target in the previous time step
+        h        size of the time step
         """
         op, number = self.op, self.number
         if servo.mode == "velocity":

@@ -13,7 +13,7 @@ TRIGONOMETRIC = ("sin", "cos")
 
 
 def angle_groups(program: Program) -> list[Unit]:
-    """Groups of all sines and cosines of a program by depth: how many nested sines and cosines their angles contain."""
+    """Sines and cosines of a program, grouped by depth, the number of nested sines and cosines in their angles."""
     depth = [0] * len(program.nodes)
     groups: dict[int, list[int]] = {}
     for index, node in enumerate(program.nodes):

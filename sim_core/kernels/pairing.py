@@ -2,9 +2,9 @@
 
 One vector instruction with two lanes can then compute both operations of a pair. The indices of corresponding inputs of
 the two branches ("twins") are given. Each operation of the left branch is paired with the operation of the right branch
-that has the same kind and corresponding arguments. Arguments from outside the branches must be equal on both sides, so
-that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each branch is summed
-first.
+that has the same kind and corresponding arguments. Arguments from outside the branches must be the same for both
+operations, so that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each
+branch is summed first.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """{index of the right node: index of the left node} of corresponding `input` and `lift` nodes.
+    """Pairs of corresponding `input` and `lift` nodes, from which pairing starts.
 
-    Pairing starts from these pairs.
+    The pairs are given as {index of the right node: index of the left node}.
     """
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
@@ -78,7 +78,7 @@ def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
 
 
 def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
-    """All pairs, as {index of the right node: index of the left node}.
+    """All pairs of a left and a right node that can be computed together, as {index of right node: index of left node}.
 
     If several left nodes fit a right node, a left node with equal constants is preferred.
 
@@ -163,7 +163,7 @@ def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
 
 
 def _terms(nodes: list[Node], inside: set[int], root: int) -> tuple[list[tuple[int, int]], set[int]]:
-    """[(sign, node)] of the terms of the sum at `root`, in order, and the set of its intermediate sums."""
+    """([(sign, node)] of the terms of the sum at the node `root`, in order; set of the sum's intermediate nodes)."""
     terms, within, stack = [], set[int](), [(1, root)]
     while stack:
         sign, index = stack.pop()
@@ -187,7 +187,10 @@ def _sum(builder: Builder, terms: list[tuple[int, int, str]]) -> int:
 
 
 def _group(builder: Builder, terms: list[tuple[int, int]]) -> tuple[int, int]:
-    """(sign, node) of the sum of (sign, node) terms; the sign is -1 if all terms are negative, otherwise 1."""
+    """Add nodes that compute the sum of some terms, each given as (sign, node); returns the sum as (sign, node).
+
+    The returned sign is -1 if all terms are negative, otherwise 1.
+    """
     first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), 0)
     whole = terms[first][0]
     value = terms[first][1]

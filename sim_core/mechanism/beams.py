@@ -71,7 +71,7 @@ class BeamContact(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput(Frozen):
-    """Output `name`: deflection of a beam, m, at the distance `x`, m, from the beam's start.
+    """Output `name`: deflection of a beam (m) at the distance `x` (m) from the beam's start.
 
     The deflection is positive along the beam's `direction`.
     """
@@ -83,7 +83,7 @@ class DeflectionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactForceOutput(Frozen):
-    """Output `name`: component, N, along the beam's `direction`, of the force with which a body pushes on the beam.
+    """Output `name`: force (N) with which the body of a BeamContact pushes on the beam, along the beam's `direction`.
 
     This is the contact's Lagrange multiplier. Forces due to the constraint stabilization are not included.
     """

@@ -1,7 +1,7 @@
-"""Universal, cylindrical and screw joints, each composed of two joints with one coordinate and a massless body.
+"""Universal, cylindrical and screw joints, each composed of two joints and a massless body between them.
 
-The massless body is between the two joints, each of which can have damping, friction, stops and an actuator of its own.
-The mechanism must use joint coordinates.
+Each of the two joints has one coordinate, and can have damping, friction, stops and an actuator of its own. The
+mechanism must use joint coordinates.
 """
 
 from __future__ import annotations

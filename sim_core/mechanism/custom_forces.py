@@ -105,7 +105,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     where = f"{owner}: force {force.name!r}"
     found = force.law(inputs)
     if not isinstance(found, Mapping):
-        raise InvalidMechanism(f"{where}: its law returned a {type(found).__name__}; it must return a dict")
+        raise InvalidMechanism(f"{where}: the law returned a {type(found).__name__}; it must return a dict")
     points, states = [point.name for point in force.points], [name for name, _ in force.states]
     results = {}
     for name, value in found.items():
@@ -116,14 +116,14 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
             results[name] = ca.SX(value)
         except NotImplementedError:  # of CasADi, for a value that is no expression
             raise InvalidMechanism(
-                f"{where}: its law returned a {type(value).__name__} for {name}; it must return a CasADi expression"
+                f"{where}: the law returned a {type(value).__name__} for {name}; it must return a CasADi expression"
             ) from None
         if results[name].numel() != size:
             raise InvalidMechanism(
-                f"{where}: its law returned {results[name].numel()} entries for {name}; it must return {size}"
+                f"{where}: the law returned {results[name].numel()} entries for {name}; it must return {size}"
             )
     if missing := [name for name in states if name not in results]:
-        raise InvalidMechanism(f"{where}: its law returned no rate for the state {missing[0]!r}; return a rate")
+        raise InvalidMechanism(f"{where}: the law returned no rate for the state {missing[0]!r}; return a rate")
     return results
 
 

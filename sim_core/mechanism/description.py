@@ -63,7 +63,7 @@ class Shape(Frozen):
 
     kind    "line" with `points` (3n,), x y z of each, m; "mesh" with `points` and `faces`; or a solid with `size`, m:
             "box" (x, y, z), "sphere" (radius,) or "cylinder" (radius, length)
-    faces   (3m,) places in `points` of the corners of each triangle of a mesh, counterclockwise from outside
+    faces   (3m,) indices of points for the corners of each triangle of a mesh, counterclockwise as seen from outside
     """
 
     kind: str
@@ -161,7 +161,7 @@ class UnitNorm(Frozen):
 class SpinRelation(Frozen):
     """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w . axis) over `terms` is zero.
 
-    w is the angular velocity of the body of a term, in the frame of this body.
+    w is the angular velocity of the term's body, in the frame of this body.
 
     terms  (body, axis in the body's frame, factor) of each term
     """
@@ -251,9 +251,9 @@ class Spring(Frozen):
 class ConstraintMode(Frozen):
     """A named set of constraints that hold at the same time; `constraints` None means all.
 
-    In absolute coordinates, joints are constraints too, and are listed by name. When a guard fires, it changes from one
-    mode to another, or switches single constraints on and off. The set of constraints that hold after a switch need not
-    be one of the named modes.
+    In absolute coordinates, joints are constraints too, and are listed by name. A guard that fires changes the
+    mechanism from one mode to another, or switches single constraints on and off. After such a switch, the set of
+    constraints that hold need not be one of the named modes.
     """
 
     name: str = "default"
@@ -365,7 +365,10 @@ class Mechanism(Frozen):
 
     @property
     def first_order_states(self) -> tuple[FirstOrderState, ...]:
-        """First-order states of custom forces and joint friction, in q after the coordinates of bodies or joints."""
+        """First-order states of custom forces and joint friction.
+
+        Their entries in q follow the coordinates of bodies or joints.
+        """
         own = [(f"{force.name}.{name}", start) for force in self.forces for name, start in force.states]
         bristles = [(joint.bristle, 0.0) for joint in self.moving_joints if joint.bristle]
         return tuple(FirstOrderState(name, float(start)) for name, start in (*bristles, *own))

@@ -84,13 +84,12 @@ class Aim(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Frozen):
-    """Condition: points are near places where constraints can hold them, and move slowly and not towards these places.
+    """Condition: points are near places where constraints can hold them, are slow, and do not approach these places.
 
-    Each aim names a constraint that does not hold, and the values that its CapturedParameter may take. Let g be the
-    vector of the values that the CapturedParameters would have if they were set at the current position, and d the
-    difference between g and the nearest permitted values. The condition is |d|_2 <= gap, |dg/dt|_2 <= speed and
-    d . dg/dt >= 0. If a constraint holds a point on a beam, the point must also be between the beam's ends and at least
-    `margin`, m, from each end.
+    Each of the `aims` names a constraint that does not hold, and the values that its CapturedParameter may take. Let g
+    be the vector of the values that the CapturedParameters would get at the current position, and d = g minus the
+    nearest permitted values. The condition is |d|_2 <= `gap`, |dg/dt|_2 <= `speed` and d . dg/dt >= 0. If a constraint
+    holds a point on a beam, the point must also be between the beam's ends and at least `margin`, m, from each end.
     """
 
     aims: tuple[Aim, ...]
@@ -135,7 +134,7 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Frozen):
-    """A guard that fires at the end of a step in which it is active and all its conditions hold.
+    """A guard that fires at the end of a time step if it is active and all its conditions hold.
 
     The fields other than `conditions` have the same meaning as in Crossing.
     """

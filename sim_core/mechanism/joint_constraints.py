@@ -36,7 +36,7 @@ class PrescribedMotion(Frozen):
     motion             function that takes time t, s, and returns the position, rad or m, as a CasADi expression, twice
                        differentiable
     input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a
-                       step
+                       time step
     The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives the
     effort or force that it exerts.
     """

@@ -69,7 +69,8 @@ class JointFriction(Frozen):
     bristle_damping     s1, N m s/rad or N s/m
     elastic_share       share of the largest deflection below which a bristle does not slip, above 0 and below 1
     relaxation_rate     r, 1/s: upper bound of the rate s0 |v| / g(v) at which z approaches its value in steady sliding,
-                        so that steps up to 1 / r remain possible in fast sliding; [DupontEtAl2002] has no such bound
+                        so that step sizes up to 1 / r remain possible in fast sliding; [DupontEtAl2002] has no such
+                        bound
     """
 
     coulomb: Number
@@ -179,8 +180,9 @@ def stiffness_for(inertia: float, exponent: float = 1.5, rate: float = 400.0, sp
 
     inertia   effective mass, kg, or inertia, kg m2, of the body that hits the stop or contact
     exponent  n of the contact force k x^n
-    rate      circular frequency, rad/s, of the body on the force linearized at the depth that the impact reaches. With
-              the default, the square of the rate is 1/50 of 8e6 1/s2, the largest value at which RK4 is stable at 1 ms
+    rate      circular frequency, rad/s, at which the body vibrates on the contact force, linearized at the largest
+              depth of the impact. RK4 with a step size of 1 ms is stable for rate^2 up to 8e6 1/s2; with the default,
+              rate^2 is 1.6e5 1/s2, a fiftieth of this limit
     speed     speed of the impact, m/s or rad/s
     """
     # rate^2 = n k x^(n-1) / m at the depth x of m speed^2 / 2 = k x^(n+1) / (n+1), solved for k

@@ -87,8 +87,9 @@ class HoldingOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow(Frozen):
-    """A force arrow in a drawing: the force, N, on `body` at `point`, which is the sum of the outputs times their unit
-    vectors.
+    """A force arrow in a drawing, for a force on `body` at `point`.
+
+    The force, N, is the sum of the outputs, each times its unit vector.
 
     outputs  names of outputs that are forces, N
     axes     world unit vector of each output

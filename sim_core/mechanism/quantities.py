@@ -53,10 +53,9 @@ class CapturedParameter(Frozen):
 
 @dataclass(frozen=True)
 class FirstOrderState(Frozen):
-    """A first-order state z with dz/dt = g(t, q, v, z, u), in addition to the coordinates q and velocities v.
+    """A first-order state z with dz/dt = g(t, q, v, z, u), stored as if it were the velocity of a further coordinate.
 
-    name   name of a coordinate: z is the entry of v with this name; the entry of q with this name is the time integral
-           of z
+    name   name of this coordinate: its entry in v is z, and its entry in q is the time integral of z
     start  z at the start
     """
 

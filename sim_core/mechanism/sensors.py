@@ -46,9 +46,9 @@ class ForceTorqueOutput(Frozen):
     effort of the joint's actuator, spring, friction and stop is part of the result. The weight and the gyroscopic
     torque of the joint's rotor (`armature`) are neglected. The constraint stabilization U does not contribute.
 
-    joint       name of a joint of any kind, also fixed. In a closed loop, other joints too may connect the bodies on
-                the child's side to the rest of the mechanism; these joints must be passive. In an over-constrained
-                loop, the reactions are those of least squares
+    joint       name of a joint of any kind, also fixed. In a closed loop, other joints also connect the bodies that
+                this joint carries to the rest of the mechanism; these other joints must be passive. In an
+                over-constrained loop, the reactions are the least-squares solution
     point       position of the sensor in the child's frame, m; None: the joint's point on the child
     quaternion  orientation w x y z of the sensor in the child's frame
     """

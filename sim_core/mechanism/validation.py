@@ -112,7 +112,9 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
                 f"{', '.join(COORDINATES[body.orientation])}"
             )
     if mechanism.coordinate_count < 1:
-        raise InvalidMechanism(f"{owner}: nothing in it moves; add a body with a free coordinate, or a moving joint")
+        raise InvalidMechanism(
+            f"{owner}: no part of the mechanism can move; add a body with a free coordinate, or a moving joint"
+        )
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
@@ -214,12 +216,13 @@ def _check_shape(shape: Shape, where: str) -> None:
         count = len(shape.points) // 3
         if not shape.faces or len(shape.faces) % 3 or len(shape.points) % 3:
             raise InvalidMechanism(
-                f"{where}: points and faces have {len(shape.points)} and {len(shape.faces)} numbers; a mesh takes "
-                "x, y, z of each point and three places of points for each triangle"
+                f"{where}: points and faces have {len(shape.points)} and {len(shape.faces)} numbers; "
+                "points must have x, y, z of each point, and faces three indices of points for each triangle"
             )
         if not (min(shape.faces) >= 0 and max(shape.faces) < count):
             raise InvalidMechanism(
-                f"{where}: faces has places from {min(shape.faces)} to {max(shape.faces)}; points are 0 to {count - 1}"
+                f"{where}: faces has indices of points from {min(shape.faces)} to {max(shape.faces)}; they must lie "
+                f"between 0 and {count - 1}"
             )
     elif len(shape.size) != SHAPE_SIZES[shape.kind] or not all(size > 0.0 for size in shape.size):
         raise InvalidMechanism(
@@ -295,7 +298,8 @@ def _check_arrows(mechanism: Mechanism, owner: str) -> None:
                 raise UnknownName(where, "output", name, outputs)
         if len(arrow.outputs) != len(arrow.axes):
             raise InvalidMechanism(
-                f"{where}: it has {len(arrow.axes)} axes for {len(arrow.outputs)} outputs; give one axis per output"
+                f"{where}: the number of axes is {len(arrow.axes)}, and the number of outputs is {len(arrow.outputs)}; "
+                "give one axis per output"
             )
 
 

@@ -62,7 +62,7 @@ def divergence(
 
 
 def repetition(names: Sequence[str], time: float, history: np.ndarray, system: System) -> SimulationDiverged:
-    """The SimulationDiverged error for guards that undo each other within one step; writes the history to a file."""
+    """The SimulationDiverged error for guards that undo each other in one time step; writes the history to a file."""
     file = write_history(history, system.coordinate_names)
     called = " and ".join(map(repr, names))
     fire = f"guards {called} undo each other, and would fire" if len(names) > 1 else f"guard {called} would fire"
@@ -87,7 +87,7 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """One-line message if the fastest mode of a beam, taken alone, is unstable with the stepper and step; else ""."""
+    """One-line message if a beam's fastest mode, taken alone, is unstable with the stepper and step size; else ""."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
@@ -100,9 +100,9 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
 
 
 def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
-    """Largest step, s, at which the fastest mode of each beam, taken alone, is stable with the stepper.
+    """Largest step size, s, at which the fastest mode of each beam, taken alone, is stable with the stepper.
 
-    inf if every step is stable.
+    inf if every step size is stable.
     """
     omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
     if stepper.adaptive or omega == 0.0:
@@ -111,10 +111,10 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """Growth of an undamped mode's amplitude per step of the stepper, divided by the largest growth permitted.
+    """Factor by which an undamped mode's amplitude grows in one time step, divided by the largest permitted factor.
 
     omega  circular frequency of the mode, rad/s
-    step   size of the step, s
+    step   step size, s
     """
     return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
@@ -145,7 +145,8 @@ def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
     """One-line text if a contact point slid off the end of its beam in the last states; otherwise "".
 
-    The point is taken to have slid off if its last displacement, continued for two steps, passes an end of the beam.
+    The point is taken to have slid off if its displacement in the last time step, continued for two further time steps,
+    passes an end of the beam.
     """
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []

@@ -1,4 +1,4 @@
-"""Checks before a run whether the step is small enough to resolve impacts on joint stops and sphere contacts."""
+"""Checks before a run whether the step size is small enough to resolve impacts on joint stops and sphere contacts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float 
 
 
 def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
-    """Yield one-line warnings about stops and contacts for which the step is too large to resolve an impact.
+    """Yield one-line warnings about stops and contacts for which the step size is too large to resolve an impact.
 
-    Each warning names a suitable step.
+    Each warning names a suitable step size.
     q  coordinates at which the inertias are computed
     """
     if stepper.adaptive:

@@ -1,4 +1,4 @@
-"""Contributions of joints and contacts to the stiffness of a vibration mode, for warnings of too large a step."""
+"""Contributions of joints and contacts to the stiffness of a vibration mode, for warnings of too large a step size."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
     """Yield (name, contribution) for the spring, friction and stop of one joint, to find the element that makes a mode
     fast.
 
-    The contribution is the element's share in the sum |lambda|^2 x' M x of stiffness and damping terms for a mode
-    with the eigenvalue lambda and the shape x (n_q,).
+    For a mode with the eigenvalue lambda and the shape x (n_q,), |lambda|^2 x' M x is a sum of stiffness and damping
+    terms. The contribution is the element's term in this sum.
 
     position  joint position
     slope     joint velocity for the coordinate velocities x
@@ -49,7 +49,7 @@ def contact_shares(
 
     apart  vectors from the other body's point to the sphere's centre, in the other body's frame, at the three
            coordinates q - curve x, q and q + curve x, for a mode of shape x
-    curve  increment of the differences along x
+    curve  factor of x in these coordinates, for central differences
     rate   |lambda|, 1/s, of the mode's eigenvalue lambda
     value  function that returns the value of a number of the description
     """

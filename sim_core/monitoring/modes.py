@@ -1,4 +1,4 @@
-"""Checks whether the step is too large for the fastest mode of an assembled mechanism.
+"""Checks whether the step size is too large for the fastest mode of an assembled mechanism.
 
 The modes are those of the motion linearized about the current state. The derivatives of the acceleration with respect
 to q and v are central differences of the accelerations that the compiled function `acceleration` computes. They are
@@ -38,11 +38,11 @@ DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to 
 
 @dataclass(frozen=True)
 class StepTooLarge:
-    """Result of a check of the step, if the step was found too large for the fastest mode.
+    """Result of a check that found the step size too large for a mode.
 
     rate     absolute value of the mode's eigenvalue, 1/s
     element  part of the mechanism with the largest contribution to the mode, such as "spring 'cable'"
-    step_s   largest permitted step, s, rounded down to two digits
+    step_s   largest permitted step size, s, rounded down to two digits
     line     one-line message for the user
     """
 
@@ -60,7 +60,7 @@ def next_check(tick: int) -> int:
 
 
 class FastestMode:
-    """Checks the step of a running simulation against the mechanism's fastest mode, without changing the simulation."""
+    """Checks whether a running simulation's step size resolves the fastest mode; the simulation is not changed."""
 
     def __init__(self, system: System, w: Workspace, stepper: Stepper, step_s: float) -> None:
         self._system, self._w, self._stepper, self._step_s = system, w, stepper, step_s
@@ -80,7 +80,7 @@ class FastestMode:
         self._compute_energy = system.bind("energy", state, [self._energy])
 
     def check(self) -> StepTooLarge | None:
-        """Check the step in the current state; returns a StepTooLarge, or None if the step is small enough."""
+        """Check the step size in the current state; returns a StepTooLarge, or None if the step size suits."""
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
         free, A = self._linearized()
@@ -261,7 +261,7 @@ class FastestMode:
     def _speed(self, x: np.ndarray) -> float:
         """Largest |v_i x_i| over the coordinates i, 1/s, for the current velocities v and a mode of shape x.
 
-        The result estimates the rate of the fastest angle that the mode changes.
+        The result estimates the rate of the fastest-turning angle among those that take part in the mode.
         """
         return float(np.abs(self._w.v * x).max(initial=0.0))
 
@@ -279,10 +279,10 @@ class FastestMode:
 
 
 def departure(stepper: Stepper, pole: complex, step: float) -> float:
-    """Error of the stepper per step, divided by the permitted error, for a mode that behaves like exp(pole t).
+    """Error of the stepper in one time step, divided by the permitted error, for a mode that behaves like exp(pole t).
 
-    A value above 1 means that the step, s, is too large; inf means that the numerical solution grows. A mode
-    that grows physically is treated as an undamped vibration of the same frequency.
+    A value above 1 means that the step size `step`, s, is too large; inf means that the numerical solution grows. A
+    mode that grows physically is treated as an undamped vibration of the same frequency.
     """
     size, damping = abs(pole), max(-pole.real, 0.0)
     if stepper.adaptive or size * step < SLOW:
@@ -313,7 +313,7 @@ def _free_directions(J: np.ndarray) -> np.ndarray:
 
 
 def rounded_down(step: float) -> float:
-    """A step, s, rounded down to two digits."""
+    """A step size, s, rounded down to two digits."""
     if not 0.0 < step < math.inf:
         return step
     unit = 10.0 ** (math.floor(math.log10(step)) - 1)

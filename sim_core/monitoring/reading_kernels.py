@@ -16,8 +16,8 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 def unwrap(given, buffer):  # type: ignore[no-untyped-def]
     """Add the counted whole revolutions to wrapped angles, in place.
 
-    given   pointers to four arrays: [number n of angles]; index of each angle in the array `buffer` (n,); index of each
-            angle's count in `turns` (n,); `turns`, the counts of revolutions
+    given   pointers to four arrays: [number n of angles]; (n,) index of each angle in the array of `buffer`; (n,) index
+            of each angle's count of revolutions in the last array; counts of revolutions
     buffer  pointer to the array that contains the angles
     """
     for k in range(int(given[0][0])):

@@ -1,7 +1,8 @@
-"""Checks whether the servo loops of a mechanism's actuators are stable at a step.
+"""Checks whether the servo loops of a mechanism's actuators are stable at a step size.
 
-A servo's effort is computed once per step and constant over the step. A loop that is stable in continuous time is
-therefore unstable if its stiffness or damping is too large for the step and the inertia that the actuator moves.
+A servo's effort is computed once per time step and constant over this step. A loop that is stable in continuous time
+is therefore unstable if its stiffness or damping is too large for the step size and the inertia that the actuator
+moves.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ FAST = 2.0  # 1/s: a loop that grows more slowly is damped by friction and joint
 
 
 def unstable_servos(system: System, step_s: float, q: np.ndarray) -> str:
-    """One-line warning that servo loops are unstable at this step; "" if they are stable or there are no servos.
+    """One-line warning that servo loops are unstable at the step size `step_s`; "" if all are stable.
 
-    The joints are linearized at rest at the coordinates q (n_q,): accelerations of joints are linear in the efforts.
-    All servos are taken as active at the same time, as they are when they hold a posture. Limits of effort, joint
-    damping and friction are left out.
+    The mechanism is linearized about rest at the coordinates q (n_q,), where the joint accelerations are linear in the
+    efforts. All servos are taken as active at the same time, as they are when they hold a posture. Limits of effort,
+    joint damping and friction are left out.
     """
     mechanism = system.mechanism
     servos = [(k, each) for k, each in enumerate(mechanism.actuators) if each.servo is not None and each.joint]

@@ -1,4 +1,4 @@
-"""Compiled functions of the actuator servos: commands, efforts of one step, load statistics, recorded ranges.
+"""Compiled functions of the actuator servos: commands, efforts of one time step, load statistics, recorded ranges.
 
 In a server that wakes every millisecond, with cold caches, the same code in Python takes twice as long.
 """
@@ -15,10 +15,10 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
-    """Compute the efforts for the next step, as defined in `Servos`, and advance the targets by one step.
+    """Compute the efforts for the next time step, as defined in `Servos`, and advance the targets by one time step.
 
     given   pointers to 11 arrays that are read: [number n of actuators, step size h in s]; index of each actuator's
-            joint; joint positions; joint velocities; then (n,) each: stiffness; damping; effort limit; velocity limit;
+            joint; joint positions; joint velocities; then, (n,) each: stiffness; damping; effort limit; velocity limit;
             lower position limit; upper position limit; largest distance of the target from the joint position, which is
             effort limit / stiffness
     buffer  pointers to four arrays (n,) that are written: command mode, commanded value and target, all kept between
@@ -45,10 +45,11 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """Add steps with the current efforts to the load statistics, then make the next efforts the current ones.
+    """Update the load statistics for time steps with the current efforts, then replace these efforts by the next.
 
-    given  pointers to two arrays: [number n of actuators, number of steps to add], next efforts (n,)
-    sums   pointers to three arrays (n,): largest square, sum of squares, current effort of each actuator
+    given  pointers to two arrays: [number n of actuators, number of time steps to count]; next efforts (n,)
+    sums   pointers to three arrays (n,): largest squared effort; sum of the squared efforts of all time steps; current
+           effort, which is replaced by the next effort
     """
     steps = given[0][1]
     for k in range(int(given[0][0])):

@@ -1,4 +1,4 @@
-"""Actuator servos: convert effort, velocity and position commands to efforts, once per step.
+"""Actuator servos: convert effort, velocity and position commands to efforts, once per time step.
 
 servos = Servos(mechanism, step_s)
 position, velocity, _ = simulation.joints()
@@ -48,8 +48,8 @@ class Servos:
     with stiffness k and damping d of the actuator's Servo, limited to +-effort_limit. After a change from effort mode,
     the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. The target
     remains within the joint's limits, and within effort_limit / k of x, so that x* - x does not wind up while the
-    actuator saturates. Because u is constant over a step of size h, the loop is stable only if h d and h^2 k are well
-    below the inertia that the actuator moves, see `sim_core.monitoring.servo_loops.unstable_servos`.
+    actuator saturates. Because u is constant over a time step of size h, the loop is stable only if h d and h^2 k are
+    well below the inertia that the actuator moves, see `sim_core.monitoring.servo_loops.unstable_servos`.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
@@ -197,9 +197,9 @@ class Servos:
         self._target[index] = position[joint] + effort / self._stiffness[index]
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        """Efforts (n_u,) for the step that begins at the given joint positions (unwrapped) and velocities.
+        """Efforts (n_u,) for the time step that begins at the given joint positions (unwrapped) and velocities.
 
-        Each call also advances the targets by one step. Call the method exactly once per step.
+        Each call also advances the targets by one time step. Call the method exactly once per time step.
         """
         if not self.busy:
             return self.commanded()

@@ -68,7 +68,7 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """Fuzzy stabilization U = Ku FLC(Kp Phi, Kd Phidot), computed once per step and constant over the step.
+    """Fuzzy stabilization U = Ku FLC(Kp Phi, Kd Phidot), computed once per time step and constant over this step.
 
     The sampled dynamics of a violation are a double integrator with feedback. For violations below eps, both poles of
     these dynamics are at rho: k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps,

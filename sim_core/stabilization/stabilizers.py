@@ -1,4 +1,4 @@
-"""The kinds of stabilizers: their gains, their compiled laws, and the largest step at which each is stable.
+"""The kinds of stabilizers: their gains, their compiled laws, and the largest step size at which each is stable.
 
 A stabilizer computes the stabilization U in J a = gamma - U from the constraint violations Phi, their rates Phidot and
 the step size h. A `sampled` stabilizer is evaluated once per step, and its U is constant over the step.
@@ -33,7 +33,7 @@ from sim_core.stabilization.membership import FuzzySets
 def largest_step(growth: Callable[[float], float]) -> float:
     """Largest step size, s, at which the growth per step is at most 1; inf if it is at most 1 for every step size.
 
-    growth  function of the step, s, that returns the factor by which a perturbation grows per step
+    growth  function of the step size, s, that returns the factor by which a perturbation grows per step
     """
 
     def stable(step: float) -> bool:
@@ -51,7 +51,7 @@ def largest_step(growth: Callable[[float], float]) -> float:
 
 
 def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
-    """Largest step, s, at which the stepper integrates e'' = -kp e - kd e' without growth; inf if there is no limit.
+    """Largest step size, s, at which the stepper integrates e'' = -kp e - kd e' without growth; inf if unlimited.
 
     The right-hand side is evaluated at every stage of the stepper.
     """
@@ -62,7 +62,7 @@ def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
 class Stabilizer:
     """The stabilizer "none", and base class of the others.
 
-    sampled         whether U is computed once at the start of a step and constant over its stages
+    sampled         whether U is computed once at the start of a time step and constant over its stages
     memory          number of values per constraint row that the law keeps between steps
     requested_name  name given to `stabilizer_named`, such as "nada_set_1" for a paper's controller; "" for a stabilizer
                     made otherwise
@@ -83,8 +83,9 @@ class Stabilizer:
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """(mode, 1 if the law has memory, corrected levels, solver), in the integer codes that integrators/workspace.py
-        defines.
+        """(mode of stabilization, 1 if the law has memory and otherwise 0, corrected levels, solver of the correction).
+
+        integrators/workspace.py defines the integer codes.
         """
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
@@ -95,7 +96,7 @@ class Stabilizer:
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """Upper bounds (kp, kd) of this law's gains, in the form U = kp Phi + kd Phidot.
+        """Gains (kp, kd) of a linear law U = kp Phi + kd Phidot whose gains are at least as large as those of this law.
 
         None for a law that is not evaluated at every stage of a step.
 
@@ -104,7 +105,7 @@ class Stabilizer:
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest step, s, at which constraint violations do not grow; inf if there is no limit.
+        """Largest step size, s, at which constraint violations do not grow; inf if there is no limit.
 
         h  step size, s, for which the gains are computed
         """
@@ -182,9 +183,10 @@ class PID(Stabilizer):
         return np.array(self._all(h))
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest stable step, s, from the matrix of one step of (e, e', integral), for a violation e.
+        """Largest step size, s, at which the violation e of a constraint does not grow.
 
-        The integral grows by h e at the start of the step and is constant over the stages.
+        It is computed from the matrix that maps (e, e', integral of e) to their values one time step later. The
+        integral grows by step size times e at the start of the step and is constant over the stages.
         """
         if stepper.adaptive:
             return math.inf
@@ -200,7 +202,7 @@ class PID(Stabilizer):
 
 
 def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
-    """Matrix that maps y to its value after one step of size h of y' = (Z / h) y.
+    """Matrix that advances y by one step of the stepper, for the linear equation y' = (Z / h) y and the step size h.
 
     For a stepper without a Butcher tableau, this is the matrix of the semi-implicit Euler method.
     """
@@ -247,7 +249,7 @@ class FuzzyPaper(Stabilizer):
         return gain * self.Kp, gain * self.Kd
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest stable step, s, from the steepest chords of the control surface and of the single-input rules."""
+        """Largest stable step size, s, from the steepest chords of the control surface and of the one-input rules."""
         from sim_core.stabilization.rules import largest_chord
 
         rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
@@ -295,10 +297,10 @@ class SampledFuzzy(Stabilizer):
 
 @dataclass(frozen=True)
 class Projection(Stabilizer):
-    """Projection of q, then of v, onto the constraints after each step.
+    """Projection of q, then of v, onto the constraints after each time step.
 
     The corrections dq and dv are those of least norm in the metric of M. They solve M dq + J' y = 0, J dq = -Phi, and
-    then M dv + J' y = 0, J dv = -Phidot, with the matrix factor that the step has computed.
+    then M dv + J' y = 0, J dv = -Phidot, with the factorized KKT matrix that this step has computed.
     """
 
     name: ClassVar[str] = "projection"
@@ -336,7 +338,7 @@ class DirectCorrection(Stabilizer):
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest stable step, s: 0 if the integrated velocities are never corrected, otherwise inf."""
+        """Largest stable step size, s: 0 if the integrated velocities are never corrected, otherwise inf."""
         return 0.0 if self.inside_rhs or self.level == "position" else math.inf
 
 
@@ -345,7 +347,7 @@ LEVELS = {"both": POSITION_LEVEL + VELOCITY_LEVEL, "position": POSITION_LEVEL, "
 
 
 def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
-    """One-line warning if the step is larger than the stabilizer's stability limit; otherwise ""."""
+    """One-line warning if the step size is above the stabilizer's stability limit; otherwise ""."""
     limit = stabilizer.stability_limit(stepper, step_s)
     if limit >= step_s * (1 - 1e-9):
         return ""

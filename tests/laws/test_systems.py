@@ -283,7 +283,7 @@ def test_energy_is_kept_without_forces(system: System, fine_step: float) -> None
 @pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
 def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str, stabilizer: Stabilizer) -> None:
     if system.mechanism.oriented_joints and STEPPERS[stepper].spans_steps:
-        with pytest.raises(InvalidRequest, match="change after each step; use one of"):
+        with pytest.raises(InvalidRequest, match="are redefined after each time step; use one of"):
             Simulation(system, step_s=2e-4, stepper=stepper, stabilizer=stabilizer)
         return
     # a step that the squeezer, at thousands of rad/s, lets every method take

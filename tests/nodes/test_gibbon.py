@@ -143,16 +143,24 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
         (
             "bars",
             "planner.parameters.spacing=0.45",
-            r"the model's spacing is 0\.45, and the robot's 0\.34; set sim\.parameters\.spacing for both",
+            r"spacing is 0\.45 in the planner's model, but 0\.34 in the robot; set sim\.parameters\.spacing for both",
         ),
-        ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; set sim"),
-        ("bars", "planner.parameters.line=cable", "'planner'.* the model swings along a cable, and the robot along ba"),
+        ("bars", "planner.parameters.bars=10", r"bars is 10 in the planner's model, but 24 in the robot; set sim"),
+        (
+            "bars",
+            "planner.parameters.line=cable",
+            "'planner'.* the planner's model swings along a cable, and the robot along ba",
+        ),
         ("bars", "planner.closing=5", r"closing is 5 m/s; it must be at most 1\.5 m/s, because"),
-        ("bars", "sim.parameters.bars=3", r"starts at 0\.68 m and hands grip up to 0\.85 m, so that a step of 0\.34 m"),
+        (
+            "bars",
+            "sim.parameters.bars=3",
+            r"starts at 0\.68 m and hands grip up to 0\.85 m, so that a swing over step = 0\.34 m",
+        ),
         (
             "cable",
             "sim.parameters.start_x=18",
-            r"starts at 18\.9 m and hands grip up to 19\.5 m, so that a step of 0\.9 m does not fit",
+            r"starts at 18\.9 m and hands grip up to 19\.5 m, so that a swing over step = 0\.9 m does not fit",
         ),
         ("cable", "planner.torque_limit=9", r"'planner'.* torque_limit is 9 N m; it must be at least 15\.4 N m"),
         (
@@ -170,12 +178,12 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
         (
             "trunk",
             "planner.trunk_stiffness=1e6",
-            r"'planner'.* trunk_stiffness is 1e\+06; it must be below .*, because the control with steps of 6 ms",
+            r"'planner'.* trunk_stiffness is 1e\+06; it must be below .*, because control with a time step of 6 ms",
         ),
         (
             "trunk",
             "controller.trunk_damping=400",
-            r"trunk_damping is 400; it must be below 219, because the control with steps of 2 ms is",
+            r"trunk_damping is 400; it must be below 219, because control with a time step of 2 ms is",
         ),
     ],
 )

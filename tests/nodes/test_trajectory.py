@@ -122,7 +122,7 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
         ({}, "acceleration_limit is []; it must have one number above 0"),
         (
             {"acceleration_limit": [300.0]},
-            "joint 'arm': the move to waypoint 2 has 1 s; the limits require at least 1.095",
+            "joint 'arm': the move to waypoint 2 lasts 1 s; the limits require at least 1.095",
         ),
         ({"acceleration_limit": [400.0], "velocity_limit": [100.0]}, "the limits require at least 1.15 s"),
     ):
@@ -134,7 +134,7 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"joints": ["elbow"]}, "joints: 'it' has no joint 'elbow'; known are arm, lift"),
+        ({"joints": ["elbow"]}, "joints: robot 'it' has no joint 'elbow'; known are arm, lift"),
         ({"joints": ["lift"]}, "joints: joint 'lift' has the unit deg; the unit must be m or mm"),
         (
             {"joints": ["arm"], "units": ["mm"], "kind": "steps", "waypoints": [[0.0, 1.0]]},
@@ -167,7 +167,7 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 1"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
-        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], but file = 'points.csv' gives this, too"),
+        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], but file = 'points.csv' already defines this"),
         (
             {"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]},
             "waypoint 1 is [0.0, 1.0, 2.0]; every row must have 2 numbers: t and one value",
@@ -194,10 +194,10 @@ CLOSED = Plan(name="moves", sim=SimPlan(robot="charmie", parameters={"loops": "c
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"joints": ["left_amr_2"]}, "joints: 'charmie' has no joint 'left_amr_2'; did you mean 'left_arm_2'?"),
+        ({"joints": ["left_amr_2"]}, "joints: robot 'charmie' has no joint 'left_amr_2'; did you mean 'left_arm_2'?"),
         ({"joints": ["lift"], "units": ["deg"]}, "joints: joint 'lift' has the unit deg; the unit must be m or mm"),
         ({"joints": ["tilt"], "units": ["m"]}, "joints: joint 'tilt' has the unit m; the unit must be deg or rad"),
-        ({"file": "points.csv"}, "line 2: 'charmie' has no joint 'lfit'; did you mean 'lift'?"),
+        ({"file": "points.csv"}, "line 2: robot 'charmie' has no joint 'lfit'; did you mean 'lift'?"),
     ],
 )
 def test_joints_that_the_robot_lacks_are_named_before_it_starts(

@@ -83,7 +83,9 @@ def test_both_joints_lie_within_their_limits_at_the_start() -> None:
 
 
 def test_lengths_that_close_no_triangle_are_refused_with_those_that_do() -> None:
-    with pytest.raises(InvalidRequest, match=r"lift actuator's length is 0\.03 m; it must be above its offset 0\.04 m"):
+    with pytest.raises(
+        InvalidRequest, match=r"lift actuator's length is 0\.03 m; it must be above 0\.04 m, the offset"
+    ):
         geometry.lift_of_length(P, 0.03)
     with pytest.raises(
         InvalidRequest, match=r"tilt actuator's length is 0\.9 m; it must be between 0\.\d+ and 0\.\d+ m"

@@ -374,8 +374,9 @@ def test_massless_bodies_are_merged_with_the_body_behind_them(
         np.testing.assert_allclose(theirs.mass_matrix(q), system.terms(0.0, q, 0 * q)[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(theirs.poses(q)[0], system.poses(0.0, q, 0 * q)[0][shared], atol=1e-13)
     assert export(mechanism, "mjcf").notes == (
-        "MuJoCo refuses moving bodies without mass; 'ghost' is merged with 'body_0', and its shapes are left out",
-        "MuJoCo refuses moving bodies without mass; 'spirit' is merged with 'body_0'",
+        "MuJoCo refuses moving bodies without mass; body 'ghost' is merged with body 'body_0', and its shapes are left "
+        "out",
+        "MuJoCo refuses moving bodies without mass; body 'spirit' is merged with body 'body_0'",
     )
 
 

@@ -72,9 +72,9 @@ class Point:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (AttributeError("no cart"), r"robot 'cart': its entry point 'theirs.robots:cart' cannot be loaded: .*no cart"),
-        (3.0, "is not a function that returns a Mechanism"),
-        (lambda: None, "its builder returned a NoneType, not a Mechanism"),
+        (AttributeError("no cart"), r"robot 'cart': the entry point 'theirs.robots:cart' cannot be loaded: .*no cart"),
+        (3.0, "is no function; refer to one that returns a Mechanism"),
+        (lambda: None, "the builder function returned a NoneType; it must return a Mechanism"),
         (
             lambda: dataclasses.replace(registry.build("triple_pendulum"), initial_q=(0.0,)),
             "the mechanism has 9 coordinates",

@@ -97,7 +97,7 @@ def test_an_edited_file_is_read_anew_and_its_kernels_too(folder: Path) -> None:
             "rods.py:ROD",
             "robot 'rods.py:ROD': {folder}/rods.py has no function 'ROD'; its functions are rod, table, halved",
         ),
-        ("rods.py:table", "robot 'rods.py:table': its builder returned a dict, not a Mechanism"),
+        ("rods.py:table", "robot 'rods.py:table': the builder function returned a dict; it must return a Mechanism"),
         (
             "rods.py:halved",
             "robot 'rods.py:halved': building it from {folder}/rods.py failed, line 23: "

@@ -61,7 +61,7 @@ def test_absolute_angles_and_joint_coordinates_are_one_motion() -> None:
 def test_absolute_angles_are_refused_in_one_line_where_the_axes_differ() -> None:
     plain = build("double_pendulum")
     tilted = dataclasses.replace(plain.joints[1], axis=(0.0, 1.0, 0.0))
-    with pytest.raises(InvalidMechanism, match="about one axis, and no beams; joint 'elbow' has the axis"):
+    with pytest.raises(InvalidMechanism, match="about one axis, and no beams, but joint 'elbow' has the axis"):
         validate(dataclasses.replace(plain, joints=(plain.joints[0], tilted)))
     sliding = Joint(name="elbow", kind="prismatic", parent="upper", child="lower")
     with pytest.raises(InvalidMechanism, match="joint 'elbow' is prismatic"):

@@ -149,7 +149,7 @@ def test_the_hash_of_a_law_is_that_of_its_expressions_in_every_process() -> None
 REFUSED: dict[str, tuple[CustomForce, str]] = {
     "joint": (CustomForce(name="f", law=lambda f: {"rail": f.velocity["rial"]}), "has no joint 'rial'"),
     "result": (CustomForce(name="f", law=lambda f: {"rial": 1.0}), "has no joint, point or state entry 'rial'"),
-    "size": (CustomForce(name="f", law=lambda f: {"rail": ca.vertcat(1, 2)}), "its law returned 2 entries for rail"),
+    "size": (CustomForce(name="f", law=lambda f: {"rail": ca.vertcat(1, 2)}), "the law returned 2 entries for rail"),
     "dict": (CustomForce(name="f", law=lambda f: 1.0), "returned a float; it must return a dict"),
     "rate": (CustomForce(name="f", law=lambda f: {}, states={"z": 0.0}), "returned no rate for the state 'z'"),
     "symbol": (

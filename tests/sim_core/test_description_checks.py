@@ -224,7 +224,7 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
         (lambda: cart(**with_pole(mass=10**400)), "mass holds 1000"),
         (lambda: cart(**with_pole(mass=1e300)), r"mass holds 1e\+300; numbers must be within"),
         (lambda: cart(bodies=3), "bodies is 3; it must be a tuple"),
-        (lambda: Mechanism(name="none", coordinates="joint", bodies=()), "nothing in it moves"),
+        (lambda: Mechanism(name="none", coordinates="joint", bodies=()), "no part of the mechanism can move"),
         (
             lambda: pendulum(springs=(Spring(body_a="bar", rest_length=0.1, **COIL),)),
             "the ends of spring 'coil' coincide at the start",

@@ -311,7 +311,7 @@ def test_a_start_with_rotation_coordinates_is_the_same_orientation() -> None:
 @pytest.mark.parametrize("stepper", [name for name, each in STEPPERS.items() if each.spans_steps])
 def test_a_stepper_that_spans_steps_is_refused_in_one_line(stepper: str) -> None:
     with pytest.raises(
-        InvalidRequest, match=f"stepper '{stepper}' spans several steps, .* joint 'base' .* use one of rk4"
+        InvalidRequest, match=f"stepper '{stepper}' uses data of earlier time steps, .* joint 'base' .* use one of rk4"
     ):
         Simulation(assemble(top()), stepper=stepper)
 
@@ -326,7 +326,7 @@ def test_a_batch_does_not_integrate_a_free_joint() -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"quaternion": (1.0, 0.1, 0.0, 0.0)}, "joint 'base': quaternion .* has the norm 1.00499; it must be 1"),
+        ({"quaternion": (1.0, 0.1, 0.0, 0.0)}, "joint 'base': quaternion .* has the norm 1.00499; its norm must be 1"),
         ({"damping": 0.1}, "joint 'base' is free, so that it can have no damping"),
         ({"kind": "revolute"}, "joint 'base' is revolute, so that it cannot have a quaternion"),
     ],

@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "initial_q": (0.0,) * 14,
             "initial_v": (0.0,) * 14,
         },
-        "joint 'tip' connects the same bodies to the rest too",
+        "joint 'tip' also connects the bodies that this joint carries",
     ),
 }
 

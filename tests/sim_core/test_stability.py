@@ -103,11 +103,11 @@ def test_rows_are_chosen_by_name_and_the_others_follow_from_the_constraints() ->
 def test_bad_requests_are_refused_in_one_line(single: System, double: System) -> None:
     with pytest.raises(UnknownName, match=r"has no state row 'pivt'; .*pivot"):
         measure(single, [[0.1]], seconds=1.0, rows=["pivt"])
-    with pytest.raises(InvalidRequest, match="each start must have 2 finite numbers"):
+    with pytest.raises(InvalidRequest, match="it must have one row of 2 finite numbers per start"):
         measure(single, [[0.1]], seconds=1.0)
     with pytest.raises(InvalidRequest, match="time_unit_s is 0; it must be a positive number"):
         measure(single, [[0.1, 0.0]], seconds=1.0, time_unit_s=0)
-    with pytest.raises(InvalidRequest, match="it must be at least 16, one for each corner of a cube in 4 dimensions"):
+    with pytest.raises(InvalidRequest, match="at least 16, because one motion starts at each corner of a cube"):
         worst(double, 0.1, seconds=1.0, runs=10)
     with pytest.raises(
         InvalidRequest, match=r"argument 'near' is .* give 2 finite numbers, in the order upper.angle, lower.angle"

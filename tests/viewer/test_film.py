@@ -131,7 +131,7 @@ def test_a_film_that_cannot_be_written_from_the_window_is_refused_in_one_line(
         window.files.save_film_to(str(tmp_path / "nowhere/film.mp4"))
         qtbot.waitUntil(lambda: len(told) == 2, timeout=60_000)
         assert window.page.subtitle.text() == window.subtitle
-    assert told[0] == "'film.avi': the name of a film ends in .mp4 or .gif"
+    assert told[0] == "'film.avi': the name of a film must end in .mp4 or .gif"
     assert "there is no folder" in told[1]
 
 

@@ -49,8 +49,8 @@ def test_a_picture_without_qt_shows_curves_bodies_and_text(
     assert app.main([str(request.getfixturevalue(kind)), "--png", str(target)]) == 0
     error = capsys.readouterr().err
     assert (
-        "is drawn by matplotlib, without Qt: the viewer lacks libno-such-thing.so.7; install with: apt-get install -y "
-        "libgl1" in error
+        "is drawn by matplotlib, without Qt: the viewer lacks libno-such-thing.so.7; install them with apt-get "
+        "install -y libgl1" in error
     )
     assert error.count("\n") == 1
     picture = pixels(target)

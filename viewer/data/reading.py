@@ -28,9 +28,9 @@ class BackgroundReading(Generic[Shown]):
 
     file      path of the recording
     run       number of the run, from 1; -1 for the last
-    prepare   function that makes what the window shows of the recording so far; it is called in a thread
+    prepare   function that converts the recording read so far to the data that the window shows; called in a thread
     share     share of the file that was read so far
-    failure   one line why the reading ended early; "" otherwise
+    failure   one line that says why the reading ended early; "" otherwise
     finished  whether the reading has ended
     """
 
@@ -60,7 +60,7 @@ class BackgroundReading(Generic[Shown]):
         self._thread.start()
 
     def take(self) -> Shown | None:
-        """The latest result of `prepare` that was not taken yet; None where there is none."""
+        """The latest result of `prepare` that was not taken yet; None if there is none."""
         try:
             return self._latest.pop()
         except IndexError:
@@ -91,7 +91,7 @@ class BackgroundReading(Generic[Shown]):
             self.finished = True
 
     def _pieces(self) -> Iterator[Piece]:
-        """The pieces that the process sends. Raises RecordingError if it ends before the last piece."""
+        """Yield the pieces that the process sends. Raises RecordingError if the process ends before the last piece."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             while not self._is_closed:

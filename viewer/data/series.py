@@ -131,7 +131,7 @@ class Track:
 
 
 def interrupted(times: Floats, values: Floats, holes: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """`times` and `values` with a row of NaN in the middle of each gap, so that no line is drawn across it.
+    """`times` and `values` with a row of NaN in the middle of each gap, so that no line is drawn across the gap.
 
     Without gaps, these are the given arrays, otherwise copies.
 

@@ -53,8 +53,8 @@ class Signals:
     violated     whether any state so far had a constraint violation other than exactly zero
     holes        (start, end) of each gap in a recording, s
     diverged_at  time of the event that reported a divergence of the simulation, s; None without such an event
-    sane_until   time of the last state before a divergence whose velocities are not extremely large, s, see `diverge`;
-                 infinite without a divergence
+    sane_until   if the simulation diverged, time of the last state whose velocities are not extremely large, s, see
+                 `diverge`; otherwise infinite
     """
 
     def __init__(self) -> None:

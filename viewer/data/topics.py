@@ -339,7 +339,7 @@ def _is_plotted(value: list[Any], names: object) -> bool:
 
     This is so for lists of at most MOST_NUMBERS numbers, and for lists whose entries have names.
 
-    names  names of the entries; anything else for no names
+    names  list of the names of the entries; any other object if the entries have no names
     """
     if not value or not isinstance(value[0], int | float):
         return False

@@ -1,4 +1,4 @@
-"""Fields for text and numbers that have the keyboard only after a click, and leave it to the shortcuts afterwards."""
+"""Input fields that take the keyboard only after a click, so that the window's shortcuts work otherwise."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ RETURN = (_KEYS.Key_Return, _KEYS.Key_Enter)
 
 
 def only_when_clicked(widget: Any) -> None:
-    """Let a field take keyboard and wheel only after a click on it; Return, Enter and Esc end that.
+    """Let a field have the keyboard focus only from a click on it until Return, Enter or Esc is pressed.
 
-    Without this Qt moves the keyboard to a field when the window opens, or when the widget that had it is disabled; a
-    wheel that scrolls the panel would change the value under the pointer.
+    Without the focus, the field also ignores the mouse wheel, so that scrolling a panel does not change values. By
+    default, Qt gives a field the focus when a window opens, or when the widget that had the focus is disabled.
     """
     widget.setFocusPolicy(QtCore.Qt.FocusPolicy.ClickFocus)
     widget.installEventFilter(_Filter(widget))
 
 
 class _Filter(QtCore.QObject):
-    """Event filter of one field, which is its parent."""
+    """Qt event filter of one input field; the field is the filter's parent object."""
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
         """Qt override."""

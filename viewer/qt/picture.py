@@ -202,7 +202,7 @@ class BodyPicture:
 
     @property
     def share(self) -> float:
-        """Fraction of the window that suits the picture: of the window's height if `wide`, otherwise of its width."""
+        """Fraction that the picture should fill: of the window's height if `wide`, otherwise of the window's width."""
         return self._scene.share
 
     def show_measured(self, shown: bool) -> None:

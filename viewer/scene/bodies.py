@@ -48,7 +48,10 @@ class Outline(NamedTuple):
 
 @dataclass(frozen=True)
 class _Part:
-    """A shape as points (m, 3) in its body's frame; faces: (k, 3) places of the corners of a mesh's triangles."""
+    """A shape as points (m, 3) in its body's frame.
+
+    faces  (k, 3) indices of points for the corners of each triangle of a mesh; None for other shapes
+    """
 
     body: int
     kind: str
@@ -134,8 +137,8 @@ class Skeleton:
     def tips(self, rows: Floats) -> Floats:
         """World positions (n, bodies, 3), m, of the tip of each body at n poses.
 
-        The tip of a body is the point of its lines and of the centres of its other shapes that is farthest from the
-        body's origin.
+        The candidates for the tip of a body are the points of its lines and the centres of its other shapes. The tip is
+        the candidate that is farthest from the body's origin.
         """
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
@@ -200,9 +203,9 @@ class Skeleton:
 
 
 def _parts(body: int, shape: Shape) -> Iterator[_Part]:
-    """The shape with its points in the frame of the body.
+    """Yield the shape as a _Part, with its points in the frame of the body.
 
-    For a cylinder, also a radial line on each end face, which shows the rotation of the cylinder.
+    For a cylinder, also yield a radial line on each end face, which shows the rotation of the cylinder.
     """
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))

@@ -48,10 +48,10 @@ class Seen:
     """
 
     def __init__(self, parts: NDArray[np.intp], solid: NDArray[np.bool_]) -> None:
-        """Start without points.
+        """Start with empty bounds, before any pose is added.
 
-        parts  (points,) index of the shape of each point
-        solid  (shapes,) whether each shape is a solid rather than a line
+        parts  (points,) index of the shape to which each point belongs
+        solid  (shapes,) true for a shape that is a solid, false for a line
         """
         self._parts = parts
         self._solid = solid

@@ -36,10 +36,10 @@ def force_of(push: Push, bodies: Sequence[str], p_WB: Floats, R_WB: Floats) -> F
 
 
 def outline_at(outlines: Sequence[Outline], x: float, y: float, near: float) -> Outline | None:
-    """Outline of a body that is nearest to the point (x, y), m, of the drawing plane.
+    """The body outline nearest to the point (x, y), m, of the drawing plane.
 
-    If the point lies inside several outlines, the foremost of these is returned. Returns None if the distance of every
-    outline is at least `near`, m.
+    If the point lies inside several outlines, the foremost of these is returned. Returns None if no outline is nearer
+    to the point than `near`, m.
 
     outlines  outlines of the bodies, the farthest from the eye first
     """

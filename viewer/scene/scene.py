@@ -101,7 +101,7 @@ class Scene:
                     with the results of previous calls
     camera          view that the user selected; None to use the view that `survey` chooses
     wide            whether the motion is much wider than high, so that the picture should span the width of the window
-    share           fraction of the window that suits the picture: of the height if `wide`, otherwise of the width
+    share           fraction of the window that the picture should fill: of the height if `wide`, otherwise of the width
     size            size of the picture, m
     """
 
@@ -373,7 +373,7 @@ class TipPaths:
 
 
 def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
-    """Outlines of an earlier pose with hollow balls.
+    """The outlines of an earlier pose, changed so that their balls are drawn hollow and do not pile up.
 
     A ball is left out if it overlaps a ball of the same body that is already drawn in one of the `layers`.
     """

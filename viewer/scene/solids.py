@@ -26,7 +26,7 @@ class Solids:
 
     kinds   kind of each part
     starts  index of the first point of each part
-    meshes  {part: (k, 3) places of the corners of each triangle in the part's points}
+    meshes  {part: (k, 3) indices of the part's points for the corners of each triangle}
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Commands that ask for a file: layouts, pictures, films, further recordings, and a launch that goes on from one."""
+"""Commands that ask for a file: layouts, pictures, films, further recordings, launches that continue a recorded run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FileMenu:
             self.warn(str(error))
 
     def show_layout(self, path: str) -> None:
-        """Show the layout in a file. Raises LayoutError, one line."""
+        """Show the layout in a file. Raises LayoutError with a one-line message."""
         layout, window = load_layout(path), self._window
         if layout.panels is not None:
             window.docks.show_only(layout.panels)
@@ -94,14 +94,14 @@ class FileMenu:
         """
         window = self._window
         if self.film is not None:
-            self.warn(f"the film {self._film_path} is still being written")
+            self.warn(f"the film {self._film_path} is still being written; wait until it is complete")
             return
         if window.reading is not None:
             self.warn(f"{window.sources[0].label} is still being read; save the film when it has been read")
             return
         kind = Path(path).suffix.lower()
         if kind not in (".mp4", ".gif"):
-            self.warn(f"{path!r}: the name of a film ends in .mp4 or .gif")
+            self.warn(f"{path!r}: the name of a film must end in .mp4 or .gif")
             return
         self._folder = tempfile.TemporaryDirectory(prefix="armswing")
         layout = f"{self._folder.name}/film{SUFFIX}"
@@ -135,9 +135,9 @@ class FileMenu:
             self.warn(f"cannot write {path}")
 
     def go_on(self) -> None:
-        """Ask for a launch file, and start a launch that continues the recorded run at the present time.
+        """Ask for a launch file, and start a launch that continues the recorded run from the time in the window.
 
-        The launch has a window of its own.
+        The launch opens a second window.
         """
         path, _ = QtWidgets.QFileDialog.getOpenFileName(
             self._window, "Launch file of the recorded run", self._launch_file(), "Launch files (*.toml)"
@@ -146,7 +146,7 @@ class FileMenu:
             self.go_on_with(path)
 
     def _launch_file(self) -> str:
-        """Path of the launch file that the recording names, or a folder to look for it."""
+        """Path of the launch file that the recording names; if there is no such file, the folder "launch"."""
         source = self._window.sources[0]
         for folder in folders_of(source.path):
             for name in (f"{source.plan}.toml", f"launch/{source.plan}.toml"):
@@ -155,7 +155,10 @@ class FileMenu:
         return "launch"
 
     def go_on_with(self, launch_file: str) -> None:
-        """Start a launch that continues the recorded run at the present time. A dialog shows a refusal as one line."""
+        """Start a launch that continues the recorded run from the time in the window.
+
+        If the launch is refused, a dialog shows the reason as one line.
+        """
         window = self._window
         source = window.sources[0]
         self._from_s = at_s = window.playback.now - source.offset
@@ -174,7 +177,7 @@ class FileMenu:
             self.warn(line.removeprefix("armswing: ") or f"the launch ended with exit code {code}")
 
     def close(self) -> None:
-        """Stop watching a launch that was started, which keeps running; a film that is being written ends."""
+        """Stop watching a launch, which keeps running, and stop writing a film."""
         if self.launch is not None:
             self.launch.leave()
         if self.film is not None:

@@ -42,7 +42,7 @@ def schedule(film: Film, span: tuple[float, float]) -> Schedule:
 
     span  first and last time of the recording, s
 
-    Raises FilmError if the film's times are not in the recording, or if it would have too many frames.
+    Raises FilmError if the film's times are not in the recording, or if the film would have too many frames.
     """
     first, last = span
     start, end = first if film.start is None else film.start, last if film.end is None else film.end
@@ -66,7 +66,7 @@ def write_film(
     shown       function that is called with (number of frames so far, number of all frames)
     is_stopped  function that is called before each frame; the film ends if it returns true
 
-    Raises FilmError for settings that make no film, and OSError if the file cannot be written.
+    Raises FilmError for settings with which no film can be made, and OSError if the file cannot be written.
     """
     times = schedule(film, window.playback.span)
     target = Path(film.path)

@@ -13,10 +13,10 @@ SUFFIX = ".layout.json"
 class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Orthographic camera of the 3-D scene.
 
-    The eye is the position of the viewer, and its direction is seen from the target.
+    Two angles give the direction from the target to the eye, which is the position of the viewer.
 
-    azimuth_deg    angle of the direction to the eye about the vertical, deg: 0 for the side view, -90 for the front
-    elevation_deg  angle of the direction to the eye above the horizontal, deg, in -90 .. 90
+    azimuth_deg    angle of this direction about the vertical, deg: 0 for the side view, -90 for the front view
+    elevation_deg  angle of this direction above the horizontal, deg, in -90 .. 90
     target         point in the middle of the picture, m, in world coordinates; with `follow`, the vector from the
                    origin of the followed body to this point, in world axes
     height         height of the picture, m

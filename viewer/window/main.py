@@ -53,8 +53,8 @@ class MainWindow(QtWidgets.QMainWindow):
     sources   the runs to show; the scene shows the first of them
     subtitle  line below the title
     waiting   text that is shown while there is no state
-    reading   reading of the first of the recordings, of which `sources` has the first part only; None for recordings
-              that were read to their ends
+    reading   background reading of the first recording, of which the window shows the part that was read so far; None
+              if all recordings were read to their ends
     """
 
     def __init__(
@@ -135,8 +135,9 @@ class MainWindow(QtWidgets.QMainWindow):
 
     @property
     def resting(self) -> tuple[str, float]:
-        """(state of a live simulation that does not advance, such as "paused", time of the change to it, s of the
-        monotonic clock); the state is "" for a simulation that advances or whose launch has ended.
+        """(state of a live simulation that does not advance, such as "paused", time at which it entered this state).
+
+        The time is in s of the monotonic clock. The state is "" if the simulation advances or its launch has ended.
         """
         return (self._sim, self._sim_since) if self._sim in RESTING and self.is_heard else ("", 0.0)
 
@@ -334,7 +335,10 @@ class MainWindow(QtWidgets.QMainWindow):
             self.page.show_subtitle(f"still being read, {done}: {self.subtitle}")
 
     def _grow(self, part: ReadPart) -> None:
-        """Show a longer part of the first recording. A scene at the end of the shorter part goes to the new end."""
+        """Show a longer part of the first recording.
+
+        If the scene showed the end of the shorter part, it shows the end of the longer part.
+        """
         source, read = self.sources[0], part.source
         before = self.signals.states
         at_end = self.playback.now >= self.playback.span[1] and not self.playback.playing

@@ -19,7 +19,7 @@ class Playback:
     timeline  the controls
     refresh   function that is called when `now` has changed
 
-    is_growing  whether the first recording is still being read: playing waits at its end for what follows
+    is_growing  whether the first recording is still being read; playing then waits at the end of the part read so far
     """
 
     def __init__(self, sources: list[Source], timeline: Timeline, refresh: Callable[[], None]) -> None:

@@ -18,7 +18,10 @@ def remembered_theme() -> str:
 
 
 def remember_theme(name: str) -> None:
-    """Keep the colours of one of palette.THEMES for later windows. A file that cannot be written changes nothing."""
+    """Store the name of a theme, one of palette.THEMES, for later windows.
+
+    If the file cannot be written, no error is raised, and later windows have the earlier theme.
+    """
     _settings().setValue(THEME, name)
 
 

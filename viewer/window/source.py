@@ -66,8 +66,9 @@ class Source:
 
     @property
     def unread(self) -> tuple[float, float] | None:
-        """(last time that was read, estimated end of the run), s, on the window's time axis; None for a run that was
-        read to its end.
+        """(last time that was read, estimated end of the run); None for a run that was read to its end.
+
+        Both times are in s on the window's time axis.
         """
         start, end = self.span
         if self.share >= 1.0 or end <= start:
@@ -108,7 +109,7 @@ def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tu
 
 
 def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:
-    """(recording as a source of the window, its subtitle, text to show where it has no robot state)."""
+    """(recording as a Source, subtitle that describes it, text to show if the recording has no robot state)."""
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals, subtitle, waiting = describe(file, recording, fields)
     return _source(file, recording, signals), subtitle, waiting
@@ -125,8 +126,8 @@ class ReadPart:
     """The part of a recording that was read so far, as the window shows it.
 
     subtitle  line below the title
-    waiting   text to show where the recording has no robot state
-    warning   one line on what is missing in a recording that was read to its end
+    waiting   text to show if this part has no robot state
+    warning   one line that says what is missing in a recording that was read to its end; "" if nothing is missing
     """
 
     source: Source
@@ -140,8 +141,8 @@ def open_source(
 ) -> tuple[ReadPart, BackgroundReading[ReadPart] | None]:
     """(first part of a recording, reading of the whole recording in the background).
 
-    A recording of at most FIRST_BYTES bytes is read to its end; the second value is then None. Raises ValueError, one
-    line, for a file that is not a recording.
+    A recording of at most FIRST_BYTES bytes is read to its end; the second value is then None. Raises ValueError with a
+    one-line message for a file that is not a recording.
     """
     run, reading = -1 if run_number is None else run_number, None
     if os.path.exists(file) and os.path.getsize(file) > FIRST_BYTES:  # starts while this process reads the first part
@@ -182,16 +183,17 @@ def _part(file: str, fields: Sequence[str], growing: GrowingRecording, recording
 
 
 def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
-    """(recording to overlay on the recording `first`, its subtitle). Raises ValueError, one line, for a recording
-    without states, or of another robot.
+    """(recording to overlay on the recording `first`, subtitle that describes it).
+
+    Raises ValueError with a one-line message for a recording without states, or of another robot.
     """
     source, subtitle, missing = read_source(file, (), None)
     if source.signals.states == 0:
         raise ValueError(missing)
     if source.signals.robot != first.signals.robot:
         raise ValueError(
-            f"{file} is a recording of robot {source.signals.robot!r}, and {first.path} of {first.signals.robot!r}; "
-            "overlay only recordings of the same robot"
+            f"{file} is a recording of robot {source.signals.robot!r}, and {first.path} of robot "
+            f"{first.signals.robot!r}; overlay only recordings of the same robot"
         )
     return source, subtitle
 

@@ -1,5 +1,4 @@
-"""Time slider of a recording, which a click sets, the time as a number, and controls to play, to pause and to select
-the speed."""
+"""Controls of a recording: a time slider, the time as a number, a button to play or pause, and a choice of speed."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ FACTORS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 class TimeSlider(QtWidgets.QSlider):
     """Slider that moves to the clicked time.
 
-    It has marks of events and bands of missing data above its groove; what was not read yet is hatched.
+    Above its groove, it shows marks of events and bands for missing data; the part that was not read yet is hatched.
     """
 
     def __init__(self) -> None:
@@ -137,7 +136,7 @@ class Timeline(QtWidgets.QWidget):
         holes: Sequence[tuple[float, float]],
         unread: tuple[float, float] | None = None,
     ) -> None:
-        """Set the time range of the slider, and what it marks.
+        """Set the time range of the slider, the events and gaps that it marks, and the part that it hatches.
 
         start, end  first and last time, s
         events      (time in s, colour) of each event

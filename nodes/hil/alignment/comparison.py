@@ -28,8 +28,8 @@ class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
     """Interval from `start_s` to `end_s` in which the encoder was dead: its reading was constant while the model
     predicted motion.
 
-    value           the constant position, rad or m
-    predicted_move  range of the predicted position in this interval, rad or m
+    value           the constant position (rad or m)
+    predicted_move  range of the predicted position in this interval (rad or m)
     """
 
     start_s: float
@@ -73,8 +73,8 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison:
     """Result of comparing a measured with a predicted stream.
 
-    delay_s   common delay that was corrected, s; 0 if no delay is significant
-    pairs     aligned positions of the joints `names`
+    delay_s   common delay that was corrected (s); 0 if no delay is significant
+    pairs     measured and predicted positions, aligned in time, of the joints `names`
     unpaired  number of instants of the slower stream without a partner, because the other stream had ended or has a gap
     left_out  joints that only one of the two streams has
     """
@@ -155,7 +155,10 @@ def _rms(values: Floats) -> float:
 
 
 def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
-    """(delay, standard deviation) of each joint, s; None for a joint that is at rest or has a dead encoder."""
+    """Return (delay, its standard deviation) in s for each joint.
+
+    The entry is None for a joint that is at rest or has a dead encoder.
+    """
     every = max(1, pairing.instants // MOST_PAIRS)
     found: list[tuple[float, float] | None] = []
     for index, alive in enumerate(live):
@@ -164,12 +167,13 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
 
 
 def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
-    """(delay, s, at which the correlation is largest; standard deviation of this delay) of one joint.
+    """Return (delay at which one joint's correlation is largest, standard deviation of this delay), both in s.
 
-    None for a joint that hardly moves. Searches three ranges of delays, each narrower and centred on the best delay of
-    the range before. The result is the maximum of the parabola through the best delay and its two neighbours.
+    Returns None for a joint that hardly moves. The function searches three ranges of delays, each narrower and
+    centred on the best delay so far. The result is the maximum of the parabola through the best delay and its two
+    neighbours.
 
-    every  only every `every`-th instant is used
+    every  number n; only every n-th instant is used
     """
     centre, reach = 0.0, max_delay_s
     for _ in range(3):
@@ -191,8 +195,8 @@ def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -
 
 
 def _correlation(pairs: Pairs, joint: int) -> float:
-    """Correlation coefficient of one joint's measured and predicted positions; NaN where one of the two does not
-    change."""
+    """Correlation coefficient of one joint's measured and predicted positions; NaN if one of them is
+    constant."""
     if len(pairs.time) < FEWEST_PAIRS:
         return float("nan")
     m, p = pairs.measured[:, joint], pairs.predicted[:, joint]
@@ -215,7 +219,7 @@ def _top(scores: Floats, best: int) -> float:
 
 
 def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[float, float] | None]) -> float:
-    """Median delay of the moving joints, s, if it is significant; otherwise 0.
+    """Median delay of the moving joints (s) if it is significant; otherwise 0.
 
     A delay is significant if it exceeds three standard deviations and if its correction reduces the standard deviation
     of the differences by at least a fifth.
@@ -259,7 +263,8 @@ def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
 def coherence(pairs: Pairs, joint: int) -> float | None:
     """Mean coherence of a joint's measured and predicted positions, weighted by the power of the predicted position.
 
-    Computed by Welch's method from the longest section without a gap. None for too few samples or a joint at rest.
+    The coherence is computed by Welch's method from the longest section without a gap. It is None for too few samples
+    or a joint at rest.
     """
     from scipy import signal
 

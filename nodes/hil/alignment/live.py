@@ -20,8 +20,8 @@ class LivePairs:
     """Pairs each measured state with the predicted state at the same instant, interpolated between two predicted states
     if necessary.
 
-    gap_s             largest time between predicted states over which to interpolate, s
-    delay_s           known delay of the measurement, s
+    gap_s             largest time between predicted states over which to interpolate (s)
+    delay_s           known delay of the measurement (s)
     paired, unpaired  numbers of measured states with and without a predicted state at their instant
     """
 
@@ -91,7 +91,7 @@ class LivePairs:
 
     @property
     def waiting(self) -> int:
-        """Number of measured states for which no predicted state at their instant, or later, has been added yet."""
+        """Number of measured states that still wait for a predicted state of the same or a later instant."""
         return len(self._waiting)
 
     def _pair(self) -> Iterator[tuple[Residual, list[float]]]:
@@ -107,9 +107,9 @@ class LivePairs:
             yield _residual(measured, names, *found)
 
     def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
-        """(predicted state before `time`, predicted state after it, interpolation weight 0 .. 1).
+        """Return (predicted state before `time`, predicted state after it, interpolation weight 0 .. 1).
 
-        None if no predicted states enclose `time`, or if they are more than `gap_s` apart.
+        Returns None if `time` does not lie between two predicted states, or if they are more than `gap_s` apart.
         """
         after = bisect_left(self._times, time)
         if self._times[after] == time:
@@ -162,9 +162,9 @@ class JointSums:
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
         """Add one pair of a measured and a predicted state of the joint, compared at the same instant.
 
-        r        measured minus predicted position, rad or m
-        v        predicted velocity, rad/s or m/s
-        sigma_s  standard deviation of the instant, s
+        r        measured minus predicted position (rad or m)
+        v        predicted velocity (rad/s or m/s)
+        sigma_s  standard deviation of the instant (s)
         """
         doubt = 2.0 * sigma_s * abs(v)
         self.largest_certain = max(self.largest_certain, abs(r) - doubt)
@@ -181,7 +181,7 @@ class JointSums:
 
     @property
     def bias(self) -> float:
-        """Mean difference, rad or m."""
+        """Mean difference (rad or m)."""
         return self._r / self.n
 
     @property
@@ -193,12 +193,12 @@ class JointSums:
 
     @property
     def rms(self) -> float:
-        """Root mean square of the differences, rad or m."""
+        """Root mean square of the differences (rad or m)."""
         return math.sqrt(self._rr / self.n)
 
     @property
     def delay_s(self) -> float | None:
-        """Delay d, s, of the measurement, from a fit of r = -d v to the differences r.
+        """Delay d (s) of the measurement, from a fit of r = -d v to the differences r.
 
         None if the fit explains less than half of the variance of r.
         """

@@ -1,12 +1,12 @@
 """Conversion of time stamps made by other clocks to simulation time.
 
 A measured state is stamped by the clock of the node that measured it, `state.clock`. Its stamp is converted in three
-steps. Round trips to the measuring node give the time of the local clock. Round trips to the simulation server give the
-time of the server's clock. The states of the simulation server give the simulation time, because each contains its send
-time by the server's clock.
+stages. Round trips to the measuring node give the time of the local clock. Round trips to the simulation server give
+the time of the server's clock. The states of the simulation server give the simulation time, because each contains its
+send time by the server's clock.
 
-An unusual spacing between two stamps may be a step of the clock that made them. Later messages stamped by this clock
-then wait for a round trip that confirms or excludes the step.
+If the spacing between two stamps is unusual, the clock that made them may have jumped. Later messages stamped by this
+clock then wait until a round trip shows whether the clock jumped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SERVER = "sim"  # node that publishes the states
 RECENT = 32  # stamps from which the usual spacing is computed
 FEWEST_RECENT = 5  # least number of stamps from which the usual spacing is computed
 PATIENCE = 4  # round trips after which an unresolved jump is given up
-KNOWN_S = 3e-3  # largest standard deviation of a step's size with which messages are placed
-LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the step is counted as unsure
+KNOWN_S = 3e-3  # largest standard deviation of a jump's size with which messages are placed
+LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the jump is counted as unsure
 SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
 Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
@@ -41,7 +41,7 @@ class _Waiting:
     """A message whose simulation time is not known yet.
 
     said  the message
-    sent  time of the server's clock, s, at the instant of the message's stamp; None while unknown
+    sent  reading of the simulation server's clock (s) at the instant of the stamp; None while unknown
     """
 
     said: Stamped
@@ -55,10 +55,11 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Doubt:
-    """An unusual spacing of a clock's stamps, larger than usual by `excess` s, that may be a step of the clock.
+    """An unusual spacing between two stamps of a clock, which may be due to a jump of the clock.
 
-    until  time by this clock, s. Only a round trip that reaches the clock after this time can show whether the clock
-           was stepped
+    excess  spacing minus the usual spacing (s)
+    until   time by this clock (s). Only a round trip that reaches the clock after this time can show whether the clock
+            jumped
     """
 
     excess: float
@@ -68,14 +69,14 @@ class _Doubt:
 
 @dataclass(slots=True)
 class _Stamps:
-    """Time stamps, s, of the measured states from one clock, and the search for steps of this clock.
+    """Stamps (s) that one clock gave to measured states, and what is known about jumps of this clock.
 
     last    the latest stamp
     recent  recent stamps, from which the usual spacing is computed
-    doubt   jump of the stamps that may be a step of the clock; None without such a jump
-    steps   number of steps of the clock that were detected by round trips
-    step    the latest detected step, while the messages around it are awaited; otherwise None
-    since   number of round trips since this step was detected
+    doubt   unusual spacing of the stamps that no round trip has explained yet; None without such a spacing
+    steps   number of clock jumps that round trips have shown
+    step    the latest clock jump, while messages stamped before it may still arrive; otherwise None
+    since   number of round trips since this jump was detected
     heard   value of `last` at the latest round trip, to tell whether a stamp has arrived since then
     """
 
@@ -93,10 +94,11 @@ class LiveAlignment:
 
     A command whose simulation time cannot be determined gets the simulation time of the message before it.
 
-    gap_s   largest time between states over which to interpolate, s. After a jump of the stamps by more than this,
-            messages wait for a round trip
+    gap_s   largest time between states over which to interpolate (s). If two stamps are farther apart, messages wait
+            for a round trip
     lost    number of measured states that were dropped because their simulation time cannot be determined
-    unsure  number of clock steps that the stamps do not locate, plus number of jumps that may have been steps
+    unsure  number of clock jumps that cannot be located among the stamps, plus number of unusual spacings for which it
+            remains unknown whether the clock jumped
     """
 
     def __init__(self, gap_s: float) -> None:
@@ -134,7 +136,7 @@ class LiveAlignment:
         yield from self._placed()
 
     def _look_for_a_jump(self, stamps: _Stamps, stamp: float) -> None:
-        """Record a possible step of the clock if the spacing between this stamp and the previous one is unusual."""
+        """Record that the clock may have jumped if the spacing between this stamp and the previous one is unusual."""
         before, stamps.last = stamps.last, stamp
         if before is not None:
             distance, recent = stamp - before, stamps.recent
@@ -150,9 +152,7 @@ class LiveAlignment:
             stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """Use a round trip that was added to `tracks` to decide whether an earlier jump of the stamps was a step of the
-        clock.
-        """
+        """Decide from a round trip, which was already added to `tracks`, whether a clock jumped earlier."""
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
             return
@@ -183,9 +183,9 @@ class LiveAlignment:
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
-        """Whether all messages stamped before the step have arrived.
+        """Whether all messages stamped before the clock jump `step` have arrived.
 
-        This is assumed once a message stamped after the step has arrived, or once several round trips have passed
+        This is assumed once a message stamped after the jump has arrived, or once several round trips have passed
         without a new message.
         """
         if stamps.last is None or stamps.doubt is None:
@@ -198,7 +198,11 @@ class LiveAlignment:
         return stamps.doubt.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
-        """Assign simulation times to the waiting messages of one clock, on both sides of a step of this clock."""
+        """Convert the stamps of a clock's waiting messages to the server's clock after the clock jumped.
+
+        Stamps made before the jump `step` are converted with the clock model of that time, later stamps with the
+        present clock model. A measured state is dropped if it is unknown whether it was stamped before the jump.
+        """
         mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
         states = [each.said.timestamp for each in mine if each.counts]
         known = [each for each in self._stamps[clock].recent if each not in states]
@@ -209,7 +213,7 @@ class LiveAlignment:
         window = step.after_s + track.origin_s, step.before_s + track.origin_s
         place = place_step(x, before, after, window, step.size_s, CROSSING_S + step.sigma_s)
         self.unsure += not place.is_certain or place.last < len(known)
-        begin = x[place.first - 1] if place.first else -inf  # stamps between which the step lies, by the clock before
+        begin = x[place.first - 1] if place.first else -inf  # stamps between which the jump lies, by the clock before
         end = x[place.last] - step.size_s if place.last < len(x) else inf
         number = len(known)
         for each in mine:
@@ -244,9 +248,9 @@ class LiveAlignment:
             each.sent = -inf
 
     def uncertainty(self, clock: str) -> float | None:
-        """Standard deviation, s, of the simulation times computed from the stamps of `clock`; None while unknown.
+        """Standard deviation (s) of the simulation times computed from the stamps of `clock`; None while unknown.
 
-        Follows from the round trips to the node with this clock and to the simulation server.
+        It follows from the round trips to the node with this clock and to the simulation server.
         """
         peer, servers = self.tracks.get(clock), self.tracks.get(SERVER)
         if peer is None or servers is None or peer.clock is None or servers.clock is None:
@@ -277,7 +281,7 @@ class LiveAlignment:
         return None if servers is None else servers.to_peer(local)
 
     def _servers_time(self, state: Stamped) -> float | None:
-        """Reading of the simulation server's clock, s, at the instant of a message's stamp; None while unknown."""
+        """Reading of the simulation server's clock (s) at the instant of a message's stamp; None while unknown."""
         peer, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
         if peer is None or (stamps is not None and stamps.doubt is not None):
             return None

@@ -22,7 +22,7 @@ class StreamError(ValueError):
 
 @dataclass(frozen=True)
 class Gap:
-    """A gap of a stream: no samples between the stamps `start_s` and `end_s`, s."""
+    """A gap of a stream: no samples between the stamps `start_s` and `end_s` (s)."""
 
     start_s: float
     end_s: float
@@ -32,7 +32,7 @@ class Gap:
 class Stream:
     """Samples of a topic with joint states: n samples of k joints.
 
-    time      stamps (n,), s, strictly increasing
+    time      (n,) stamps in s, strictly increasing
     names     names of the k joints
     position  (n, k) rad or m
     velocity  (n, k) rad/s or m/s; None if not published
@@ -49,7 +49,7 @@ class Stream:
 
     @property
     def period_s(self) -> float:
-        """Median time between two samples, s."""
+        """Median time between two samples (s)."""
         return float(np.median(np.diff(self.time)))
 
     def column(self, name: str) -> int:
@@ -63,7 +63,7 @@ class Stream:
         return Stream(self.time, tuple(names), self.position[:, columns], velocity, effort, self.notes)
 
     def since(self, start_s: float) -> Stream:
-        """The samples with stamps of at least `start_s`, s.
+        """The samples with stamps of at least `start_s` (s).
 
         Raises StreamError if fewer than two samples are left.
         """
@@ -84,7 +84,7 @@ def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
     """Stream of a recorded topic with joint states.
 
     If the simulation was reset, only samples after the last reset are used. Samples that repeat a stamp are left out.
-    `notes` of the stream mentions both.
+    The attribute `notes` of the stream says how many samples were left out.
 
     what  name of the topic in error messages
     Raises StreamError for fewer than two samples, or if the joints change.
@@ -152,7 +152,7 @@ class Resampled:
                 self._pieces.append((t[0], t[-1], _Lines(t, y)))
 
     def __call__(self, at: Floats) -> Floats:
-        """Values (len(at), k) at the times `at`, s; NaN inside gaps and outside the stream."""
+        """Values (len(at), k) at the times `at` (s); NaN inside gaps and outside the stream."""
         found = np.full((len(at), self._width), np.nan)
         for first, last, curve in self._pieces:
             inside = (at >= first) & (at <= last)
@@ -181,7 +181,7 @@ class _Lines:
 class Pairs:
     """Measured and predicted positions (n, k), aligned for an assumed delay.
 
-    time  stamps of the measurement (n,), s, with the spacing of the slower stream
+    time  (n,) instants (s) by the stamps of the measurement, with the spacing of the slower stream
     """
 
     time: Floats
@@ -190,7 +190,7 @@ class Pairs:
 
     @property
     def residual(self) -> Floats:
-        """Measured minus predicted positions (n, k), rad or m."""
+        """Measured minus predicted positions (n, k) in rad or m."""
         return self.measured - self.predicted
 
 
@@ -213,9 +213,9 @@ class Pairing:
             )
 
     def __call__(self, delay_s: float, every: int = 1) -> Pairs:
-        """Aligned positions if the measurement lags by `delay_s`, s.
+        """Aligned positions if the measurement lags by `delay_s` (s).
 
-        every  only every `every`-th instant of the slower stream is used
+        every  number n; only every n-th instant of the slower stream is used
         Instants at which one of the streams has no value are left out.
         """
         if self._at_measured:

@@ -1,4 +1,4 @@
-"""Offset and drift of another host's clock from round trips, with their uncertainty, and steps of that clock.
+"""Estimates offset and drift of another host's clock from round trips, with uncertainties, and detects clock jumps.
 
 As in NTP, a request leaves at t1 and arrives at t2, and the reply leaves at t3 and arrives at t4. t1 and t4 are times
 of the local clock, t2 and t3 of the remote clock. The offset (remote minus local) differs from ((t2 - t1) + (t3 - t4))
@@ -25,7 +25,7 @@ MAX_DRIFT = 5e-4  # s per s, largest drift of a working clock
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """Times of one round trip, s: request sent (t1) and reply received (t4) by the local clock; request received (t2)
+    """Times of one round trip (s): request sent (t1) and reply received (t4) by the local clock; request received (t2)
     and reply sent (t3) by the remote clock."""
 
     t1: float
@@ -35,25 +35,25 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def offset(self) -> float:
-        """Remote minus local clock, s, assuming that both directions took equally long."""
+        """Remote minus local clock (s), assuming that both directions took equally long."""
         return ((self.t2 - self.t1) + (self.t3 - self.t4)) / 2.0
 
     @property
     def way(self) -> float:
-        """Travel time of request plus reply, s. The error of `offset` is at most half of this time."""
+        """Travel time of request plus reply (s). The error of `offset` is at most half of this time."""
         return (self.t4 - self.t1) - (self.t3 - self.t2)
 
     @property
     def time(self) -> float:
-        """Middle of the exchange by the local clock, s."""
+        """Middle of the exchange by the local clock (s)."""
         return (self.t1 + self.t4) / 2.0
 
 
 class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the remote clock between the local times `after_s` and `before_s`, s.
+    """A jump of the remote clock between the local times `after_s` and `before_s` (s).
 
-    size_s   change of the remote clock, s; positive if it was put forward
-    sigma_s  standard deviation of `size_s`, s
+    size_s   change of the remote clock (s); positive if it was put forward
+    sigma_s  standard deviation of `size_s` (s)
     """
 
     after_s: float
@@ -64,14 +64,14 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Clock:
-    """Model of the remote clock since its last step: remote = local + offset_s + drift (local - since), times in s.
+    """Model of the remote clock since its last jump: remote = local + offset_s + drift (local - since), times in s.
 
-    offset_s, drift       offset at the local time `since`, s; drift in s per s
+    offset_s, drift       offset (s) at the local time `since`; drift (s per s)
     sigma_s, drift_sigma  standard deviations of `offset_s` and `drift`, over all pairs of values that agree with every
                           exchange
     bound_s               largest possible error of the offset, however the travel time is split between the two
                           directions
-    steps                 earlier steps of the clock, in order
+    steps                 earlier jumps of the clock, in order
     exchanges             number of exchanges used, after filtering
     """
 
@@ -85,19 +85,19 @@ class Clock:
     exchanges: int
 
     def offset_at(self, local: float) -> float:
-        """Remote minus local clock at a local time, s."""
+        """Remote minus local clock at a local time (s)."""
         return self.offset_s + self.drift * (local - self.since)
 
     def to_peer(self, local: float) -> float:
-        """Remote time at a local time, s."""
+        """Remote time at a local time (s)."""
         return local + self.offset_at(local)
 
     def to_local(self, peer: float) -> float:
-        """Local time at a remote time, s."""
+        """Local time at a remote time (s)."""
         return (peer - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, local: float) -> float:
-        """Standard deviation of `offset_at`, s, however the travel time is split between the two directions."""
+        """Standard deviation of `offset_at` (s), however the travel time is split between the two directions."""
         return float(np.hypot(self.sigma_s, self.drift_sigma * (local - self.since)))
 
 
@@ -105,8 +105,8 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     """Model of the remote clock from round trips in order of time.
 
     Of each `window` exchanges only the quickest is used. The result is the mean over all offsets and drifts that agree
-    with these exchanges. Two exchanges contradict each other if no split of their travel times explains both: the clock
-    was stepped between them. Only exchanges after the last step are used.
+    with these exchanges. If no split of the travel times makes two exchanges consistent, the clock jumped between them.
+    Only exchanges after the last jump are used.
 
     Raises ValueError for too few round trips, or for round trips whose times decrease.
     """
@@ -122,7 +122,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
         raise ValueError(
-            f"there were only {len(recent)} round trips since the clock's last step; make at least {FEWEST * window} "
+            f"there were only {len(recent)} round trips since the clock's last jump; make at least {FEWEST * window} "
             "to estimate offset and drift"
         )
     since, offset, drift, sigma, drift_sigma, bound = _posterior(quick)
@@ -147,14 +147,13 @@ def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchan
 
 
 def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, float, float, float]:
-    """(since, offset, drift, sigma, drift_sigma, bound): mean and spread over all offsets and drifts that no exchange
-    excludes.
+    """Return (since, offset, drift, sigma, drift_sigma, bound): mean and spread of the possible offsets and drifts.
 
     An exchange determines the clock offset with an error of at most half its travel time, and all offsets in this
-    interval are equally likely. The joint density of offset and drift is therefore proportional to the prior density
-    of the drift where all exchanges allow the pair of values, and zero elsewhere.
+    interval are equally likely. A pair of offset and drift is possible if no exchange excludes the pair. The joint
+    density of possible pairs is proportional to the prior density of the drift; that of all other pairs is zero.
 
-    since  local time, s, at which the errors of offset and drift are uncorrelated
+    since  local time (s) at which the errors of offset and drift are uncorrelated
     bound  largest distance of an allowed offset from `offset` at this time
     """
     time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
@@ -183,7 +182,7 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
 
 
 def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float]:
-    """(least, largest) slope of a line that lies above all `low` and below all `high` at the times `t`.
+    """Return (least, largest) slope of a line that lies above all `low` and below all `high` at the times `t`.
 
     Both slopes are limited to the usual range of drifts.
     """
@@ -198,14 +197,15 @@ def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float
 
 
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
-    """Steps of the remote clock: places where the possible offsets of exchanges do not overlap.
+    """Detect the jumps of the remote clock, which lie between exchanges whose possible offsets do not overlap.
 
     The true offset is within half the travel time of the offset that an exchange shows, and changes by at most
-    `max_drift` s per s between two exchanges. Each exchange is compared with all exchanges since the last step. A slow
-    exchange that agrees with the exchanges on both sides of a step does not hide the step.
+    `max_drift` s per s between two exchanges. Each exchange is compared with all exchanges since the last jump. A slow
+    exchange that agrees with the exchanges before and after a jump therefore does not hide the jump.
 
-    The size of a step is the difference between the quickest of `window` exchanges on either side. A step smaller than
-    the variation of the travel times is not detected, because the travel times could explain it.
+    The size of a jump is the offset of the quickest of `window` exchanges after the jump, minus the offset of the
+    quickest of `window` exchanges before it. A jump smaller than the variation of the travel times is not
+    detected, because the travel times could explain it.
     """
     if len(exchanges) < 2:
         return []
@@ -236,10 +236,10 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
 
 
 def stepped(clock: Clock, step: ClockStep) -> Clock:
-    """Model of the clock after a step, computed from the model before the step.
+    """Model of the clock after the jump `step`, computed from the model before the jump.
 
-    Used if there are too few round trips on one side of the step. To get the model before the step from the model after
-    it, pass the step with the opposite size.
+    It is used if there are too few round trips before or after the jump. To get the model before the jump from the
+    model after it, pass the jump with the opposite size.
     """
     sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
     bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s

@@ -33,8 +33,8 @@ class HostTime:
     def hear(self, sent_s: float, at: float, seq: int) -> None:
         """Add a state of the simulation server.
 
-        sent_s  time at which the server sent the state, by the server's clock, s
-        at      simulation time of the state, s
+        sent_s  time at which the server sent the state, by the server's clock (s)
+        at      simulation time of the state (s)
         seq     sequence number of the state
         """
         passed, took = at - self._sent_at, sent_s - self._sent_s
@@ -44,7 +44,7 @@ class HostTime:
         self._sent_s, self._sent_at, self._seq, self._is_new = sent_s, at, seq, True
 
     def see(self, host_s: float) -> None:
-        """Add a reading of this computer's clock, s, taken when the latest state had arrived."""
+        """Add a reading of this computer's clock (s), taken when the latest state had arrived."""
         if not self._is_new:
             return
         self._is_new = False
@@ -58,7 +58,7 @@ class HostTime:
         self._ahead_at = now
 
     def at(self, time: float) -> float:
-        """Reading of this computer's clock, s, at a simulation time near that of the latest state."""
+        """Reading of this computer's clock (s) at a simulation time near that of the latest state."""
         ahead = 0.0 if math.isnan(self._ahead) else self._ahead
         rate = self._rate if time < self._sent_at else 1.0
         return self._sent_s + ahead + rate * (time - self._sent_at)

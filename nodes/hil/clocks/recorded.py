@@ -17,7 +17,7 @@ from nodes.hil.clocks.step_location import CROSSING_S, is_unusual, place_step, u
 from nodes.hil.clocks.track import estimate
 
 CLOCK_TOPIC = "clock"
-OVERLAP_S = 0.05  # largest apparent decrease of time between the two sides of a step
+OVERLAP_S = 0.05  # largest apparent decrease of time at a jump of the clock
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -28,12 +28,12 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
     of             name of the node whose clock this is
     offset_s       offset of this clock from the clock of the node that made the round trips, in the middle of the
                    exchanges used
-    drift          rate of change of the offset, s per s
+    drift          rate of change of the offset (s per s)
     drift_sigma    standard deviation of `drift`
     uncertainty_s  standard deviation of the simulation times computed from the stamps, median over the samples
     bound_s        largest possible error of the offset, however the travel time is split between the two directions
     unplaced       number of samples that were left out because their simulation time is unknown
-    unsure         number of clock steps whose position among the stamps is unknown
+    unsure         number of clock jumps whose position among the stamps is unknown
     """
 
     of: str
@@ -52,7 +52,7 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
         """The clock and its estimate as one line."""
         unsure = f" ({self.unsure} of them at an instant that its stamps do not show)" if self.unsure else ""
         way = "ahead" if self.offset_s >= 0.0 else "behind"
-        steps = f", stepped {len(self.steps)} times" if len(self.steps) > 1 else ", stepped once" if self.steps else ""
+        steps = f", jumped {len(self.steps)} times" if len(self.steps) > 1 else ", jumped once" if self.steps else ""
         return (
             f"stamps are of the clock of {self.of}: {abs(self.offset_s):.6g} s {way}, "
             f"drift {1e6 * self.drift:+.3g} ± {1e6 * self.drift_sigma:.2g} ppm"
@@ -62,7 +62,7 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedClock:
-    """A peer's clock over a whole recording, as one clock model per section between two steps.
+    """A peer's clock over a whole recording, with one clock model for each section between two clock jumps.
 
     Times are in s, counted from the local time `origin_ns`.
     """
@@ -87,7 +87,7 @@ class RecordedClock:
             raise StreamError(f"{len(exchanges)} round trips to the clock of {peer!r} are too few; record at least 3")
 
     def near(self, local: Floats) -> tuple[Floats, Floats]:
-        """(times of the peer's clock, their standard deviations) at the local times `local`, (n,) each, s.
+        """Return (readings of the peer's clock, their standard deviations) at the local times `local`; (n,) each, in s.
 
         Each time is converted by the clock model of its section.
         """
@@ -101,9 +101,9 @@ class RecordedClock:
 
 
 def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
-    """Clock models of all sections between steps.
+    """Clock models of all sections between clock jumps.
 
-    A section with too few round trips gets the model of a neighbouring section, shifted by the step between them.
+    A section with too few round trips gets the model of a neighbouring section, shifted by the jump between them.
     """
     clocks = list(found)
     for index, step in enumerate(steps):
@@ -147,7 +147,7 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     if measured is None:
         sides, places = _sides(stamps, peer, None)
         unknown_from = _late_jump(stamps, sides, peer)
-    else:  # commands arrive unevenly: the evenly spaced measured states locate the steps of the clock
+    else:  # commands arrive unevenly: the evenly spaced measured states locate the jumps of the clock
         samples = measured - 1e-9 * origin_ns
         sides_of_samples, places_of_samples = _sides(samples, peer, None)
         sides, places = _sides(stamps, peer, places_of_samples)
@@ -187,9 +187,9 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 @dataclass(frozen=True)
 class _StepPlace:
-    """Interval from `start_s` to `end_s`, in local time, s, in which a clock step lies according to the stamps.
+    """Interval from `start_s` to `end_s`, in local time (s), in which a clock jump lies according to the stamps.
 
-    is_certain  whether the stamps show between which two messages the step lies
+    is_certain  whether the stamps show between which two messages the jump lies
     """
 
     start_s: float
@@ -200,10 +200,10 @@ class _StepPlace:
 def _sides(
     stamps: Floats, clock: RecordedClock, known: Sequence[_StepPlace] | None
 ) -> tuple[NDArray[np.int_], list[_StepPlace]]:
-    """(number of steps before each stamp (n,), -1 where unknown; positions of the steps).
+    """Return (number of clock jumps before each stamp (n,), -1 where unknown; positions of the jumps).
 
-    stamps  stamps in the order of publication, s
-    known   positions of the same steps, found from other stamps of this clock; None if there are none
+    stamps  stamps (s) in the order of publication
+    known   positions of the same jumps, found from other stamps of this clock; None if there are none
     """
     sides, places, start = np.zeros(len(stamps), dtype=int), [], 0
     for number, step in enumerate(clock.steps):
@@ -226,10 +226,10 @@ def _sides(
 
 
 def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> float:
-    """Stamp, s, after which the clock is unknown; infinite if the clock is known to the end.
+    """Stamp (s) after which the clock is unknown; infinite if the clock is known to the end.
 
-    A jump of the stamps after the last round trip may be a step of the clock or a pause, and no later round trip
-    decides.
+    After the last round trip, an unusual spacing of the stamps may be a jump of the clock or a pause of the messages.
+    No round trip follows that could show which of the two it is.
     """
     late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].to_peer(clock.last_s)))
     if len(late) and late[0] > 0:
@@ -242,7 +242,7 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
-    """Stamps, s, of the measured states of the robot to which `topic` belongs.
+    """Stamps (s) of the measured states of the robot to which `topic` belongs.
 
     None if there are no measured states, if `topic` itself is the topic of measured states, or if the measured states
     were not stamped by the clock of node `of`.
@@ -260,7 +260,7 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
     state = f"{topic.rpartition('/')[0]}/state"
     if state not in recording or not (recording[state]["sent_ns"] > 0).any():
         raise StreamError(
-            f"{what} is not stamped in simulation time; to convert its stamps, "
+            f"{what}: the stamps are not simulation times, and the recording lacks the states that convert them; "
             f"record a realtime run with the topic {state!r}"
         )
     return recording[state]
@@ -279,7 +279,7 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
             best = mine
     if not best.any():
         raise StreamError(
-            f"{what} is stamped by the clock of {of!r}, and no round trips to this clock are recorded; "
+            f"{what} is stamped by the clock of node {of!r}, but no round trips to this clock are recorded; "
             "run nodes/hil_compare.py or nodes/clock_watch.py in the launch, and record the topic 'clock'"
         )
     return {name: column[best] for name, column in rows.items()}
@@ -288,10 +288,10 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
 def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Convert times of the simulation server's clock to simulation times.
 
-    at    times of the server's clock (n,), s
-    sent  time of the server's clock at which it sent each state, s
-    time  simulation time of each state, s
-    Returns (simulation times (n,), s; whether each of them is known (n,)). A simulation time is unknown before the
+    at    times of the server's clock (n,) in s
+    sent  time (s) of the server's clock at which the server sent each state
+    time  simulation time (s) of each state
+    Returns (simulation times (n,) in s; whether each of them is known (n,)). A simulation time is unknown before the
     first and after the last state, in gaps, and where the simulation was reset.
     """
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0]
@@ -304,9 +304,9 @@ def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np
 
 
 def _leave_out_overlaps(time: Floats) -> None:
-    """Replace times that decrease by less than OVERLAP_S with NaN, in place.
+    """Set each time to NaN, in place, if it is not later than the latest kept time.
 
-    A larger decrease is the beginning of another run.
+    A time that is earlier by OVERLAP_S or more begins another run and is kept.
     """
     latest = -np.inf
     for index, each in enumerate(time):

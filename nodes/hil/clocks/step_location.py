@@ -1,7 +1,7 @@
-"""Location of a clock step among the stamps of messages, from the order and the spacing of the stamps.
+"""Location of a clock jump among the stamps of messages, from the order and the spacing of the stamps.
 
-Two round trips that contradict each other give the size of the step and two times between which it lies. The stamps of
-the messages between these times are evenly spaced, except that the step changes one spacing by its size.
+Two round trips that contradict each other give the size of the jump and two times between which it lies. The stamps of
+the messages between these times are evenly spaced, except that the jump changes one spacing by its size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from nodes.hil.alignment.streams import Floats
 
 CROSSING_S = 2e-3  # largest decrease between stamps of samples and of commands that arrive out of order
-LIKE = 0.75  # least deviation of a spacing that contains the step, as a fraction of the step
+LIKE = 0.75  # least deviation of a spacing that contains the jump, as a fraction of the jump
 # A spacing is unusual if it differs from the usual one by more than UNUSUAL_S and this fraction of it:
 UNUSUAL_S = 4e-3
 UNUSUAL = 0.4
@@ -22,10 +22,10 @@ NEAR = 16  # stamps on either side from which the usual spacing is computed
 
 @dataclass(frozen=True)
 class StepLocation:
-    """Position of a clock step in a sequence of messages.
+    """Position of a clock jump in a sequence of messages.
 
-    The messages before number `first` were stamped before the step, and those from number `last` on after it. The
-    messages in between may be on either side.
+    The messages before number `first` were stamped before the jump, and those from number `last` on after it. The
+    messages in between may have been stamped before or after it.
     """
 
     first: int
@@ -38,25 +38,25 @@ class StepLocation:
 
 
 def usual_distance(stamps: Floats) -> float:
-    """Median spacing of stamps (n,), s; 0 for fewer than two."""
+    """Median spacing of stamps (n,) in s; 0 for fewer than two."""
     return float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
 
 
 def is_unusual(distance: float, usual: float) -> bool:
-    """Whether a spacing of stamps differs so much from the usual spacing that a clock step may be the reason."""
+    """Whether a spacing of stamps differs so much from the usual spacing that a clock jump may be the reason."""
     return abs(distance - usual) > max(UNUSUAL_S, UNUSUAL * usual)
 
 
 def place_step(
     stamps: Floats, before: Floats, after: Floats, window: tuple[float, float], size: float, slack_s: float
 ) -> StepLocation:
-    """Position of a clock step of `size` s among messages.
+    """Position of a clock jump of `size` s among messages.
 
-    stamps   stamps (n,) of one clock in the order of publication, s
-    before   local time (n,) of each message, s, if the message was stamped before the step
-    after    local time (n,) of each message, s, if the message was stamped after the step
-    window   local times between which the step lies, s
-    slack_s  uncertainty of the local times, s
+    stamps   (n,) stamps of one clock (s), in the order of publication
+    before   (n,) local time (s) of each message, computed as if all were stamped before the jump
+    after    (n,) local time (s) of each message, computed as if all were stamped after the jump
+    window   two local times (s) between which the jump lies
+    slack_s  uncertainty of the local times (s)
     """
     n = len(stamps)
     too_late, too_early = before > window[1] + slack_s, after < window[0] - slack_s

@@ -25,13 +25,13 @@ KEPT = 128  # round trips kept: a minute at 2 Hz
 
 
 class ClockTrack:
-    """Estimate of one peer's clock. Arguments named `local_s` are times of the local clock, `peer_s` times of the
-    peer's clock, s.
+    """Estimate of one peer's clock. Arguments named `local_s` are times of the local clock (s), and arguments named
+    `peer_s` are times of the peer's clock (s).
 
     clock   current clock model, in times counted from `origin_s`; None while there are too few round trips
-    steps   number of steps of the peer's clock
-    step    the latest step, in times counted from `origin_s`; None if there was no step
-    before  clock model before the latest step; None if there was no step
+    steps   number of jumps of the peer's clock
+    step    the latest jump, in times counted from `origin_s`; None if the clock did not jump
+    before  clock model before the latest jump; None if the clock did not jump
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ClockTrack:
     def add(self, reading: PeerClock) -> ClockStep | None:
         """Add a round trip and update the estimate.
 
-        Returns the step of the peer's clock that this round trip shows; None if it shows no step.
+        Returns the jump of the peer's clock that this round trip shows; None if it shows no jump.
         """
         if not self._origin_ns:
             self._origin_ns = reading.asked_ns
@@ -68,18 +68,18 @@ class ClockTrack:
         return steps[-1] if steps else None
 
     def to_local(self, peer_s: float) -> float | None:
-        """Local time, s, at the time `peer_s` of the peer's clock; None while unknown."""
+        """Local time (s) at the time `peer_s` of the peer's clock; None while unknown."""
         return None if self.clock is None else self.clock.to_local(peer_s - self.origin_s) + self.origin_s
 
     def to_local_before(self, peer_s: float) -> float | None:
-        """Local time, s, at the time `peer_s` of the peer's clock before its latest step; None while unknown."""
+        """Local time (s) at the time `peer_s` of the peer's clock before its latest jump; None while unknown."""
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     def latest_step(self) -> ClockStep | None:
-        """The latest step; None if there was no step.
+        """The latest jump of the clock; None if the clock did not jump.
 
-        The step's size follows from the present clock models before and after the step, as soon as these are more
-        accurate than the two round trips that showed the step.
+        The jump's size follows from the present clock models before and after the jump, as soon as these models are
+        more accurate than the two round trips that showed the jump.
         """
         step = self.step
         if step is None or self.before is None or self.clock is None:
@@ -93,23 +93,23 @@ class ClockTrack:
 
     @property
     def origin_s(self) -> float:
-        """Local time, s, from which `clock`, `step` and `before` count their times."""
+        """Local time (s) from which `clock`, `step` and `before` count their times."""
         return 1e-9 * self._origin_ns
 
     def to_peer(self, local_s: float) -> float | None:
-        """Time of the peer's clock, s, at the local time `local_s`; None while unknown."""
+        """Time of the peer's clock (s) at the local time `local_s`; None while unknown."""
         if self.clock is None:
             return None
         return self.clock.to_peer(local_s - self.origin_s) + self.origin_s
 
     @property
     def latest_offset(self) -> float:
-        """Peer's minus local clock at the latest round trip, s; NaN while unknown."""
+        """Peer's minus local clock at the latest round trip (s); NaN while unknown."""
         return math.nan if self.clock is None else self.clock.offset_at(self._exchanges[-1].t4)
 
     @property
     def latest_uncertainty(self) -> float:
-        """Standard deviation of `latest_offset`, s; infinite while unknown."""
+        """Standard deviation of `latest_offset` (s); infinite while unknown."""
         return math.inf if self.clock is None else self.clock.uncertainty_at(self._exchanges[-1].t4)
 
 
@@ -119,8 +119,8 @@ class ClockTracks(dict[str, ClockTrack]):
     def add(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
         """Add a round trip. Yields the (topic, message) pairs to publish.
 
-        The round trip is published on the topic "/clock". If it shows a step of the peer's clock, an event about the
-        step is published first.
+        The round trip is published on the topic "/clock". If it shows a jump of the peer's clock, an event about the
+        jump is published first.
         """
         step = self.setdefault(reading.peer, ClockTrack()).add(reading)
         if step is not None:
@@ -138,25 +138,25 @@ class ClockTracks(dict[str, ClockTrack]):
 
     @property
     def steps(self) -> int:
-        """Number of steps of all clocks together."""
+        """Number of jumps of all clocks together."""
         return sum(track.steps for track in self.values())
 
 
 def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
-    """The four times of a round trip, s, counted from `origin_ns` of the local clock."""
+    """The four times of a round trip (s), counted from `origin_ns` of the local clock."""
     times = (reading.asked_ns, reading.received_ns, reading.answered_ns, reading.heard_ns)
     return Exchange(*(1e-9 * (each - origin_ns) for each in times))
 
 
 def estimate(exchanges: list[Exchange]) -> Clock | None:
-    """Clock model from round trips between which the clock did not step; None for fewer than FEWEST round trips."""
+    """Clock model from round trips between which the clock did not jump; None for fewer than FEWEST round trips."""
     if len(exchanges) < FEWEST:
         return None
     return estimate_clock(exchanges, -(-len(exchanges) // MOST))
 
 
 def step_text(peer: str, step: ClockStep) -> str:
-    """Text about a step of a peer's clock, such as "the clock of arm was put forward by 0.5 s"."""
+    """Text about a jump of a peer's clock, such as "the clock of arm was put forward by 0.5 s"."""
     way = "forward" if step.size_s > 0.0 else "back"
     sigma = max(step.sigma_s, RESOLUTION_S)
     return f"the clock of {peer} was put {way} by {abs(step.size_s):.6g} s (\u00b1 {sigma:.2g} s)"

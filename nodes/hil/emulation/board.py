@@ -23,16 +23,17 @@ LIFT, TILT = "lift", "tilt"
 
 
 def tilt_of(torso: float, lowest: float) -> float:
-    """Angle of the joint "tilt", rad, at a position of the torso in the board's unit, from 8 to 170.
+    """Angle of the joint "tilt" (rad) at a position of the torso in the board's unit, from 8 to 170.
 
-    lowest  angle of the joint at torso position 170, rad; the angle at position 8 is 0
+    lowest  angle (rad) of the joint at torso position 170; the angle at position 8 is 0
     """
     return lowest * (torso - TORSO[0]) / (TORSO[1] - TORSO[0])
 
 
 def torso_of(tilt: float, lowest: float) -> float:
-    """Position of the torso in the board's unit, from 8 to 170, at an angle of the joint "tilt", rad; `lowest` is as in
-    `tilt_of`.
+    """Position of the torso in the board's unit, from 8 to 170, at an angle of the joint "tilt" (rad).
+
+    lowest  as in `tilt_of`
     """
     return TORSO[0] + (TORSO[1] - TORSO[0]) * tilt / lowest
 
@@ -106,11 +107,11 @@ class Board:
         self._plant.command("position", actuators, start)  # brakes: all joints are held in place
 
     def receive(self, data: bytes, t: float) -> None:
-        """Put bytes on the serial line to the board at time t, s."""
+        """Put bytes on the serial line to the board at time t (s)."""
         self._to_board.send(data, t)
 
     def transmit(self, t: float) -> bytes:
-        """Advance the emulation to time t, s, and return the bytes from the board that arrived since the last call."""
+        """Advance the emulation to time t (s), and return the bytes from the board that arrived since the last call."""
         for at, byte in self._to_board.through(t):
             for command in self.reader.feed(bytes([byte])):
                 self._advance(at)
@@ -159,7 +160,7 @@ class Board:
         return frame
 
     def _advance(self, t: float) -> None:
-        """Step the robot to time t, s."""
+        """Simulate the robot up to time t (s)."""
         plant, wheels = self._plant, self._robot.base.wheels
         stretch = 1.0 + self._params.wheel_radius
         self._t = max(self._t, t)

@@ -1,6 +1,6 @@
 """Deviations of a machine from its model, as pure functions: friction, backlash, encoder resolution, clock errors.
 
-Arrays (n,) have one entry per joint, in SI units; h is the step, s.
+Arrays (n,) have one entry per joint, in SI units; h is the step size (s).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ SETTLED = 1e-12  # largest change in a sweep, as a fraction of the friction limi
 
 
 def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Floats:
-    """Efforts f (n,) of dry (Coulomb) friction that act during a step.
+    """Efforts f (n,) of dry (Coulomb) friction that act during a time step.
 
     v      velocities of the joints
     a      accelerations of the joints without friction
     A      (n, n) accelerations per unit effort, symmetric and positive definite
     limit  largest friction of each joint
-    With f, the velocities after the step are v + h (a + A f). For each joint, either this velocity is zero and |f| is
-    at most `limit`, or |f| equals `limit` and f opposes the velocity. A joint therefore stops within a step and sticks,
-    without creep and without a threshold velocity.
+    With f, the velocities after the time step are v + h (a + A f). For each joint, either this velocity is zero and |f|
+    is at most `limit`, or |f| equals `limit` and f opposes the velocity. A joint therefore stops within a time step and
+    sticks, without creep and without a threshold velocity.
 
     The solver first assumes that every joint sticks. It then iterates: a sticking joint slides if it needs more
     friction than `limit`, and a sliding joint sticks if friction would accelerate it. If the iteration does not
@@ -63,14 +63,14 @@ def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
 
 
 def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) -> tuple[Floats, Floats]:
-    """(positions of the drives within the backlash after a step, efforts that reach the joints during the step).
+    """Return (positions of the drives within the backlash, efforts that reach the joints), each (n,).
 
-    Both have the shape (n,).
+    The positions are those after a time step of h seconds, and the efforts act during this time step.
 
     place   position of the drive minus position of the joint, within +-play / 2
     effort  effort of the drive
-    rate    velocity of an unloaded drive relative to its joint while it crosses the backlash, rad/s or m/s
-    play    backlash, rad or m
+    rate    velocity of an unloaded drive relative to its joint while it crosses the backlash (rad/s or m/s)
+    play    backlash (rad or m)
     A drive transmits its effort only while it is in contact on the side towards which it pushes. After a change of sign
     of the effort, the joint is therefore free for play / rate seconds.
     """
@@ -97,7 +97,7 @@ def quantize(values: Floats, step: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class OwnClock:
-    """A clock that shows t + offset_s + drift t at simulation time t, s; from t = step_at_s on it shows step_s more."""
+    """A clock that shows t + offset_s + drift t at simulation time t (s), and step_s more from t = step_at_s on."""
 
     offset_s: float = 0.0
     drift: float = 0.0
@@ -105,9 +105,9 @@ class OwnClock:
     step_at_s: float = 0.0
 
     def at(self, t: float) -> float:
-        """Clock reading at simulation time t, s."""
+        """Clock reading at simulation time t (s)."""
         return t + self.offset_s + self.drift * t + (self.step_s if t >= self.step_at_s else 0.0)
 
     def elapsed(self, t: float) -> float:
-        """Seconds since t = 0 that the clock's timers count; steps of the clock do not affect timers."""
+        """Seconds since t = 0 that the clock's timers count; jumps of the clock do not affect timers."""
         return t + self.drift * t

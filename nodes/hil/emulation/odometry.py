@@ -73,10 +73,11 @@ class BoardClock:
         self._apart: deque[float] = deque(maxlen=KEPT)
 
     def to_local(self, peer: float, heard: float) -> float:
-        """Local time, s, at which the board's clock showed `peer`, s.
+        """Local time (s) at which the board's clock showed the time `peer` (s).
 
-        heard  local time, s, at which the frame with the reading `peer` arrived
-        The travel time of the quickest frame is assumed to be `way_s`.
+        The travel time of the quickest recent frame is assumed to be `way_s`, the argument of the constructor.
+
+        heard  local time (s) at which the frame with the reading `peer` arrived
         """
         self._apart.append(heard - peer)
         return peer + min(self._apart) - self._way_s

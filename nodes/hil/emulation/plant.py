@@ -112,12 +112,12 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
 
 
 class Plant:
-    """The perturbed robot and its actuators, stepped like the model: commands in, joint states out.
+    """The perturbed robot and its actuators, simulated in the time steps of the model: commands in, joint states out.
 
     names   names of the n joints
-    step_s  the model's step, s
+    step_s  the model's time step (s)
     gain    (n_actuators,) actual effort per commanded effort; 1 for on/off actuators, which drive no joint
-    effort  (n,) efforts along the joints in the last step, as the actuators' own sensors report them
+    effort  (n,) efforts along the joints in the last time step, as the actuators' own sensors report them
     """
 
     def __init__(self, sim: SimPlan, differences: PlantPerturbation) -> None:
@@ -171,28 +171,28 @@ class Plant:
 
     @property
     def tick(self) -> int:
-        """Number of steps since the start."""
+        """Number of time steps since the start."""
         return self.simulation.tick
 
     @property
     def position(self) -> Floats:
-        """Positions of the joints (n,), rad or m."""
+        """Positions of the joints (n,) in rad or m."""
         return self._joints[0]
 
     @property
     def velocity(self) -> Floats:
-        """Velocities of the joints (n,), rad/s or m/s."""
+        """Velocities of the joints (n,) in rad/s or m/s."""
         return self._joints[1]
 
     @property
     def effort(self) -> Floats:
-        """Efforts along the joints (n,), N m or N, in the last step, as the actuators' own sensors report them."""
+        """Efforts (n,) along the joints (N m or N) in the last time step, as the actuators' own sensors report them."""
         effort = np.zeros(len(self.names))
         np.add.at(effort, self._joint[self._drives], self._told[self._drives])
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:
-        """Accept a command that acts from the next step on.
+        """Accept a command that acts from the next time step on.
 
         Returns "" if the command was accepted, otherwise one line that says why it was rejected.
         """
@@ -202,7 +202,7 @@ class Plant:
         return ""
 
     def step(self) -> None:
-        """Advance one step."""
+        """Advance by one time step."""
         position, velocity, _ = self._joints
         self._told = self.servos.efforts(position, velocity)
         effort = self.gain * self._told
@@ -242,13 +242,13 @@ class _Dynamics:
         self._joints = {k: system.joint_names.index(actuator.joint) for k, actuator in driven if actuator.joint}
 
     def at(self, t: float, state: State, u: Floats) -> None:
-        """Set the time t, s, the state, and the efforts (n_u,) of the actuators."""
+        """Set the time t (s), the state, and the efforts (n_u,) of the actuators."""
         self._t[0] = t
         self._q[:], self._v[:], self._u[:] = state.q, state.v, u
         self._p[:], self._U[:] = state.p, state.U
 
     def accelerations(self) -> Floats:
-        """Accelerations of all joints (n,), rad/s^2 or m/s^2, at the state and efforts set by `at`."""
+        """Accelerations (n,) of all joints (rad/s^2 or m/s^2) at the state and efforts set by `at`."""
         self._accelerate()
         return self._a.copy()
 

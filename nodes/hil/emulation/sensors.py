@@ -22,7 +22,7 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
     """Parameters of an emulated robot and its sensors: the deviations of PlantPerturbation, and errors of the
     measurement.
 
-    By default the sensors measure exactly, at every step.
+    By default the sensors measure exactly, at every time step.
     """
 
     encoder_step: dict[str, float] = {}  # by joint, resolution of the encoder, rad or m
@@ -63,7 +63,7 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 class Sensors:
-    """Converts the joint states of each step to a sample, if a sample is due.
+    """Converts the joint states after each time step to a sample, if a sample is due.
 
     samples  number of samples taken, including lost samples
     lost     number of samples that were lost
@@ -99,11 +99,11 @@ class Sensors:
         vars(self).update(state)
 
     def stamp(self, t: float) -> float:
-        """Reading of the sensors' clock at simulation time t, s."""
+        """Reading of the sensors' clock at simulation time t (s)."""
         return self._clock.at(t)
 
     def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
-        """The sample of the step at simulation time t, s; None if no sample is due or if the sample is lost."""
+        """The sample of the joint states at simulation time t (s); None if no sample is due or the sample is lost."""
         self._past.append(self._read(t, position, velocity, effort))
         if self._sensing.sample_hz > 0.0:
             period = math.floor((self._clock.elapsed(t) + self._half_step_s) * self._sensing.sample_hz)
@@ -118,7 +118,7 @@ class Sensors:
         return RobotState(timestamp=self.stamp(t), name=self._names, position=q, velocity=v, effort=u)
 
     def _read(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> list[Floats]:
-        """(positions, velocities, efforts) as encoders, tachometers and current sensors show them, (n,) each."""
+        """Return (positions, velocities, efforts) as encoders, tachometers and current sensors show them, (n,) each."""
         self._shaft = position if self._shaft is None else drag(self._shaft, position, self._play)
         said = [self._shaft + self._zero, velocity, effort]
         for index, sigma in enumerate(self._noise):

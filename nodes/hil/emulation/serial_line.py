@@ -8,7 +8,7 @@ BITS = 10  # bits per byte in 8N1: start bit, eight data bits, stop bit
 
 
 def line_time(n_bytes: int, baud: int) -> float:
-    """Transmission time, s, of `n_bytes` bytes over a serial line of `baud` bits/s."""
+    """Transmission time (s) of `n_bytes` bytes over a serial line of `baud` bits/s."""
     return n_bytes * BITS / baud
 
 
@@ -21,13 +21,13 @@ class Line:
         self._bytes: deque[tuple[float, int]] = deque()  # (delivery time, byte)
 
     def send(self, data: bytes, t: float) -> None:
-        """Put bytes on the line at time t, s. Their transmission begins after that of all earlier bytes."""
+        """Put bytes on the line at time t (s). Their transmission begins after that of all earlier bytes."""
         for byte in data:
             self._busy_until = max(self._busy_until, t) + self._byte_s
             self._bytes.append((self._busy_until, byte))
 
     def through(self, t: float) -> list[tuple[float, int]]:
-        """(delivery time in s, byte) of each byte that was delivered since the previous call and up to time t, s."""
+        """Return (delivery time in s, byte) of each byte delivered after the previous call and up to time t (s)."""
         found = []
         while self._bytes and self._bytes[0][0] <= t + 1e-9:
             found.append(self._bytes.popleft())

@@ -19,7 +19,7 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
     """Efforts that reach the joints minus measured efforts (c, n, k), for each of the c crossing times in CROSSINGS_S.
 
     effort  measured efforts (n, k)
-    time    stamps of the efforts (n,), s
+    time    stamps of the efforts (n,) in s
     parts   slices of the samples, one per section without a gap
     After each change of sign of its effort, a joint is free until the drive has crossed the backlash, as in
     `imperfections.take_up`.

@@ -35,7 +35,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     """One model error that would explain a part of the effort residual, and its size.
 
     kind      "mass", "gain" (both relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad), or
-              "backlash" (time, s, for which the joint is free after each change of sign of its effort); for sliding
+              "backlash" (time in s for which the joint is free after each change of sign of its effort); for sliding
               joints N s/m, N and m instead
     of        body or joint that has the error
     value     value of the real robot minus value of the model
@@ -112,7 +112,7 @@ class Search:
         self._independent = max(independent, 2.0)
 
     def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
-        """(selected causes, fraction of the residual's power that they explain together).
+        """Return (selected causes, fraction of the residual's power that they explain together).
 
         sizes  (k,) RMS of the measured efforts of each joint
         """
@@ -143,13 +143,14 @@ class Search:
         return float(self._timing @ self._timing) / self._power
 
     def _evidence(self, worse: float, better: float) -> float:
-        """Twice the log likelihood ratio of two fits that leave the fractions `worse` and `better` of the residual's
-        power.
+        """Twice the log likelihood ratio of two fits.
+
+        worse, better  fractions of the residual's power that the two fits leave unexplained
         """
         return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
     def _fit(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """(fitted values of the causes `keys`, residual that they leave unexplained)."""
+        """Return (fitted values of the causes `keys`, residual that they leave unexplained)."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
         sizes = np.sqrt((A * A).sum(axis=0))
         values, *_ = np.linalg.lstsq(A / sizes, self._residual, rcond=None)
@@ -192,7 +193,7 @@ class Search:
         ]
 
     def _estimates(self, A: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """(least-squares solution x of A x = b, standard deviations of x from the remaining residual)."""
+        """Return (least-squares solution x of A x = b, standard deviations of x from the remaining residual)."""
         values, *_ = np.linalg.lstsq(A, b, rcond=None)
         left = b - A @ values
         spread = float(left @ left) / self._independent

@@ -24,7 +24,7 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True):
     """An error measure of a joint that exceeds its limit.
 
     figure        name of the error measure: "bias", "rms" or "max"
-    value, limit  the error measure and its limit, rad or m
+    value, limit  the error measure and its limit (rad or m)
     """
 
     joint: str
@@ -87,7 +87,7 @@ def diagnose(
 
     hints          model errors that would explain the effort residual
     sliding        joints whose positions are in metres
-    clock_sigma_s  standard deviation of the stamps' simulation time, s; a delay of less than twice this value is not
+    clock_sigma_s  standard deviation of the stamps' simulation time (s); a delay of less than twice this value is not
                    reported
     """
     slides = set(sliding)
@@ -263,9 +263,7 @@ def _biases(
 
 
 def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
-    """{joint: largest position error, rad or m, that an error of the time stamps by two standard deviations can
-    cause}.
-    """
+    """Return {joint: largest position error (rad or m) due to stamps that are wrong by two standard deviations}."""
     pairs = comparison.pairs
     rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
     return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))

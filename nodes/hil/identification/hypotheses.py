@@ -122,7 +122,7 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 
 
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """Explanation by the model linearized at the encoder offsets `zeros` (k,), rad or m.
+    """Explanation by the model linearized at the encoder offsets `zeros` (k,) in rad or m.
 
     timing  effort errors due to inexact time stamps, as in `Search`
     """
@@ -173,7 +173,7 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
 
 
 def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
-    """{cause: derivative (n, k) of the effort residual with respect to the crossing time of the joint's backlash}.
+    """Return {cause: derivative (n, k) of the effort residual with respect to the crossing time of a joint's backlash}.
 
     There is one entry for each actuated joint whose effort residual resembles the effect of backlash.
     """

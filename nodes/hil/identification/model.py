@@ -89,7 +89,7 @@ class Efforts:
         return [body.name for body in self.mechanism.bodies if value_of(body.mass) > 0.0]
 
     def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
-        """Efforts (n, k), N m or N, along the joints for the motion q, v, a."""
+        """Efforts (n, k) along the joints (N m or N) for the motion q, v, a."""
         found = np.empty_like(q)
         for row in range(len(q)):
             self._q[:], self._v[:], self._a[:] = q[row], v[row], a[row]

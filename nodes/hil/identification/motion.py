@@ -21,11 +21,13 @@ MOST_UNEVEN = 5.0  # largest ratio between elapsed time and the stamps' time, ei
 
 @dataclass(frozen=True)
 class Motion:
-    """A measured motion at the n midpoints between its stamps: time (n,), s, and q, v, a, effort (n, k).
+    """A measured motion of k joints at the n midpoints between consecutive stamps of the measurement.
 
-    v        mean of the measured velocities at the two stamps
-    parts    slices of the samples, one per section without a gap
-    rate_hz  sampling rate, Hz
+    time     (n,) midpoints (s)
+    q, v, a  (n, k) positions, velocities and accelerations; v is the mean of the velocities measured at the two stamps
+    effort   (n, k) mean efforts between the two stamps
+    parts    slices of the n midpoints, one per section without a gap
+    rate_hz  sampling rate (Hz)
     rate     (n, k) change of the positions between two stamps, per second
     """
 
@@ -46,13 +48,13 @@ class Motion:
 
 @dataclass(frozen=True)
 class Applied:
-    """Source of the efforts that acted between two samples of the measurement.
+    """Tells how to determine the efforts that acted between two samples of the measurement.
 
-    hold_s   time, s, for which a commanded effort is constant: the step of the simulation, at most the period of the
-             measurement. The effort in a measured state acted during the time `hold_s` before this state
-    finer    stream of the same run with efforts at a higher rate, used instead of the measured efforts if the
-             measurement is too slow to contain every effort; None without such a stream
-    delay_s  delay of the measurement relative to `finer`, s
+    hold_s   time (s) for which a commanded effort is constant, which is the time step of the simulation. The effort in
+             a measured state acted during this time before the state, or since the previous sample if that is shorter
+    finer    stream of the same run with efforts at a higher rate. It replaces the measured efforts if the measurement
+             is too slow to contain every effort; None without such a stream
+    delay_s  delay of the measurement relative to `finer` (s)
     """
 
     hold_s: float = math.inf
@@ -164,10 +166,10 @@ class Band:
 
 
 def passed(motion: Motion, band: Band) -> Floats:
-    """Time, s, that elapsed at the robot per second of the time stamps, (n,).
+    """True time that passed per second of the time stamps, (n,); 1 where the stamps are exact.
 
-    Estimated as the ratio of the velocities computed from positions and stamps to the measured velocities, common to
-    all joints. The result is 1 if the stamps are exact, and is set to 1 while the robot is at rest.
+    It is estimated as the velocities computed from positions and stamps, divided by the measured velocities. One
+    least-squares factor fits all joints. The result is set to 1 while the robot is at rest.
     """
     change, square = motion.rate * motion.v, motion.v * motion.v
     product, size = (band.smooth(each.sum(axis=1)) for each in (change, square))

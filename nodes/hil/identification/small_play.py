@@ -32,9 +32,9 @@ SAMPLES = 1.5  # least duration of the crossing in samples, because efforts betw
 class SmallPlay:
     """Backlash of one joint.
 
-    crossing_s  time for which the joint is free after each change of sign of its effort, s
-    sigma_s     standard deviation of `crossing_s`, s
-    missing     (n,) effort that the drive transmits to the joint minus measured effort, N m or N
+    crossing_s  time for which the joint is free after each change of sign of its effort (s)
+    sigma_s     standard deviation of `crossing_s` (s)
+    missing     (n,) effort that the drive transmits to the joint minus measured effort (N m or N)
     evidence    twice the log likelihood ratio of backlash against no backlash
     """
 
@@ -73,7 +73,7 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
 
 
 def _noise(high: Floats) -> tuple[float, float] | None:
-    """(variance of the white noise of the efforts, variance of the noise from velocities); None without noise.
+    """Return (variance of the white noise of the efforts, variance of the noise from velocities); None without noise.
 
     The velocities have white noise. The residual contains its differences from sample to sample, because accelerations
     are differences of velocities.
@@ -122,7 +122,7 @@ def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
 
 
 def _missing(motion: Motion, joint: int) -> Floats:
-    """Effort that the drive transmits to the joint minus measured effort, (c, n), N m or N.
+    """Effort that the drive transmits to the joint minus measured effort, (c, n) in N m or N.
 
     The rows are for the c crossing times in CROSSINGS_S. While the drive crosses the backlash, it transmits no effort
     to the joint, and the value is minus the measured effort; otherwise it is 0. Each value is an average over the time

@@ -52,16 +52,16 @@ class CommandReplayModel:
         return self._plant.names
 
     def take(self, time: float, command: JointCommand) -> None:
-        """Add a command that the robot applied from simulation time `time`, s, on; the time is rounded to the nearest
-        step.
+        """Add a command that the robot applied from simulation time `time` (s) on; the time is rounded to the nearest
+        time step.
         """
         self._taken.append((round(time / self._plant.step_s), command))
 
     def until(self, time: float) -> Iterator[RobotState]:
-        """Yield the model's states up to the step nearest to `time`, s.
+        """Yield the model's states up to the time step nearest to `time` (s).
 
-        If `time` is later than this step, also yield the state at `time`. Call this when all commands up to this time
-        have been added.
+        If `time` is later than this time step, also yield the state at `time`. Call this method when all commands up
+        to `time` have been added.
         """
         plant = self._plant
         if self._said < 0.0:
@@ -78,7 +78,7 @@ class CommandReplayModel:
             yield self._state(time - plant.tick * plant.step_s)
 
     def _state(self, later_s: float) -> RobotState:
-        """State of the model `later_s` seconds after its latest step, extrapolated over this fraction of a step."""
+        """State of the model, extrapolated to the instant `later_s` seconds after its latest time step."""
         plant = self._plant
         position = plant.position + later_s * plant.velocity
         time = self._said = plant.tick * plant.step_s + later_s
@@ -89,9 +89,9 @@ class CommandReplayModel:
 
 
 def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
-    """Stream of the model's states at every step from 0 to `end_s`, s, with the commands that the robot applied.
+    """Stream of the model's states at every time step from 0 to `end_s` (s), with the commands that the robot applied.
 
-    taken  (simulation time, s, command) of each applied command, with non-decreasing times
+    taken  (simulation time in s, command) of each applied command, with non-decreasing times
     """
     retrace = CommandReplayModel(sim)
     for time, command in taken:
@@ -106,7 +106,7 @@ def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointComma
 
 
 class CommandAges:
-    """Ages, s, of the states that commands reply to.
+    """Ages (s) of the states that commands reply to.
 
     The age of a state is the simulation time from this state to the instant at which the robot applied the command.
     """
@@ -131,7 +131,7 @@ class CommandAges:
         self._times[state.seq % len(self._times)] = state.seq, state.timestamp
 
     def add(self, time: float, command: JointCommand) -> None:
-        """Record a command that the robot applied at simulation time `time`, s."""
+        """Record a command that the robot applied at simulation time `time` (s)."""
         if command.state_seq is None:
             return
         seq, at = self._times[command.state_seq % len(self._times)]
@@ -141,7 +141,7 @@ class CommandAges:
 
     @property
     def mean(self) -> float:
-        """Mean of all known ages, s."""
+        """Mean of all known ages (s)."""
         return self._sum / max(self.count, 1)
 
     @property

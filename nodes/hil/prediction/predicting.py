@@ -100,7 +100,7 @@ class LivePrediction:
             self._retrace.restore(state["retrace"])
 
     def forget(self, time: float) -> None:
-        """Discard all states, because simulation time was set to `time`, s."""
+        """Discard all states, because simulation time was set to `time` (s)."""
         self.pairs.unpaired += sum(isinstance(each, RobotState) for each in self._waiting)
         self._waiting.clear()
         self.pairs.forget()

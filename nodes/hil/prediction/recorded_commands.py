@@ -115,13 +115,13 @@ def _ages(recording: Recording, taken: str) -> CommandAges:
 
 
 def _times(recording: Recording, taken: str) -> Floats:
-    """Simulation times of the applied commands, s; NaN where unknown."""
+    """Simulation times of the applied commands (s); NaN where unknown."""
     placed = simulation_time(recording, taken, f"{recording.path.name} {taken}")
     return np.asarray(recording[taken]["timestamp"], dtype=float) if placed is None else placed[0]
 
 
 def _known_until(commands: Columns, times: Floats) -> float:
-    """Simulation time, s, up to which the applied commands are known; infinite if all of them are known."""
+    """Simulation time (s) up to which the applied commands are known; infinite if all of them are known."""
     stamps = np.asarray(commands["timestamp"], dtype=float)
     known = np.flatnonzero(np.isfinite(times))
     last = int(known[-1])
@@ -138,7 +138,7 @@ def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCom
 
 
 def _risen(time: Floats) -> tuple[Floats, int]:
-    """(simulation times (n,), s; index at which the last run begins).
+    """Return (simulation times (n,) in s; index at which the last run begins).
 
     Within the last run, the returned times do not decrease, and an unknown time is replaced by the latest known time
     before it.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TurnTimes:
-    """Times, ns, that a node took for each of its turns, in order; empty if the node recorded none.
+    """Times (ns) that a node took for each of its turns, in order; empty if the node recorded none.
 
     A turn is one lockstep step of the node: it begins when the request for the step has arrived and ends when the reply
     is sent, by the clock of the node.
@@ -22,13 +22,14 @@ class TurnTimes:
     ns: NDArray[np.int64]
 
     def quantile_s(self, share: float) -> float | None:
-        """Duration, s, that the fraction `share` of the turns did not exceed; None without turns."""
+        """Duration (s) that the fraction `share` of the turns did not exceed; None without turns."""
         return 1e-9 * float(np.quantile(self.ns, share)) if len(self.ns) else None
 
 
 def read_times(file: Path) -> TurnTimes:
-    """Read the durations of a node's turns (lockstep steps), ns, from a file with one number per line that a program
-    wrote.
+    """Read the durations (ns) of a node's turns, which are lockstep steps, from a file that a program wrote.
+
+    The file has one number per line.
     """
     return TurnTimes(np.array(file.read_text().split() if file.is_file() else [], dtype=np.int64))
 
@@ -40,7 +41,7 @@ class CommandComparison:
     turns      number of commands compared
     differing  number of commands that differ
     ulps       largest difference of two values, in units in the last place
-    first      time of the first command that differs, s; None if all are equal
+    first      time of the first command that differs (s); None if all are equal
     largest    largest difference of two values, in the unit of the command
     reason     one line that says why the commands cannot be compared; "" if they can
     """

@@ -17,7 +17,7 @@ BINS = 80
 
 
 def rows_of(times: Mapping[str, TurnTimes]) -> list[tuple[str, ...]]:
-    """Rows of a table, one per node: name, number of turns, and quantiles of the durations of turns, us."""
+    """Rows of a table, one per node: name, number of turns, and quantiles of the durations of turns (us)."""
     found = []
     for name, each in times.items():
         quantiles = (each.quantile_s(share) for _, share in QUANTILES)

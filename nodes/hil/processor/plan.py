@@ -1,6 +1,6 @@
 """Launch plan in which a second build of a controller, for another processor, runs beside the first in lockstep.
 
-Both builds receive the same messages at each step.
+Both builds receive the same messages in each lockstep step.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
     def of(self, figure: str, slides: bool) -> float:
-        """Limit, rad or m, of the error measure `figure` ("bias", "rms" or "max").
+        """Limit (rad or m) of the error measure `figure` ("bias", "rms" or "max").
 
         slides  whether the joint slides; otherwise it rotates
         """

@@ -24,7 +24,7 @@ from nodes.recording.sidecar import folders_of
 from robots.files import located_if_there
 
 COMPARER = "hil_compare.py:HilCompare"
-STEP_KNOWN_S = 0.1  # largest uncertainty of the position of another clock's step
+STEP_KNOWN_S = 0.1  # largest uncertainty of the instant at which another clock jumped
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Case:
                        acted on robot and model
     is_timed           whether the simulation times of the measured states are inexact: true if the measured run was in
                        real time, or if another clock than the simulation's stamped the states
-    hold_s             time for which an effort is held, s: the step of the measured run; infinite if unknown
+    hold_s             time (s) for which an effort is held, the time step of the measured run; infinite if unknown
     limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each
     """
@@ -125,10 +125,11 @@ def read_case(
 
 
 def _rises(time: Floats) -> NDArray[np.bool_]:
-    """Whether each stamp is later than all stamps before it, (n,) bool.
+    """Whether each stamp is kept, (n,) bool. The kept stamps increase within each run.
 
-    Stamps may decrease by up to STEP_KNOWN_S at a step of the clock that made them, because the step is located with
-    this uncertainty. After a larger decrease, the simulation was reset, and the comparison of stamps begins anew.
+    A stamp that does not exceed the latest kept stamp is dropped if the difference is at most STEP_KNOWN_S. Such a
+    decrease occurs where the clock that made the stamps jumped, because the instant of the jump is known only with
+    this uncertainty. After a larger decrease, which is a reset of the simulation, the stamp is kept and begins a run.
     """
     latest, keep = -math.inf, np.ones(len(time), dtype=bool)
     for index, stamp in enumerate(time.tolist()):
@@ -174,7 +175,7 @@ def _source(recording: Recording, topic: str) -> Source:
     columns = recording[topic]
     if "name" not in columns or "position" not in columns:
         raise StreamError(
-            f"{recording.path}: {topic!r} carries no joint states but the fields {', '.join(columns)}; "
+            f"{recording.path}: {topic!r} has no joint states, only the fields {', '.join(columns)}; "
             "name a topic with joint states"
         )
     what = f"{recording.path.name} {topic}"

@@ -20,8 +20,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
     """Yield notes on a run, one line each.
 
     state     topic of the simulated states
-    comparer  ending of the launch file's key `run`, which names a node's class, for comparing nodes, such as
-              "hil_compare.py:HilCompare"
+    comparer  file and class of the nodes that compare states, such as "hil_compare.py:HilCompare"
     """
     sim, whole_s = plan.get("sim", {}), plan.get("duration_s") or 0.0
     end_s = float(recording[state]["timestamp"][-1]) if state in recording.topics else whole_s
@@ -49,8 +48,9 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
 
 
 def _last(columns: Columns) -> dict[str, dict[str, Any]]:
-    """{node: {field: value}} of the last recorded status of each node; fields that the node does not have are left
-    out.
+    """Return {node: {field: value}} of the last recorded status of each node.
+
+    Fields that the node does not have are left out.
     """
     rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
     found: dict[str, dict[str, Any]] = {}

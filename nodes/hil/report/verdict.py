@@ -48,10 +48,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data, in rad, m, s and N m.
 
     outcome   "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may explain
-              every exceeded limit, if a clock was stepped at an unknown instant, or if the prediction may be wrong
+              every exceeded limit, if a clock jumped at an unknown instant, or if the prediction may be wrong
     reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
-    delay_s   common delay of the measurement, s, which is corrected in the error measures of the joints; 0 if no delay
+    delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
               is significant
     unpaired  number of instants of the slower stream without a partner
     left_out  joints that only one of the two streams has
@@ -110,7 +110,7 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
     if found.passed:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
-        return "not certain", "the robot's clock was stepped at an instant that the stamps do not show"
+        return "not certain", "the robot's clock jumped at an instant that the stamps do not show"
     if case.predicted.doubt:
         return "not certain", case.predicted.doubt
     if not found.is_certain:

@@ -16,7 +16,10 @@ Deadline = Literal["skip", "catch_up", "stop"]
 
 
 class DeadlineMissedError(RuntimeError):
-    """Raised if a step was late by a period or more and the run has to end. The only argument is a one-line message."""
+    """Raised if a tick of the loop was late by a period or more and the run has to end.
+
+    The only argument is a one-line message.
+    """
 
 
 def tighten_timer_slack() -> None:
@@ -54,7 +57,7 @@ class Durations:
             self.count += 1
 
     def quantile_s(self, fraction: float) -> float | None:
-        """Quantile of the durations, s; None without durations. `fraction` 0.5 is the median."""
+        """Quantile of the durations (s); None without durations. `fraction` 0.5 is the median."""
         rank = fraction * self.count
         seen = 0
         for bin_, count in enumerate(self._bins):
@@ -65,7 +68,7 @@ class Durations:
 
     @property
     def largest_s(self) -> float | None:
-        """Longest duration, s; None without durations."""
+        """Longest duration (s); None without durations."""
         return self.largest_ns * 1e-9 if self.count else None
 
     def histogram(self) -> dict[str, int]:
@@ -84,7 +87,7 @@ class Durations:
         return found
 
     def _middle(self, bin_: int) -> float:
-        """Duration in the middle of a bin, ns."""
+        """Duration in the middle of a bin (ns)."""
         shift = max((bin_ >> self.BITS) - 1, 0)
         low = (bin_ - (shift << self.BITS)) << shift
         return low + (1 << shift) / 2 if shift else low
@@ -101,15 +104,15 @@ class Pacer:
     The spin time adapts to the lateness of earlier sleeps, between 5 and 60 us, so that little time is spent spinning
     on a computer that wakes fast.
 
-    A tick that is late by less than a period does not change the deadlines. After a later tick, the argument `deadline`
-    decides:
+    A tick that is late by less than a period does not change the deadlines. If a tick is late by a period or more,
+    the argument `deadline` decides what happens:
 
     skip      the missed deadlines are skipped, so simulated time falls behind, which the real-time factor shows
     catch_up  the missed ticks follow at once; if the tick is more than half a second late, the missed deadlines are
               skipped
     stop      DeadlineMissedError is raised
 
-    period_s  period, s
+    period_s  period (s)
     overruns  number of ticks that were late by a period or more
     skipped   number of skipped deadlines
     jitter    histogram of |time between two ticks - period|
@@ -131,7 +134,7 @@ class Pacer:
 
     @property
     def left_s(self) -> float:
-        """Time to the next deadline, s; negative if the deadline has passed."""
+        """Time to the next deadline (s); negative if the deadline has passed."""
         return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
     def wait(self, doze: Callable[[float], object] = time.sleep) -> None:
@@ -155,7 +158,9 @@ class Pacer:
         self.overruns += 1
         if self._deadline == "stop":
             late, period = (f"{1e-6 * each:.3g} ms" for each in (late_ns, self.period_ns))
-            raise DeadlineMissedError(f"a step was {late} late, but its period is {period}")
+            raise DeadlineMissedError(
+                f"a time step began {late} late, but only delays below the period of {period} are allowed"
+            )
         if self._deadline == "skip" or late_ns > LONGEST_CATCH_UP_NS:
             missed = late_ns // self.period_ns
             self.skipped += missed

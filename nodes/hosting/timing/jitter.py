@@ -19,7 +19,7 @@ HELD = 1e-3  # a rate is sustained where at most this share of wake-ups is late 
 class Jitter(msgspec.Struct, frozen=True, kw_only=True):
     """Wake-up latencies of a loop at `rate_hz`.
 
-    The latency of a wake-up is the time, s, from the end of the loop's period until the wait returned.
+    The latency of a wake-up is the time (s) from the end of the loop's period until the wait returned.
 
     scheduling  "SCHED_OTHER" or "SCHED_FIFO"
     overruns    number of wake-ups that were late by one period or more
@@ -41,7 +41,7 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_hz(self) -> int | None:
-        """Highest of the usual loop rates that this computer sustains, Hz; None if it sustains none of them."""
+        """Highest of the usual loop rates that this computer sustains (Hz); None if it sustains none of them."""
         return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
 
     @property
@@ -107,7 +107,7 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
 
 
 def _stolen_jiffies() -> tuple[int, int] | None:
-    """(CPU time stolen by the hypervisor, total CPU time) since the computer started, in jiffies.
+    """Return (CPU time stolen by the hypervisor, total CPU time) since the computer started, in jiffies.
 
     None if the computer does not report stolen time.
     """

@@ -72,15 +72,17 @@ def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
             raise PlanError(f"{where}: the name is not allowed; use letters, digits and _, with a letter first")
         if not isinstance(entry, dict):
             raise PlanError(
-                f"{where}: its value is not a table; write {name} = {{ default = {text_of(entry, quoted=True)} }}"
+                f"{where}: the value is not a table; write {name} = {{ default = {text_of(entry, quoted=True)} }}"
             )
         argument = declared[name] = convert(entry, Argument, where)
         if argument.type is None and argument.default is None and not argument.choices:
             raise PlanError(
-                f"{where}: its type is unknown; give a default, choices, or a type, which is one of {', '.join(KINDS)}"
+                f"{where}: the type is unknown; give a default, choices, or a type, which is one of {', '.join(KINDS)}"
             )
         if (argument.min is not None or argument.max is not None) and argument.kind not in ("integer", "number"):
-            raise PlanError(f"{where}: its type is {argument.kind}, but min and max are for numbers only; remove them")
+            raise PlanError(
+                f"{where}: the type is {argument.kind}, but min and max are for numbers only; remove min and max"
+            )
         for choice in argument.choices:
             plain = msgspec.structs.replace(argument, choices=[], type=argument.kind)
             _fitting(choice, plain, where.at("choices") + ": key 'choices'")

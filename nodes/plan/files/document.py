@@ -29,8 +29,8 @@ class Document:
 def read_document(file: Path, asked_in: str = "") -> Document:
     """The tables of a launch file. Raises PlanError with a one-line message if the file cannot be read or is not TOML.
 
-    asked_in  for an included file: place of its `include`, with which the message begins if the file is missing; ""
-              for other files
+    asked_in  place where another launch file includes this file, "" if none does; if the file is missing, the message
+              begins with this place
     """
     try:
         text = _text(file)

@@ -249,7 +249,8 @@ class _Composition:
     def _file(self, asked: str) -> Path:
         """Path of an included file: in the folder of the including file or, if it is not there, in the project folder.
 
-        A path in the including file's folder is relative to the working folder if the including file's path is.
+        A path in the including file's folder begins with the path of that folder, so that both are absolute or both are
+        relative to the working folder.
         """
         own = self.files[-1]
         if (project := self.folder / asked).is_file() and not (own.parent / asked).is_file():
@@ -271,7 +272,7 @@ class _Composition:
         if other.sim is not None:
             if mine.sim is not None:
                 there = f"is in {mine.sim.source.place()} and in {other.sim.source.place()}"
-                raise PlanError(f"{place}: [sim] {there}; remove one of the two, or give the include a namespace")
+                raise PlanError(f"{place}: [sim] {there}; remove one of these tables, or give the include a namespace")
             mine.sim = other.sim
         for namespace, part in other.parts.items():
             self._add_part(namespace, part, place)

@@ -66,7 +66,7 @@ class Lines:
         return (*path, index)
 
     def _resolved(self, keys: KeyPath) -> KeyPath:
-        """Path of the table that a header names; a list of tables in the header stands for its last entry."""
+        """Path of the table that a header names. A list of tables on the way stands for the last entry so far."""
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
@@ -100,7 +100,10 @@ def _stripped(statement: str) -> str:
 
 
 def _key_text(statement: str, end: str) -> str:
-    """Text of a key before the character `end`, which may also occur inside a quoted key."""
+    """Text of the key at the start of a statement, up to the character `end` ("=" or "]").
+
+    An `end` inside a quoted key does not count.
+    """
     found = re.match(rf"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|[^{end}\"'])+", statement)
     return found[0] if found else statement
 

@@ -15,7 +15,7 @@ RK4_REACH = 2.8  # largest product of step and frequency with bounded Runge-Kutt
 
 
 def least_torque(mechanism: Mechanism) -> float:
-    """Elbow torque, N m, needed to hold the lighter arm out horizontally."""
+    """Elbow torque (N m) needed to hold the lighter arm out horizontally."""
     planner_model = planner_model_of(mechanism)
     arms = (
         link.mass * (link.length - link.center) + link.hand_mass * (link.length - link.hand_center)
@@ -44,7 +44,7 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
-    """Raise ValueError for gains of the trunk's controller that are unstable at a sampling period of `period`, s."""
+    """Raise ValueError for gains of the trunk's controller that are unstable at the sampling period `period` (s)."""
     trunk = planner_model_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return
@@ -55,20 +55,18 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
     ):
         if value > most:
             raise ValueError(
-                f"{name} is {value:g}; it must be below {most:.3g}, because the control with steps of "
+                f"{name} is {value:g}; it must be below {most:.3g}, because control with a time step of "
                 f"{1e3 * period:g} ms is unstable otherwise (inertia of the trunk about the elbow: {inertia:.3g} kg m2)"
             )
 
 
 def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
-    """Raise ValueError for a step, closing speed or rollout step that is not possible.
+    """Raise ValueError for parameters of the gait that are not possible.
 
-    The arms must reach over the step, and the step must be a multiple of the distance of the bars. The hand must be
-    slow enough to grip. The rollout must not diverge.
-
-    step          distance between the hands, m
-    closing       speed of the hand toward the line, m/s
-    rollout_step  time step of the rollouts, s
+    step          distance between the two grips of a swing, m: within the reach of the arms, and a multiple of the
+                  distance between the bars
+    closing       speed of the hand toward the line, m/s: low enough to grip
+    rollout_step  time step of the rollouts (simulated swings), s: short enough that no rollout diverges
     """
     arms = sum(link.length for link in planner_model_of(mechanism).links)
     reach = ALMOST * arms
@@ -94,7 +92,7 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
         if rollout_step > longest:
             raise ValueError(
                 f"rollout_step_ms is {1e3 * rollout_step:g}; it must be at most {1e3 * longest:.3g}, because a "
-                f"rollout with {beam.modes} modes diverges at longer steps"
+                f"rollout with {beam.modes} modes diverges at longer time steps"
             )
 
 
@@ -107,8 +105,8 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
         raise ValueError(
-            f"the model swings along {lines[0]}, and the robot along {lines[1]}; set sim.parameters.line for both, "
-            "and remove the parameter from the node's own parameters"
+            f"the planner's model swings along {lines[0]}, and the robot along {lines[1]}; set sim.parameters.line for "
+            "both, and remove the parameter from the node's own parameters"
         )
     if model.beams:
         return
@@ -116,24 +114,24 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
         asked, found = model.parameters[name], robot.parameters[name]
         if asked != found:
             raise ValueError(
-                f"the model's {name} is {asked:g}, and the robot's {found:g}; set sim.parameters.{name} for both, "
-                "and remove the parameter from the node's own parameters"
+                f"{name} is {asked:g} in the planner's model, but {found:g} in the robot; set sim.parameters.{name} "
+                "for both, and remove the parameter from the node's own parameters"
             )
 
 
 def check_room(mechanism: Mechanism, step: float) -> None:
-    """Raise ValueError for a line (cable or bars) that is too short for one step."""
+    """Raise ValueError for a line (cable or bars) that is too short for one swing over the distance `step` (m)."""
     given, end = mechanism.parameters, end_of_line(mechanism)
     front = given["start_x"] + (given["spacing"] if mechanism.start == "both" else 0.0)
     if front + step > end:
         raise ValueError(
-            f"the front hand starts at {front:g} m and hands grip up to {end:g} m, so that a step of {step:g} m does "
-            "not fit; shorten the step"
+            f"the front hand starts at {front:g} m and hands grip up to {end:g} m, so that a swing over "
+            f"step = {step:g} m does not fit; reduce step"
         )
 
 
 def end_of_line(mechanism: Mechanism) -> float:
-    """Position along the line, m, beyond which no hand shall grip."""
+    """Position along the line (m) beyond which no hand shall grip."""
     if mechanism.beams:
         beam = mechanism.beams[0]
         return beam.origin[0] + beam.length - 0.5

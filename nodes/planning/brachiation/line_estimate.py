@@ -93,7 +93,7 @@ class LineEstimate:
         return np.asarray(self.model.frequencies**2 + (scale - 1.0) * self._tension_part)
 
     def _sag(self, scale: float, hands: list[HandOnLine]) -> float:
-        """Calculated depth of the hands at rest minus measured depth of the hands, m, summed over the hands.
+        """Calculated depth of the hands at rest minus their measured depth, summed over the hands (m).
 
         scale  tension divided by the model's tension
         """
@@ -133,7 +133,10 @@ class LineEstimate:
         self._P = 0.5 * (P + P.T)
 
     def struck(self, x: float, impulse: float) -> None:
-        """Add the uncertainty of an impact on the line at position x, m: an unknown impulse of about `impulse`, N s."""
+        """Increase the uncertainty of the rates, because an impact struck the line at position x (m).
+
+        The impulse of the impact is unknown; its typical size is `impulse` (N s).
+        """
         n, N = self.model.n, self.model.shape(x)
         self._P[n:-1, n:-1] += impulse**2 * np.outer(N, N)
 
@@ -150,10 +153,10 @@ def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -
 
 
 def _discretized(stiffness: np.ndarray, damping: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """(A, B) of the step x+ = A x + B load over a time `dt` with constant load.
+    """(A, B) of the exact discrete-time model x+ = A x + B load of n oscillators, with a constant load in each step.
 
-    The step is exact for n underdamped oscillators q'' + damping q' + stiffness q = load, with x = (q, q'). A has the
-    shape (2 n, 2 n), B the shape (2 n, n).
+    Each oscillator is underdamped: q'' + damping q' + stiffness q = load. The state is x = (q, q'). A has the shape
+    (2 n, 2 n), B the shape (2 n, n).
 
     stiffness  (n,), 1/s^2
     damping    (n,), 1/s

@@ -32,8 +32,7 @@ class Task:
     closing       desired speed toward the line at arrival, m/s
     torque_limit  limit of the elbow's torque, N m
     step          time step of the rollouts, s
-    tolerance     scale, m, of the distance from the target along the line: a distance of one `tolerance` costs as much
-                  as a height error of GAP_SCALE
+    tolerance     distance (m) from the target, along the line, that costs as much as a height error of GAP_SCALE
     """
 
     target: float
@@ -73,7 +72,7 @@ class Plan:
 
     path      path of the elbow
     arrival   state of the free hand at the end of the swing
-    torque    (n + 1,) torque of the elbow, N m, at equal times from start to end
+    torque    (n + 1,) torque of the elbow (N m) at equal time intervals from start to end
     poses     (n + 1, n_q) coordinates of the planner's model at the same times
     unknowns  (4,): final angle, rad; duration, s; amplitudes of the path's two bump functions, rad. The next plan
               uses `unknowns` as its first guess
@@ -96,9 +95,9 @@ class Plan:
 
 
 def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
-    """Elbow angle, rad, at which both hands are on a horizontal line at a distance d, m, from each other.
+    """Elbow angle (rad) at which both hands are on a horizontal line at a distance d (m) from each other.
 
-    For two links of equal length l the angle is pi - 2 beta, with sin beta = d / (2 l).
+    For two arms of equal length l the angle is pi - 2 beta, with sin beta = d / (2 l).
     """
     a, b = lengths
     cosine = (a * a + b * b - d * d) / (2.0 * a * b)
@@ -158,12 +157,13 @@ def plan_swing(
     most: int = 20,
     enough: float = 0.0,
 ) -> Plan:
-    """Plan of a swing from the coordinates q and velocities v of the roller's model, by damped Gauss-Newton steps.
+    """Plan of a swing, by damped Gauss-Newton iterations on rollouts of the planner's model.
 
+    q, v    coordinates and velocities of the roller's model at the start
     start   angle (rad), rate and acceleration of the elbow at the start
     guess   (4,) first guess of `Plan.unknowns`
-    most    largest number of Gauss-Newton steps
-    enough  cost below which no further step is made
+    most    largest number of iterations
+    enough  cost below which the iteration ends
     """
     unknowns, damping = np.array(guess, dtype=float), 1e-3
     residual, rollouts = _residual(roller, q, v, start, unknowns, task), 1

@@ -30,7 +30,7 @@ def planner_model_of(mechanism: Mechanism, stiffness: float = 0.0, damping: floa
 
 
 def limit_of(mechanism: Mechanism, joint: str) -> float:
-    """Effort limit, N m, of a joint's motor; 0 if the joint has no motor or its motor has no limit."""
+    """Effort limit (N m) of a joint's motor; 0 if the joint has no motor or its motor has no limit."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint]
     return limits[0] or 0.0 if limits else 0.0
 

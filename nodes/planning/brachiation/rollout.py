@@ -26,7 +26,7 @@ GIVEN = 2  # constraint row of the prescribed elbow acceleration
 
 @loop
 def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, torque, path):  # type: ignore[no-untyped-def]
-    """Integrate n_steps steps of length h by the classical Runge-Kutta method, and change q, v in place.
+    """Integrate n_steps time steps of h seconds by the classical Runge-Kutta method, and change q, v in place.
 
     The elbow's acceleration is prescribed: it is the second derivative of the elbow's polynomial.
 
@@ -36,10 +36,10 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
     kernel    (3,) addresses of the kernel `acceleration`, of its table of inputs and of its table of outputs
     hanging   (4,) stiffness, damping and torque limit of the trunk's PD law, then a flag: 1 if the trunk's joint is on
               the second link, 0 if it is on the first
-    memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q at the start of the step; v at the start of
-              the step; weighted sum of the stages' v; weighted sum of the stages' a
-    rows      (2, n_rows) rows: stabilization U, where U[GIVEN] is minus the prescribed elbow acceleration; Lagrange
-              multipliers lam
+    memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q and v at the start of the time step (two
+              rows); weighted sum of the stages' v; weighted sum of the stages' a
+    rows      (2, n_rows) rows: stabilization term U of the constraint equations J a = gamma - U, where U[GIVEN] is
+              minus the prescribed elbow acceleration; Lagrange multipliers lam
     torque    (n_steps + 1,) output: torque of the elbow, N m
     path      (n_steps + 1, n) output: q
     """
@@ -72,7 +72,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """Torque of the trunk's motor, N m, from a PD law on the trunk's angle to the vertical, limited to hanging[2]."""
+    """Torque of the trunk's motor (N m) from a PD law on the trunk's angle to the vertical, limited to hanging[2]."""
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
     return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
@@ -105,7 +105,7 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
 
 @loop
 def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
-    """(RMS of max(|torque| - limit, 0), RMS of the torque), N m, over the first n torques."""
+    """(RMS of max(|torque| - limit, 0), RMS of the torque) in N m, over the first n torques."""
     over, all_of_it = 0.0, 0.0
     for k in range(n):
         value = abs(torque[k])
@@ -139,8 +139,8 @@ class Roller:
     tau         (n_q,) generalized forces; only the entries of the elbow and the trunk have an effect
     a           (n_q,) accelerations
     lam         (n_rows,) Lagrange multipliers
-    torque      torque of the elbow at each step of the latest rollout, N m
-    path        coordinates at each step of the latest rollout
+    torque      torque of the elbow at each time step of the latest rollout, N m
+    path        coordinates at each time step of the latest rollout
     accelerate  three functions without arguments, for the mechanisms SWING, BOTH and DRIVEN of `swing_model`; each
                 computes a and lam from q, v, tau
     """
@@ -208,7 +208,7 @@ class Roller:
     def roll(self, powers: np.ndarray, duration: float, until: float, step: float, share: float = 0.0) -> int:
         """Move q, v along the elbow's path from the fraction `share` of its duration to the fraction `until`.
 
-        Returns the number of steps. Both fractions are in 0 .. 1.
+        Returns the number of time steps. Both fractions are in 0 .. 1.
 
         powers    (8,) coefficients of the elbow angle sum powers[k] s^k, rad, where s rises from 0 to 1 in `duration`
                   seconds

@@ -52,7 +52,7 @@ class Measured:
     """Measured state of the robot: joint angles (rad), rates (rad/s), torques (N m), and motion of both hands.
 
     time    simulation time, s
-    pitch   angle of link a from the hanging position
+    pitch   angle of arm a from the hanging position
     elbow   angle of the elbow
     grips   hands that grip: "", "a", "b" or "ab"
     torque  torque of the elbow
@@ -80,19 +80,19 @@ class Measured:
 class Gait:
     """Parameters of the brachiation.
 
-    step          distance between the hands, m
+    step          distance between the two grips of a swing, m
     end           position along the line beyond which no hand shall grip, m
     torque_limit  limit of the elbow torque in plans, N m
     closing       speed of a hand toward the line at arrival, m/s
     lead          time from a measurement to the start of the plan that is made from this measurement, s
     settle        time for which both hands must have gripped before a plan is made, s
     patience      time unit of waiting, s: while no good plan is found, the robot waits for the line to swing
-                  favourably; the highest cost that it accepts grows with the number of these units
+                  favourably, and accepts plans whose cost may grow with the number of units waited
     period        time between two plans during a swing, s
     last          time before the end of a swing in which no new plan is made, s
     rollout_step  time step of the rollouts, s
-    tolerance     unit of miss distance, m, in the cost of a plan: a hand that arrives this far from its target along
-                  the line costs as much as a height error of GAP_SCALE, see `Task`
+    tolerance     distance (m) of the arriving hand from its target, along the line, that costs as much in a plan as a
+                  height error of GAP_SCALE, see `Task`
     above         height above the line at which the hand's path ends, m
     """
 
@@ -137,9 +137,9 @@ class SwingSupervisor:
     """Takes measurements in order of time, and returns a plan whenever one is due.
 
     after      earlier supervisor (of another model or gait) from which this supervisor takes over the number of the
-               latest plan and the two numbers below
+               latest plan, `none_good` and `nearest`
     none_good  number of attempts in which no plan was good enough to swing
-    nearest    smallest distance, m, between the second hand and its target at the end of the best plan, over all
+    nearest    smallest distance (m) between the second hand and its target at the end of the best plan, over all
                attempts that `none_good` counts
     """
 
@@ -221,7 +221,7 @@ class SwingSupervisor:
         return swing
 
     def hand_path(self, swing: Swing) -> np.ndarray:
-        """(n, 3) positions, m, of the swinging hand at the instants of the plan."""
+        """Positions of the swinging hand at the instants of the plan, shape (n, 3), in m."""
         return swinging_hand(self._planner_model.seen_from(swing.hand), swing.plan.poses)
 
     # -- plans
@@ -267,8 +267,9 @@ class SwingSupervisor:
         return self._swing(current.hand, start, False, current.target, plan)
 
     def _follow(self, roller: Roller, swings: list[Swing], since: float, until: float) -> None:
-        """Simulate from time `since` to `until`, s, along consecutive plans `swings`, each of which is followed until
-        the next plan starts.
+        """Simulate the elbow's motion from time `since` to time `until` (s) along the consecutive plans `swings`.
+
+        Each plan is followed until the next plan starts.
         """
         changes = [since, *(swing.start for swing in swings[1:]), until]
         for swing, t0, t1 in zip(swings, changes[:-1], changes[1:], strict=True):
@@ -400,7 +401,7 @@ class SwingSupervisor:
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
     def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
-        """The gripping hands, with the downward forces, N, that these hands exert on the cable.
+        """The gripping hands, with the downward forces (N) that these hands exert on the cable.
 
         The planner's model gives the forces, for the state in `measured` and the joint torques in `after`, the next
         measurement.
@@ -460,7 +461,7 @@ def elbow_of_robot(hand: str, elbow: float) -> float:
 
 
 def swinging_hand(planner_model: PlannerModel, poses: np.ndarray) -> np.ndarray:
-    """(n, 3) positions, m, of the second hand for coordinates (n, n_q) of the planner's model."""
+    """Positions (m) of the second hand, shape (n, 3), for coordinates (n, n_q) of the planner's model."""
     upper, lower = (link.length for link in planner_model.links)
     first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
     x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)

@@ -27,10 +27,10 @@ LARGEST_BYTES = 4 << 20
 
 
 class ChannelCheck(msgspec.Struct, array_like=True):
-    """Numbers of messages of one channel before a position in the file.
+    """Numbers of messages of one channel in the chunk that precedes a check record, and before this chunk.
 
-    before    messages before the chunk
-    count     messages in the chunk
+    before    number of messages before the chunk
+    count     number of messages in the chunk
     first_ns  log time of the first message in the chunk
     last_ns   log time of the last message in the chunk
     """
@@ -45,7 +45,7 @@ class ChannelCheck(msgspec.Struct, array_like=True):
 
     @property
     def total(self) -> int:
-        """Messages up to the end of the chunk."""
+        """Number of messages up to the end of the chunk."""
         return self.before + self.count
 
 

@@ -104,7 +104,7 @@ class Scanner:
             yield from batch
 
     def batches(self) -> Iterator[Iterator[ReadMessage]]:
-        """Consecutive messages as in `messages`: those of a chunk, or a message outside of chunks.
+        """All messages in batches. A batch has the messages of one chunk, or one message outside of chunks.
 
         Each batch has to be read to its end before the next one.
         """
@@ -127,8 +127,11 @@ class Scanner:
                 yield channel, message[2], message[3]
 
     def holes_so_far(self) -> list[Hole]:
-        """The holes in the part of the file that was read so far. `counted` is false for a hole whose number of missing
-        messages only a later part of the file tells."""
+        """The holes in the part of the file that was read so far.
+
+        The attribute `counted` of a hole is false while its number of missing messages is unknown, because that number
+        is in a later part of the file.
+        """
         return [
             msgspec.structs.replace(
                 place.hole, messages=dict(place.hole.messages), counted=place.settled or place.hole.cause != DAMAGED
@@ -303,10 +306,10 @@ class Scanner:
         self._has_checks = self._has_checks or channel.counted
 
     def _known_channel(self, number: int) -> Channel:
-        """The channel with this number, whose channel record was not read, from the file's summary or the next check
-        record.
+        """The channel with this number.
 
-        If neither contains the channel, the result has an empty topic.
+        If no channel record with this number was read, the channel comes from the file's summary or from the next check
+        record. If these do not contain the channel either, the result has an empty topic.
         """
         channel = self._channels.get(number)
         if channel is not None:

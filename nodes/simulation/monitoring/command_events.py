@@ -20,9 +20,9 @@ class CommandEvents:
     """Makes events about the nodes that command, for the server to publish, and logs the events on the server's
     terminal.
 
-    watchdog_s  the watchdog's limit, s; None for no watchdog
+    watchdog_s  the watchdog's limit (s); None for no watchdog
     safe_mode   name of the safe mode, for the messages
-    safe_since  simulation time, s, at which actuators last went to their safe mode; None for never
+    safe_since  simulation time (s) at which actuators last went to their safe mode; None for never
     gone        nodes that left since the last call of `departures`; any thread may append to it
     cut         (node, one-line message) of commands limited to a joint's range since the last call of `departures`
     """

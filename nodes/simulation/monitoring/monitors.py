@@ -67,9 +67,9 @@ class MilestoneWatch:
         self.pending = [entry for entry in self.pending if self.reached[entry[0]] is None]
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
-        """Check the milestones at simulation time `now`, s.
+        """Check the milestones at simulation time `now` (s).
 
-        position  function that returns the position of a joint, rad, by the joint's index
+        position  function that takes the index of a joint and returns the joint's position (rad)
         """
         for entry in self.pending[:]:
             name, after, joint, target_deg, tolerance_deg, hold_s = entry

@@ -16,16 +16,16 @@ class Watchdog:
         self.heard_at = now
 
     def trips(self, now: float) -> bool:
-        """Whether the node's silence exceeds the limit at the time `now`, s."""
+        """Whether the node's silence exceeds the limit at the time `now` (s)."""
         return now - self.heard_at > self._limit_s
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason to refuse a command that was computed from a state of the age `age_s`; "" if the state is not too old.
+    """Reason to refuse a command because the state from which it was computed is too old; "" if it is not too old.
 
-    A node that sends a command computed from an old state was delayed and is processing a backlog of states.
+    The watchdog does not notice a node that lags behind but still sends commands, so this function checks the age.
 
-    age_s    age of the state, simulation time, s
+    age_s    age of the state in simulation time, s
     limit_s  limit of the watchdog, s
     speed    simulated seconds per wall-clock second
     """
@@ -35,10 +35,9 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Number of published states by which a command may lag behind and certainly not be too old.
+    """Largest lag at which a command is never too old; for a command with a larger lag, `too_old` decides.
 
-    The lag of a command is the number of states that were published after the state from which it was computed. For a
-    command with a larger lag than the result, `too_old` decides.
+    The lag of a command is the number of states that were published after the state from which it was computed.
 
     limit_s  limit of the watchdog, s; None for no watchdog, and the result is then infinite
     every_s  time between two published states, s

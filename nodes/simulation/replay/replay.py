@@ -108,7 +108,7 @@ class ReplayStart:
     state      state of the node before its first turn, see `HostedNode.snapshot`; b"" for a node that starts without
                recorded state
     waiting    messages that wait for the node's first turn
-    links      state of the links, with the messages on their way to the node; None for a run without links
+    links      state of the communication links, with the delayed messages to the node; None for a run without links
     """
 
     tick: int
@@ -135,7 +135,9 @@ def replay(
     mode = plan.sim.mode
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
-        raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
+        raise PlanError(
+            f"node {node_plan.name!r} publishes no topic, so there is nothing to compare; replay another node"
+        )
     own = {_source(line) for line in lines if line.topic in topics}
     if not own:
         raise PlanError(
@@ -222,8 +224,8 @@ class _Tick:
 
 
 class _Recorded:
-    """Substitute for the simulation server in the scheduler: each step publishes the server's recorded messages of one
-    tick.
+    """Substitute for the simulation server in the scheduler: each call of `step` publishes the server's recorded
+    messages of one tick.
     """
 
     def __init__(self, robot: str, step_s: float) -> None:
@@ -377,7 +379,7 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
     """{topic: name of the node that publishes it}, for the topics that the replayed node receives.
 
     The publisher of each message must be known, because losses and delays are drawn per pair of nodes. Raises PlanError
-    for a topic that several nodes publish, and for a recorder with a link.
+    for a topic that several nodes publish, and for a recorder with the key `link`.
     """
     found: dict[str, str] = {}
     for node in plan.nodes:

@@ -26,8 +26,8 @@ class Stream:
 
     answers  {seq of a state: the recorded command in reply to the state}
     agree    function that takes a recorded and a replayed message and returns whether the two agree
-    crossed  number of times that the order used begins or ceases to differ from the file's order, or differs by another
-             number of messages
+    crossed  number of states whose displacement from the file's order, counted in messages, differs from the
+             displacement of the state before
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:
@@ -74,8 +74,9 @@ class Stream:
     def _try(self, state: Line, rest: Sequence[Line], passed: int, choices: Sequence[int]) -> int:
         """Pass messages of `rest` and then the state to the node, such that the node gives the recorded reply.
 
-        The numbers in `choices` are tried in order: for the number n, the node receives the messages of `rest` up to n
-        before the state. If no number reproduces the reply, the first is used. Returns the number used.
+        The numbers in `choices` are tried in order. With the number n, the node receives the first n messages of `rest`
+        (without those passed already), and then the state. If no number reproduces the reply, the first is used.
+        Returns the number used.
         """
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:

@@ -57,21 +57,24 @@ class _Run:
 
 
 def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int | None = None) -> Restart:
-    """Point of a recording from which `plan` continues; its first published step is the one at `at_s`.
+    """Point of a recording from which a run of `plan` continues. The run first publishes messages at the time `at_s`.
 
-    at_s  simulation time, s, rounded to the nearest step
+    at_s  simulation time in s, which is rounded to the nearest tick
     run   number of the run in the recording, from 1; None for the last run
 
     Raises RecordingError if the recording cannot be restarted at `at_s`, for example because it has no snapshot before
-    that time. Raises PlanError if `plan` has several robots, if its robot, its [sim] or its links differ from the
-    recorded ones, or if the state of one of its nodes was not recorded. Each message is one line.
+    that time. Raises PlanError if `plan` has several robots, if its robot, its [sim] or its simulated communication
+    links differ from the recorded ones, or if the state of one of its nodes was not recorded. Each message is one line.
 
     A node whose code or parameters differ from the recorded ones starts anew; `Restart.fresh` names the node and the
     reason.
     """
     path, step_s = Path(path), plan.sim.step_s
     if plan.simulations:
-        raise PlanError(f"plan {plan.name!r} has several robots; only a recorded run of one robot can be continued")
+        raise PlanError(
+            f"plan {plan.name!r} has several robots, but only the recorded run of a single robot can be continued; "
+            "start a new run"
+        )
     file = RecordingFile(path)
     with warnings.catch_warnings(record=True) as told:  # shown only where no error follows
         warnings.simplefilter("always")
@@ -99,7 +102,7 @@ def read_replay_start(
     Returns (point, reason why the node starts anew). The reason is "" for a node that continues from its recorded
     state.
 
-    at_s       simulation time of the first messages that are compared, s
+    at_s       simulation time in s from which the messages of the replay are compared with the recorded ones
     plan       the recorded plan
     node_plan  plan of the node to replay; it has the name of the recorded node that it replaces
 
@@ -189,7 +192,7 @@ def _read(file: RecordingFile, tick: int, step_s: float) -> tuple[list[Run], dic
 
 
 def _action(recorded: Recorded, step_s: float) -> tuple[int, Event] | None:
-    """(tick, event) of an action of a user; None for another message."""
+    """(tick, event) if a recorded message logs an action of a user; None for any other message."""
     message = recorded.message() if recorded.schema == schema_name(Event) else None
     if not isinstance(message, Event) or message.kind not in ACTIONS:
         return None
@@ -204,30 +207,36 @@ def _code_hash(recorded: Recorded) -> str:
 
 
 def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
-    """Raise PlanError with a one-line message if the robot, [sim] or the links of `plan` differ from the recorded ones.
+    """Raise PlanError with a one-line message if the robot, [sim] or the simulated links differ from the recorded ones.
 
-    The keys of [sim] that are listed in FREE may differ.
+    A simulated link delays the messages of a node. The keys of [sim] that are listed in FREE may differ.
     """
     if recorded.sim.robot_name != plan.sim.robot_name:
         raise PlanError(
-            f"{path} is a recording of robot {recorded.sim.robot_name!r}; the plan has robot {plan.sim.robot_name!r}"
+            f"{path} is a recording of robot {recorded.sim.robot_name!r}, but the plan has robot "
+            f"{plan.sim.robot_name!r}; use a launch file with the recorded robot"
         )
     before, after = msgspec.to_builtins(recorded.sim), msgspec.to_builtins(plan.sim)
     for key in before:
         if key not in FREE and before[key] != after[key]:
             old, new = (msgspec.json.encode(value).decode() for value in (before[key], after[key]))
-            raise PlanError(f"{path} cannot be continued: [sim] {key} is {old} in the recording and {new} in the plan")
+            raise PlanError(
+                f"{path} cannot be continued: [sim] {key} is {old} in the recording and {new} in the plan; use the "
+                "recorded value"
+            )
     _require_same_links(recorded, plan, path)
 
 
 def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
-    """Raise PlanError with a one-line message if a node's link or computing time differs from the recorded one."""
+    """Raise PlanError with a one-line message if a node's simulated link or computing time differs from the recorded
+    one."""
     nodes = {node.name: node for node in plan.nodes}
     for before in recorded.nodes:
         after = nodes.get(before.name)
         if after is None and takes_time(before):
             raise PlanError(
-                f"{path} cannot be continued: node {before.name!r}, whose messages were delayed, is not in the plan"
+                f"{path} cannot be continued: the plan lacks node {before.name!r}, whose messages are delayed in the "
+                "recording; add the node to the plan"
             )
     there = {node.name: node for node in recorded.nodes}
     for name, node in nodes.items():
@@ -236,7 +245,8 @@ def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
             old, new = (_text(msgspec.to_builtins(getattr(each, key))) for each in (before, node))
             if old != new and (name in there or takes_time(node)):
                 raise PlanError(
-                    f"{path} cannot be continued: {key} of node {name!r} was {old} when recorded and is {new} now"
+                    f"{path} cannot be continued: {key} of node {name!r} is {old} in the recording and {new} in the "
+                    "plan; use the recorded value"
                 )
 
 
@@ -286,7 +296,7 @@ def _text(value: Any) -> str:
 
 
 def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> dict[str, list[tuple[int, str, bytes]]]:
-    """{node: [(tick, topic, encoded message)]}: recorded messages that replace nodes until the tick of the restart.
+    """{node: [(tick, topic, encoded message)]}: recorded messages that are sent in place of nodes until the restart.
 
     The replaced nodes are those that start anew without their recorded state, and those that `plan` lacks; the key ""
     stands for an unknown node. The messages are those after the snapshot and before `begin.tick`.

@@ -1,8 +1,8 @@
 """Snapshots of a run, and the point of a recorded run from which a new run continues.
 
-A snapshot is taken within a step, after all nodes have run and replied and before the simulation advances. It contains
-the state of the server, with the commands of this step, and the state of each node, with the messages that wait for the
-node's next turn. The rest of the run depends on nothing else.
+A snapshot is taken within a time step, after all nodes have run and replied and before the simulation advances. It
+contains the state of the server, with the commands of this time step, and the state of each node, with the messages
+that wait for the node's next turn. The rest of the run depends on nothing else.
 """
 
 from __future__ import annotations
@@ -88,13 +88,14 @@ _decoder = msgspec.msgpack.Decoder(RunState)
 class Restart(msgspec.Struct, kw_only=True):
     """Point of a recorded run from which a new run continues.
 
-    step_s     step of the run, s
-    tick       first step whose messages the new run publishes
+    step_s     time step of the run in s
+    tick       first tick at which the new run publishes messages
     run        state of the recorded run in the latest snapshot before `tick`
     code_hash  hash of the kernels in the recorded robot description
     fresh      {node: reason} of the nodes that start anew instead of from the snapshot
-    played     {node: messages recorded from it between snapshot and `tick`, with their ticks}, of those nodes
-    actions    (tick, event) of what users did between snapshot and `tick`, see `ACTIONS`
+    played     {node: (tick, topic, encoded message) of each message that the node published between the snapshot and
+               `tick`}; these messages are sent in place of a node that does not run during this time
+    actions    (tick, event) of each action of a user between the snapshot and `tick`, see `ACTIONS`
     """
 
     step_s: float
@@ -118,7 +119,7 @@ class Restart(msgspec.Struct, kw_only=True):
         try:
             return _restart_decoder.decode(data)
         except msgspec.MsgspecError as error:
-            raise ValueError(f"these bytes are not a restart point of a recording: {error}") from None
+            raise ValueError(f"the point of the recording at which to restart cannot be decoded: {error}") from None
 
 
 _restart_decoder = msgspec.msgpack.Decoder(Restart)
@@ -164,8 +165,8 @@ def require_robot(begin: Restart, code_hash: str) -> None:
 def next_snapshot(tick: int, snapshot_s: float, step_s: float) -> int:
     """First tick at or after `tick` at which a snapshot is taken; NEVER if `snapshot_s` is 0.
 
-    Snapshots are taken at tick 0, and one step before each multiple of `snapshot_s`. A run that is restarted at such a
-    multiple therefore repeats a single step.
+    Snapshots are taken at tick 0, and one tick before each multiple of `snapshot_s`. A run that is restarted at such a
+    multiple therefore computes only one tick again.
     """
     if not snapshot_s:
         return NEVER

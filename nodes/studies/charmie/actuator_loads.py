@@ -1,6 +1,6 @@
 """Loads of every actuator in a motion: effort over time, peak and RMS effort with their shares of the limit, and power.
 
-The paper uses its step 7 (loads of the closed loops) mainly to choose actuators. [GoncalvesEtAl2024, secs. 1 and 7]
+The paper computes the loads of the closed loops mainly to choose actuators. [GoncalvesEtAl2024, secs. 1 and 7]
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Efforts:
     """Efforts and speeds of all actuators over time, and tensions of the springs.
 
     effort, speed  (n, 21), in the order of `actuators`
-    tensions       {spring: tension (n,), N}
+    tensions       {spring: tension (n,) in N}
 
     The actuators of the joints lift and tilt are linear: their effort is the force along the actuator, and their speed
     is the rate of its length. Every other actuator has the effort and the speed of its joint.
@@ -67,7 +67,7 @@ class Efforts:
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion: joint positions `q`, joint velocities `v`, and the motion of each body in `moving`."""
+    """One instant of a motion: joint positions `q`, joint velocities `v`, and body motions `moving`, {body: motion}."""
 
     q: np.ndarray
     v: np.ndarray

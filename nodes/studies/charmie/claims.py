@@ -136,7 +136,7 @@ def ends_at_rest(results: Results) -> list[Finding]:
 
 
 def same_claw(results: Results) -> list[Finding]:
-    """Compare the claw's position with the result of each other engine."""
+    """Compare the claw's position with the result of each other simulation engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
@@ -150,7 +150,7 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def same_force(results: Results) -> list[Finding]:
-    """Compare the force of body 2 on body 3 with the result of each other engine."""
+    """Compare the force of body 2 on body 3 with the result of each other simulation engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = _relative(seen(results).ours.force, other.force)
@@ -162,7 +162,7 @@ def same_force(results: Results) -> list[Finding]:
 def same_without_loops(results: Results) -> list[Finding]:
     """Compare two results for the force of body 2 on body 3: with and without the loads of the closed loops.
 
-    The loads of the closed loops are step 7 of the paper. Without them, the mechanism is an open tree.
+    The loads of the closed loops are step 7 of the paper's algorithm. Without them, the mechanism is an open tree.
     """
     apart = _relative(seen(results).ours.force, seen(results).open_tree)
     here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
@@ -185,7 +185,7 @@ def grows_linearly(results: Results) -> list[Finding]:
 
 
 def saved(results: Results, way: str) -> list[float]:
-    """Fraction of the computing time of each model that is saved if dynamics is not computed, in the order of MODELS.
+    """For each model in MODELS, the fraction of the computing time that is saved if dynamics is not computed.
 
     way  implementation, NUMPY or COMPILED
     """

@@ -99,7 +99,8 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
 
 
 def computed(results: Any, figure: Any) -> None:
-    """Draw table 5: the time of 1000 steps against the number of bodies, and the percentage that dynamics requires."""
+    """Draw table 5: the computing time of 1000 time steps against the number of bodies, and the share of dynamics in
+    this time, in percent."""
     left, right = figure.subplots(1, 2)
     found = [times(results, model) for model in MODELS]
     bodies = [each.bodies for each in found]

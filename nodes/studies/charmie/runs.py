@@ -33,8 +33,8 @@ NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
 class Seen:
     """Results of one simulation engine for a motion, at n instants.
 
-    claw   position of D12a (centre of the left claw) in the world, m
-    force  force of body 2 on body 3, N, in the axes of body 3
+    claw   position of D12a (centre of the left claw) in the world, in m
+    force  force of body 2 on body 3 in N, in the axes of body 3
     """
 
     claw: np.ndarray
@@ -62,7 +62,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Times:
-    """Processor time of 1000 steps of a model, s.
+    """Processor time (s) of 1000 time steps of a model.
 
     bodies      number of bodies of the model
     kinematics  {implementation: time for kinematics alone}
@@ -179,7 +179,7 @@ def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
 
 
 def times_of(name: str, steps: int) -> Times:
-    """Processor times of 1000 steps of one model of table 5, extrapolated from `steps` measured steps."""
+    """Processor times of 1000 time steps of one model of table 5, extrapolated from `steps` measured time steps."""
     motion = _motion_of(name)
     kinematics, whole = {}, {}
     for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
@@ -205,7 +205,7 @@ def _motion_of(name: str) -> JointMotion:
 
 
 def _by_numpy(name: str) -> tuple[Step, Step]:
-    """Two numpy functions for the robot `name` that compute one instant by steps 4 to 6 of the paper.
+    """Two numpy functions for the robot `name` that compute one instant by steps 4 to 6 of the paper's algorithm.
 
     The first function computes poses and points of all bodies, the second also the loads.
     """
@@ -256,7 +256,7 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
 
 
 def _cost(step: Step, motion: JointMotion, steps: int) -> float:
-    """Processor time (s) of 1000 steps through a motion.
+    """Processor time (s) of 1000 time steps of a motion.
 
     The result is the shortest time of TRIALS trials. Each trial repeats the motion until about LASTING seconds pass.
     """

@@ -1,7 +1,7 @@
-"""Parametric study: stiffness and pretension of the balancing springs that minimize the linear actuators' forces.
+"""Finds the stiffness and pretension of the balancing springs that minimize the forces of the linear actuators.
 
 Actuator forces are linear in stiffness and pretension, so the least sum of squares within bounds is found exactly.
-[GoncalvesEtAl2024, sec. 7] names the study and gives no figures.
+[GoncalvesEtAl2024, sec. 7] mentions such a study, but states no numbers.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class Claim:
     judge  function that applies the rule, and returns one `Finding` per interpretation or case
     plots  names of the plot files that show the results on which the claim is judged
     timed  whether the claim depends on measured times, which differ from run to run and are kept in separate tables
-    met    verdict if the rule is met; it is not REPRODUCED for a claim that does not support the paper, such as a claim
-           of the project's own
+    met    verdict if the rule is met: REPRODUCED if this supports the paper; otherwise another verdict, for example
+           HOLDS for a claim of the project's own
     """
 
     key: str
@@ -142,10 +142,12 @@ def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None
 
 
 def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(instants (n,) that are sampled in two runs, quantity `name` of the first run at these instants (n, k), quantity
-    `name` of the second run (n, k)).
+    """Values of a sampled quantity at the instants that two runs have in common.
+
+    Returns (common instants (n,), values of the first run (n, k), values of the second run (n, k)).
 
     one, other  outcomes of the two runs
+    name        name of the quantity
     """
     _, first, second = np.intersect1d(np.round(one.t, 9), np.round(other.t, 9), return_indices=True)
     return one.t[first], one.watched[name][first], other.watched[name][second]
@@ -189,7 +191,7 @@ LOSS |= {"solver did not converge": "the solver fails"}
 
 
 def growth_text(factor: float, needed: str) -> str:
-    """Text with the factor by which a violation grew, and the condition `needed` of the rule."""
+    """Text with the factor by which a violation grew, and with the rule's condition for this factor, `needed`."""
     return f"|Φ| {f'grows {sci(factor)}-fold' if factor >= 1.0 else f'shrinks to {sci(factor)}'} ({needed})"
 
 
@@ -199,9 +201,9 @@ def share_text(share: float) -> str:
 
 
 def bound_text(limit_s: float) -> str:
-    """Text with the largest fixed step that is stable according to the stabilizer's linearized analysis.
+    """Text with the largest fixed step size that is stable according to the stabilizer's linearized analysis.
 
-    limit_s  this step, s; inf if every step is stable, 0 if no step is stable
+    limit_s  this step size in s; inf if every step size is stable, 0 if none is stable
     """
     if 0.0 < limit_s < math.inf:
         return f"linear bound {sci(1e3 * limit_s)} ms"

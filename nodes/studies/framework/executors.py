@@ -131,8 +131,8 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
     """{name of a part: its result} for the parts (computations) of a study, in the order of `parts`.
 
-    The first part, and all parts that are marked `alone`, are computed one at a time before the others. The first part
-    stores compiled code on disk, which the later parts use.
+    The first part and all parts that are marked `alone` are computed before the other parts, one at a time. The first
+    part stores compiled code on disk, which the later parts use.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
@@ -148,10 +148,11 @@ def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str,
 def one_by_one(
     calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report, of: int | None = None
 ) -> list[Any]:
-    """Results of calls (function, arguments ...). Each call starts when the previous one has ended.
+    """Make function calls one after the other, and return their results.
 
-    what  kind of work, for the progress report
-    of    total number of calls for the progress report, if further calls follow later; None for the number of `calls`
+    calls  (function, first argument, second argument, ...) of each call
+    what   name of the work, which the progress report shows
+    of     total number of calls that the progress report shows; None for the number of `calls`
     """
     found: list[Any] = []
     of = len(calls) if of is None else of
@@ -213,15 +214,16 @@ def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Ou
 
 
 def _size(run: Run) -> float:
-    """Number of steps of a run, an estimate of its computing time. The runs with the most steps are started first."""
+    """Number of time steps of a run, as an estimate of its computing time. The longest runs are started first."""
     return run.seconds / run.step_s
 
 
 def cost_of(run: Run, trial_s: float) -> Cost:
-    """Processor time of a run, the shortest of TRIALS trials.
+    """Measure the processor time of a run: the shortest time of TRIALS trials.
 
-    Each trial simulates the beginning of the run. With a fixed step, a trial lasts about `trial_s` seconds of processor
-    time. With an adaptive solver, whose steps differ along the motion, a trial lasts ADAPTIVE_TRIAL simulated seconds.
+    Each trial simulates the beginning of the run. With a fixed step size, a trial lasts about `trial_s` seconds of
+    processor time. With an adaptive solver, whose step size varies along the motion, a trial lasts ADAPTIVE_TRIAL
+    simulated seconds.
     """
     sim, _ = simulation_of(run)
     n = max(1, round(run.seconds / run.step_s))

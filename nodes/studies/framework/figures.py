@@ -51,7 +51,8 @@ def _between_bounds(axes: Iterable[Any]) -> None:
 def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outcome], label: str, shown: Any) -> None:
     """Draw a curve whose values are clipped to FLOOR .. CEILING.
 
-    outcomes  outcomes of the runs from which the curve is computed; a cross marks the time at which the first run fails
+    outcomes  outcomes of the runs from which the curve is computed; a cross marks the earliest time at which one of
+              these runs failed
     shown     keyword arguments of matplotlib's `plot`, such as the colour
     """
     there = np.clip(series, FLOOR, CEILING)
@@ -62,7 +63,7 @@ def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outc
 
 
 def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
-    """Note each curve that is hidden under a curve drawn later, so that the legend can say so."""
+    """Record each curve that a curve drawn later hides, so that the legend can name the hidden curves."""
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
@@ -133,7 +134,7 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Draw the path of the pendulum's tip, one plot per run, with a circle of radius `reach`, m.
+    """Draw the path of the pendulum's tip, one plot per run, with a circle of radius `reach` (m).
 
     The tip can leave this circle only if the joint constraints are violated.
     """
@@ -192,7 +193,7 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 def against_step(
     axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
-    """Draw a quantity of every run against the paper's step dt, one curve per label.
+    """Draw a quantity of every run against the time step dt of the paper, one curve per label.
 
     value  function that returns the quantity for a run, or None for a run that gets no point
     """
@@ -236,7 +237,7 @@ def against(
 
 
 def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:
-    """Draw a work-precision diagram: the peak of |Phi| against the step (left) and the computing time (right)."""
+    """Draw a work-precision diagram: the peak of |Phi| against the step size (left) and the computing time (right)."""
     left, right = figure.subplots(1, 2, sharey=True)
     against_step(left, named, results.peak, "peak " + LEVELS["phi"])
 

@@ -15,12 +15,12 @@ Columns = Mapping[str, Named]
 
 
 def readings(step: str, beside: str = "") -> dict[str, str]:
-    """Texts of the two interpretations of a time step that a paper does not define.
+    """Texts that explain the two interpretations of a "time step" that a paper does not define.
 
-    Returns {FIXED: text, ONE_CALL: text}: the step of an integrator, or the interval between the outputs of one call of
-    an adaptive solver.
+    Returns {FIXED: text, ONE_CALL: text}. FIXED: the time step is the fixed step size of an integrator. ONE_CALL: the
+    time step is the interval between the outputs of one call of an adaptive solver.
 
-    step    name of the time step in the paper
+    step    symbol of the time step in the paper
     beside  text to append to the text of ONE_CALL
     """
     return {
@@ -91,14 +91,14 @@ def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float
 
 
 def precision_plot(file: str, caption: str, swept: Any) -> Plot:
-    """Work-precision diagram: the largest |Φ|₁ against the step, and against the computing time."""
+    """Work-precision diagram: the largest |Φ|₁ against the step size, and against the computing time."""
     return Plot(file, caption, lambda results, figure: figures.precision(results, figure, swept))
 
 
 def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
-    """Plot of the largest stable steps.
+    """Plot of the largest stable step size of each stabilizer and stepper.
 
-    limits  function that returns the steps to plot, {stabilizer: {stepper: step in s}}
+    limits  function that returns the step sizes, {stabilizer: {stepper: step size in s}}
     """
     words = (
         "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. Hollow points "

@@ -1,7 +1,7 @@
 """Runs of a study as data, and the function that executes one.
 
-A Run names a robot, a stepper, a stabilizer, a step and a duration; `execute` returns its Outcome. Outcomes contain
-nothing that depends on the machine's speed, so two executions give the same numbers.
+A Run names a robot, a stepper, a stabilizer, a time step and a duration; `execute` returns its Outcome. Outcomes
+contain nothing that depends on the machine's speed, so two executions give the same numbers.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Method:
 class Stepping:
     """A stepper (integrator) with its options, and its name on the study's page.
 
-    adaptive  whether the stepper chooses its own steps within each step of the simulation
-    restarts  whether the stepper restarts at each sample of the results; fewer samples are then taken
+    adaptive  whether the stepper chooses its step size itself, within each time step of the simulation
+    restarts  whether each sample of the results makes the stepper restart; for this reason, fewer samples are taken
     """
 
     label: str
@@ -69,9 +69,9 @@ class Run:
     """One simulation.
 
     case     text on the study's page that names the robot and its initial state
-    step_s   step of the simulation, s: the step of a fixed-step stepper, or the interval at whose ends an adaptive
-             stepper must stop
-    given_s  the paper's time step dt, s, from which gains are computed; 0 if dt equals `step_s`
+    step_s   time step of the simulation in s: the step size of a fixed-step stepper, or for an adaptive stepper the
+             interval between the times that its steps must hit
+    given_s  the paper's time step dt in s, from which gains are computed; 0 if dt equals `step_s`
     watch    names of quantities that are sampled in addition to the constraint violation, see `watcher`
     """
 
@@ -99,17 +99,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run: series sampled at the times `t`, all of the same length, and quantities over all steps.
+    """Result of a run: series sampled at the times `t`, all of the same length, and quantities over all time steps.
 
-    A run fails (is lost) at the first step after which |Phi|_1 exceeds one characteristic length, or at the last step
-    before the stepper fails. The series end at this step.
+    A run fails (is lost) at the first time step after which |Phi|_1 exceeds one characteristic length, or at the last
+    time step before the stepper fails. The series end at this time step.
 
     lost_at      time at which the run failed, s; None for a run that did not fail
     reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run that did
                  not fail
-    peak_*       largest 1-norms of Phi and Phidot over all steps, up to a failure
+    peak_*       largest 1-norms of Phi and Phidot over all time steps, up to a failure
     evaluations  number of evaluations of the right-hand side; None if they are not counted
-    limit_s      largest step that the stabilizer's linearized analysis allows, s; inf if the analysis sets no limit
+    limit_s      largest step size in s that the stabilizer's linearized analysis allows; inf if it sets no limit
     length       characteristic length of the robot, m
     """
 
@@ -132,7 +132,7 @@ class Outcome:
 
 
 def simulation_of(run: Run) -> tuple[Any, float]:
-    """(simulation of a run at its start, largest step that the stabilizer's linearized analysis allows, s)."""
+    """(simulation of a run at its start, largest step size in s that the stabilizer's linearized analysis allows)."""
     from robots.registry import build
     from sim_core.errors import SimulationWarning
     from sim_core.simulation import Simulation
@@ -185,7 +185,8 @@ class Sampler:
     def look(self, blown_up: bool = False) -> None:
         """Add a sample of the present state.
 
-        blown_up  whether the next state is not finite; the violations in the sample are then infinite
+        blown_up  whether the run ends here because the next state is not finite; the sample then has infinite
+                  violations
         """
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
@@ -194,7 +195,9 @@ class Sampler:
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
-    """Function that returns the present value of a quantity of a simulation. Valid names:
+    """Function that returns the present value of the quantity `name` of a simulation.
+
+    The argument `name` is one of:
 
     outputs       outputs of the robot
     joints        positions of the joints

@@ -26,9 +26,9 @@ def nada(
 ) -> FuzzyPaper:
     """Nada's fuzzy controller with set I (triangles), II (trapezoids) or III (Gaussians).
 
-    permitted  (|Phi|_1, |Phidot|_1), the permitted violation or the violation after the first steps. The gains are then
-               Kp = 1 / |Phi|_1, Kd = 1 / |Phidot|_1, Ku = 100 Kp (the paper's outline, step 4). With None, the gains
-               are those of the paper's examples: Kp = 1e2, Kd = 1e-2, Ku = 1e4
+    permitted  (|Phi|_1, |Phidot|_1): the permitted violation, or the violation after the first time steps. The gains
+               are Kp = 1 / |Phi|_1, Kd = 1 / |Phidot|_1, Ku = 100 Kp, as in item 4 of the paper's outline. With None,
+               the gains are those of the paper's examples: Kp = 1e2, Kd = 1e-2, Ku = 1e4
 
     The paper states neither the conjunction nor the width of the sets. [NadaBayoumi2024, secs. 3.3, 4]
     """
@@ -57,7 +57,7 @@ def man(
     case 2 (start in motion)  U = ku FLC(n kp Phi, n kd Phidot), with n = 2, kp = 1 / phi, kd = 1 / phidot and
                               ku = kp speed
 
-    phi, phidot  for case 2 only: 1-norms of Phi and Phidot after the first step, for example from
+    phi, phidot  for case 2 only: 1-norms of Phi and Phidot after the first time step, for example from
                  sim_core.analysis.comparison.first_violation
     speed        for case 2 only: 2-norm of the initial velocities
     sigma        width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
@@ -79,7 +79,7 @@ def man(
 def _require_positive(owner: str, **values: float) -> None:
     for name, value in values.items():
         if not 0.0 < value < float("inf"):
-            raise InvalidRequest(f"{owner}: {name} is {value}; it must be positive and finite")
+            raise InvalidRequest(f"{owner}: the argument {name} is {value}; it must be positive and finite")
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
@@ -94,7 +94,7 @@ def man_case_2(
     conjunction: Literal["product", "minimum"] = "product",
     sigma: float = 0.2123,
 ) -> FuzzyPaper:
-    """`man` with case 2, for starts in motion; the violation after the first step sets the scaling.
+    """`man` with case 2, for starts in motion; the violation after the first time step sets the scaling.
 
     [Man2025, sec. 4.4]
     """

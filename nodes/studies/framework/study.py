@@ -93,8 +93,8 @@ class Study:
     """One paper's study: its runs, claims and page.
 
     measured   runs whose computing time is measured, one after the other, in trials of about `trial_s` seconds each
-    longest    runs of the full study, which may simulate more time than the same runs of a quick study
-    shortened  text about the other reductions in a quick study; the page shows it as a reservation beside verdicts
+    longest    the runs of the full study; in a quick study, some of `runs` are the same runs with less simulated time
+    shortened  text that says what else a quick study reduces; the page shows it as a reservation beside verdicts
     compared   introductory text that says which numbers of the paper are compared with computed ones
     own        whether the study follows no paper, so that all its claims are the project's own
     """
@@ -204,7 +204,7 @@ TIMED = "the verdict depends on times of this computer, which differ from run to
 
 
 class _Seen(Results):
-    """Results that record the run of each outcome that is read, in order to find the runs on which a claim is based."""
+    """Results that record which runs' outcomes are read, so that the runs on which a claim is based become known."""
 
     def __init__(self, results: Results) -> None:
         super().__init__(results.outcomes, results.costs, results.parts)
@@ -220,8 +220,8 @@ class Judged(NamedTuple):
 
     findings  one result for each interpretation of the paper, or for each case
     seconds   simulated times of the runs on which the claim is based, s
-    cut       simulated time (s) in the full study, if this study is shorter: the longest time of a run on which the
-              claim is based and which did not fail; None if no such run is shortened
+    cut       longest simulated time (s), in the full study, of the runs on which the claim is based; None if this study
+              shortens none of these runs. Runs that failed do not count
     notes     reasons why the verdict may change, such as a longer study or another computer
     """
 

@@ -87,10 +87,12 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
 
 
 def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
-    """Draw the largest stable steps, {stabilizer: {stepper: step, s}}, on a logarithmic axis, one row per stabilizer.
+    """Draw the largest stable step sizes on a logarithmic axis, one row per stabilizer.
 
-    A hollow point at the right edge means that every step is stable. A hollow point at the left edge means that no step
-    is stable.
+    A hollow point at the right edge means that every step size is stable. A hollow point at the left edge means that no
+    step size is stable.
+
+    limits  {stabilizer: {stepper: largest stable step size in s}}
     """
     finite = [limit for row in limits.values() for limit in row.values() if 0.0 < limit < math.inf]
     never, always = min(finite, default=1e-3) * 1e3 / 10, max(finite, default=1.0) * 1e3 * 10

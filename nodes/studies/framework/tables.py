@@ -52,8 +52,8 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
 
     timed  true for the claims that depend on measured times, false for all other claims
 
-    If the full study simulates more time, which may change the verdict, the column full_study_s has this time (s). The
-    column notes has all reservations about the verdict as text.
+    The column full_study_s has the simulated time (s) of the full study, if that time is longer than in this study, so
+    that the verdict may change. The column notes has all reservations about the verdict as text.
     """
     return [
         {

@@ -86,7 +86,7 @@ def _within(case: Case, most: tuple[float, float]) -> bool:
 
 
 def errors_claim(runs: Runs) -> Claim:
-    """Claim about errors of tension and mass, up to the largest errors that the runs cover."""
+    """Claim about errors of the planner's model in tension and mass, up to the largest errors that are simulated."""
     wanted = runs.spans.wanted
     most = [max(abs(getattr(case, kind)) for case in runs.grid if _within(case, FAR)) for kind in ("tension", "mass")]
 

@@ -92,17 +92,20 @@ class Runs:
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """Cases for all pairs of an error of tension and an error of mass."""
+        """One case for each pair of a deviation of tension and a deviation of mass in `spans`."""
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property
     def damped(self) -> tuple[Case, ...]:
-        """Cases with the deviations of the launch file in tension and mass, and with different values of damping."""
+        """One case for each value of damping in `spans`.
+
+        In all these cases, tension and mass deviate from the planner's model as in the launch file.
+        """
         return tuple(Case(LAUNCHED.tension, LAUNCHED.mass, damping) for damping in self.spans.dampings)
 
     @property
     def once(self) -> tuple[Case, ...]:
-        """The cases of `damped`, but with one plan per swing and no replanning in flight."""
+        """The cases of `damped`, but each swing is planned only once and not replanned in flight."""
         return tuple(replace(case, replans=False) for case in self.damped)
 
     @property

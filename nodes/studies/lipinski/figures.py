@@ -60,7 +60,7 @@ def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
 
 
 def _arms(joints: np.ndarray) -> np.ndarray:
-    """Positions x and z, m, (3, 2): contact, joint between the arms, and end of the lower arm."""
+    """Positions (x, z) in m, shape (3, 2), of the contact, the joint between the arms and the end of the lower arm."""
     from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
 
     slide, drop, q3, q4 = joints
@@ -75,7 +75,8 @@ def _arms(joints: np.ndarray) -> np.ndarray:
 def energies(results: Results, figure: Any, runs: Runs) -> None:
     """Draw the change of energy over time.
 
-    Left: with the contact force as printed and as corrected. Right: for all formulations, on a logarithmic axis.
+    The left plot shows the results for the contact force as printed in the paper and as corrected. The right plot shows
+    the results for all formulations, on a logarithmic axis.
     """
     left, right = figure.subplots(1, 2)
     for index, (name, run) in enumerate(
@@ -120,8 +121,8 @@ def agreement(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def work(results: Results, figure: Any, runs: Runs) -> None:
-    """Draw the error of the mid-span deflection against the step (left), and the computing time of each formulation
-    (right)."""
+    """Draw the error of the mid-span deflection against the step size (left), and the computing time of each
+    formulation (right)."""
     left, right = figure.subplots(1, 2)
 
     def distance(run: Run) -> float | None:

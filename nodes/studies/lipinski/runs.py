@@ -45,8 +45,7 @@ class Spans:
     """Extent of a study.
 
     seconds   simulated duration, s
-    elements  number of beam elements in the runs whose coordinates are the displacements and slopes of all nodes of the
-              beam, see `Runs.nodal`
+    elements  number of finite elements of the beam in the runs of `Runs.nodal`
     """
 
     seconds: float
@@ -67,13 +66,14 @@ class Runs:
         return Run(case, ROBOT, stepping, method, step, self.spans.seconds, options, watch=watch)
 
     def nodal(self, form: str) -> Run:
-        """Run with the displacements and slopes of all nodes of the beam as coordinates, RK4 and steps of 20 us."""
+        """Run with RK4 and a step size of 20 us; its coordinates are displacement and slope of every node of the
+        beam."""
         formulation, method = FORMS[form]
         options: Options = (("modes", 0), ("elements", self.spans.elements), ("formulation", formulation))
         return self._run(f"all nodes, {formulation}", RK4, method, FINE, options)
 
     def modal(self, formulation: str = "partitioned", supports: str = "clamped") -> Run:
-        """Run with the amplitudes of 20 modes of the beam as coordinates, RK4 and steps of 0.1 ms."""
+        """Run with RK4 and a step size of 0.1 ms; its coordinates are the amplitudes of 20 modes of the beam."""
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
@@ -98,7 +98,7 @@ class Runs:
         return self.nodal(PARTITIONED)
 
     def swept(self) -> dict[str, list[Run]]:
-        """{implicit stepper: runs with this stepper over a range of steps, see `real_time`}."""
+        """{implicit stepper: runs of the real-time formulation with this stepper, one for each step size}."""
         steps = sorted((*SWEEP, REAL_TIME))
         return {s.label: [self.real_time(s, step=step) for step in steps] for s in (MIDPOINT, ALPHA)}
 
@@ -133,7 +133,7 @@ def rows_of(outcome: Any) -> np.ndarray:
 def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.ndarray:
     """Largest differences (5,) between two runs, for the quantities of `rows_of`.
 
-    Only instants up to the time `until`, s, that are sampled in both runs are compared.
+    The runs are compared at the instants that are sampled in both of them, up to the time `until` in s.
     """
     a, b = results[one], results[other]
     t, outputs, theirs = at_common_times(a, b, "outputs")
@@ -159,7 +159,7 @@ def from_table(outcome: Any) -> tuple[np.ndarray, int]:
 
 
 def drift(outcome: Any, until: float = FIRST) -> np.ndarray:
-    """Energy minus the initial energy, J, at the samples up to the time `until`, s."""
+    """Energy minus initial energy (J) at the samples up to the time `until` in s."""
     energy = outcome.watched["energy"][outcome.t <= until + 1e-9]
     change: np.ndarray = energy - energy[0]
     return change

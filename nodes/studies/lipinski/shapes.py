@@ -1,4 +1,4 @@
-"""Deformation in Lipinski's motion: deflection and slope of the beam, and turning times of its middle.
+"""Deformation of the beam in Lipinski's motion: deflection, slope, and the times at which its middle turns back.
 
 The paper gives no numbers for its figures 4 and 5, so that results can be compared with these figures only by eye.
 [Lipinski2023, sec. 8]
@@ -102,7 +102,10 @@ def deep_claim(runs: Runs) -> Claim:
 
 
 def steep_claim(runs: Runs) -> Claim:
-    """The project's own claim on which supports suit a small-slope beam."""
+    """The project's own claim on whether the slopes stay small enough for the beam's equations.
+
+    The claim is judged for clamped ends and for simple supports.
+    """
 
     def judge(results: Results) -> list[Finding]:
         found = []

@@ -190,7 +190,7 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def parting(results: Results, one: Run, other: Run) -> float | None:
-    """First time at which the angles of bars 2 or 3 of two runs differ by more than APART; None if they never do."""
+    """First time at which two runs differ by more than APART in the angle of bar 2 or bar 3; None if they never do."""
     t, first, second = at_common_times(results[one], results[other], "bars")
     return parting_time(t, first[:, 1:], second[:, 1:], APART)
 
@@ -274,7 +274,7 @@ def _late(results: Results, run: Run) -> tuple[float, float]:
 
 
 def reach_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Claims of the paper's conclusions: the method suits any step, any integrator and long runs."""
+    """Claims of the paper's conclusions: the method suits any step size, any integrator and long runs."""
 
     def any_step(results: Results) -> list[Finding]:
         found = []
@@ -328,9 +328,9 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _failing(results: Results, swept: list[Run]) -> str:
-    """Text that says how a run failed: "chatters", or the reason for which the simulation ended early.
+    """Text that says what went wrong in the run with the smallest step size among the unsuccessful runs in `swept`.
 
-    Of the runs in `swept` that did not succeed, the run with the smallest step is described.
+    The text is "chatters" for a run that reached its end, otherwise the reason why the simulation ended early.
     """
     run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
     outcome = results[run]

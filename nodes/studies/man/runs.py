@@ -55,8 +55,8 @@ CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 def first_violation() -> tuple[float, float, float]:
     """Norms (|Phi|, |Phidot|, |v|) that set the scaling of Man's controller in case 2.
 
-    |Phi| and |Phidot| are the violations after one step of 10 ms without stabilization, and |v| is the norm of the
-    initial velocities.
+    |Phi| and |Phidot| are the violations after one time step of 10 ms without stabilization, and |v| is the norm of
+    the initial velocities.
     """
     sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
     speed = float(np.linalg.norm(sim.state.v))
@@ -69,14 +69,14 @@ def first_violation() -> tuple[float, float, float]:
 def case2() -> Method:
     """Man's fuzzy stabilizer in case 2, for starts in motion. [Man2025, sec. 4.4]
 
-    The scaling of the stabilizer depends on the violation after the first step.
+    The scaling of the stabilizer depends on the violation after the first time step.
     """
     phi, phidot, speed = first_violation()
     return Method("fuzzy, case 2", "man", (("case", 2), ("phi", phi), ("phidot", phidot), ("speed", speed)))
 
 
 def level_start(nudge: float) -> tuple[float, ...]:
-    """Coordinates of the horizontal triple pendulum whose last bar is rotated by `nudge`, rad."""
+    """Coordinates of the horizontal triple pendulum with its last bar rotated by `nudge` (rad)."""
     q = [c for i in range(LINKS) for c in (LENGTH * (i + 0.5), 0.0, 0.0)]
     hinge = LENGTH * (LINKS - 1)
     q[-3:] = [hinge + LENGTH / 2 * math.cos(nudge), LENGTH / 2 * math.sin(nudge), nudge]
@@ -92,8 +92,8 @@ class Runs:
     def triple(self, method: Method, reading: str) -> Run:
         """Run of the triple pendulum that starts horizontal and at rest.
 
-        reading  interpretation of the paper's step: FIXED (step of an integrator) or ONE_CALL (interval between the
-                 outputs of one call of an adaptive solver)
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
         given = 0.0 if reading == FIXED else STEP
@@ -131,7 +131,7 @@ class Runs:
     def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
         """Run of the crank-slider that starts at its dead centre.
 
-        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `triple`
+        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `triple`
         printed  whether the run starts with the velocities printed in the paper; otherwise it starts with velocities
                  that meet the constraints
         """
@@ -148,7 +148,7 @@ class Runs:
         return {method.label: self.crank(method, reading) for method in methods}
 
     def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
-        """{label of a stabilizer and a robot: runs with the stepper `stepping`, one for each fixed step in STEPS}.
+        """{label of a stabilizer and a robot: runs with the stepper `stepping`, one for each step size in STEPS}.
 
         The runs with case 1 of the fuzzy controller simulate the triple pendulum. All other runs simulate the
         crank-slider.

@@ -159,7 +159,7 @@ def crank_section(runs: Runs) -> Section:
 
 
 def step_section(runs: Runs) -> Section:
-    """Section on the claim that the method depends neither on the step nor on the integrator."""
+    """Section on the claim that the method depends neither on the step size nor on the integrator."""
     return Section(
         "steps",
         "Step, integrator and cost",
@@ -183,7 +183,7 @@ def step_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: largest step (s) that the stabilizer's linearized analysis allows}}."""
+    """{stabilizer: {stepper: largest step size (s) that the stabilizer's linearized analysis allows}}."""
     return {
         method.label: {s.label: method.make().stability_limit(s.make(), STEP) for s in FIXED_STEPPINGS}
         for method in (CASE1, case2(), B20, SAMPLED)
@@ -191,7 +191,7 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw |Phidot| at the end of each run against the step, one plot per case of the fuzzy controller.
+    """Draw |Phidot| at the end of each run against the step size, one plot per case of the fuzzy controller.
 
     The value at the end is the median over the last tenth of the run.
     """

@@ -68,9 +68,9 @@ def cost_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: largest step (s) that the stabilizer's linearized analysis allows}}.
+    """{stabilizer: {stepper: largest step size (s) that the stabilizer's linearized analysis allows}}.
 
-    Gains that depend on the step have the values for a step of 1 ms.
+    Gains that depend on the step size are those for 1 ms.
     """
     methods = (B2, b3(STEPS[0]), PID, DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, SAMPLED)
     found: dict[str, dict[str, float]] = {}
@@ -82,10 +82,10 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw function evaluations and computing time against dt, for two interpretations of the paper's step dt.
+    """Draw function evaluations and computing time against the time step dt of the paper, for two interpretations.
 
     In the left column, dt is the interval between the outputs of one call of an adaptive solver. In the right column,
-    dt is the step of a fixed-step integrator.
+    dt is the step size of a fixed-step integrator.
     """
     axes = figure.subplots(2, 2, sharex="col")
     methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}

@@ -1,4 +1,4 @@
-"""Functions shared by the rules of Nada's claims: interpretations of dt, and results as text. [NadaBayoumi2024]"""
+"""Functions shared by the rules of Nada's claims: results as text and as numbers. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 

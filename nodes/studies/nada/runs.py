@@ -1,4 +1,4 @@
-"""Runs of the study of Nada's paper as data: robots, steps, stabilizers, durations. [NadaBayoumi2024]"""
+"""Runs of the study of Nada's paper as data: robots, time steps, stabilizers, durations. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RECIPE = Method("fuzzy, gains by the recipe", "nada", (("permitted", (BOUND_PHI,
 
 
 def hanging(angle: float) -> tuple[float, ...]:
-    """Coordinates of the triple pendulum with all bars at `angle`, rad, from the vertical."""
+    """Coordinates of the triple pendulum with all bars at `angle` (rad) from the vertical."""
     q: list[float] = []
     x = y = 0.0
     for _ in range(LINKS):
@@ -86,9 +86,10 @@ class Runs:
     def rotary(self, method: Method, reading: str, dt: float = LARGEST, stepping: Stepping | None = None) -> Run:
         """Run of the rotary pendulum.
 
-        reading  interpretation of the paper's step: FIXED (step of an integrator) or ONE_CALL (interval between the
-                 outputs of one call of an adaptive solver)
-        dt       the paper's time step, s. With ONE_CALL, the solver chooses its steps, and `dt` affects only the gains.
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
+        dt       the paper's time step in s. With ONE_CALL, the solver chooses its step size itself, and `dt` affects
+                 only the gains
         """
         watch = ("row 9", "rows pendulum")
         if reading == FIXED:
@@ -102,7 +103,7 @@ class Runs:
     def unstabilized(self, reading: str) -> dict[str, Run]:
         """{label of an integrator: run of the rotary pendulum with this integrator and without stabilization}.
 
-        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
+        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
         """
         adaptive = reading == ONE_CALL
         found = {}
@@ -111,29 +112,31 @@ class Runs:
         return found
 
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """{label of a stabilizer: run of the rotary pendulum}, for Baumgarte's method with three sets of gains.
+        """{label: run of the rotary pendulum with Baumgarte stabilization}, one run for each of three sets of gains.
 
-        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
-        dt       the paper's time step, s
+        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
+        dt       the paper's time step in s
         """
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
 
     def compared(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """{label of a stabilizer: run of the rotary pendulum}, for the paper's main stabilizers and the project's own.
+        """{label of a stabilizer: run of the rotary pendulum with this stabilizer}, for seven stabilizers to compare.
 
-        The paper's stabilizers are direct correction, Baumgarte's method with the gains `b3`, and fuzzy control with
-        three kinds of sets. The project's own are sampled fuzzy stabilization and projection.
+        Five stabilizers are the paper's: direct correction, Baumgarte's method with the gains of `methods.b3`, and
+        fuzzy control with three kinds of fuzzy sets. Two are the project's own: sampled fuzzy stabilization and
+        projection.
 
-        reading  interpretation of the paper's step, FIXED or ONE_CALL, see `rotary`
+        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
+        dt       the paper's time step in s
         """
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 
     def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """{label of a stabilizer: run of the rotary pendulum}, for direct correction in two forms, and for none.
+        """{label: run of the rotary pendulum}: two runs with the two forms of direct correction, one without.
 
-        In one form, the corrected state replaces the state of the integrator after each step. In the other form, the
-        corrected state is used only to evaluate the accelerations.
+        In one form, the corrected state replaces the state of the integrator after each time step. In the other form,
+        the corrected state is used only to evaluate the accelerations.
         """
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
@@ -160,7 +163,10 @@ class Runs:
         return {method.label: self.gear(method, reading) for method in methods}
 
     def sweep(self, methods: tuple[Method, ...] = ()) -> dict[str, list[Run]]:
-        """{label of a stabilizer: runs of the rotary pendulum with RK4 over a range of steps}."""
+        """{label of a stabilizer: runs of the rotary pendulum with RK4, one for each step size in RK4_STEPS}.
+
+        methods  stabilizers; a default set of seven if empty
+        """
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for step in RK4_STEPS:
@@ -170,14 +176,15 @@ class Runs:
         return found
 
     def corrections(self) -> dict[str, list[Run]]:
-        """{label of a stabilizer: runs of the rotary pendulum over a range of steps}.
+        """{label of a stabilizer: runs of the rotary pendulum with RK4, one for each step size in RK4_STEPS}.
 
-        The stabilizers are methods that correct the state, PID control of the violation, and no stabilization.
+        The stabilizers are three forms of direct correction, projection, PID control of the violation, sampled fuzzy
+        stabilization, and none.
         """
         return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
 
     def integrators(self) -> dict[str, list[Run]]:
-        """{label of a stepper: runs of the rotary pendulum over a range of steps}.
+        """{label of a stepper: runs of the rotary pendulum with this stepper, one for each step size in RK4_STEPS}.
 
         All runs have sampled fuzzy stabilization.
         """
@@ -190,7 +197,7 @@ class Runs:
         return found
 
     def reference(self) -> tuple[Run, Run]:
-        """(reference run with tight tolerances and projection, run with fuzzy stabilization at the largest dt).
+        """(reference run with tight tolerances and projection, run with fuzzy stabilization and the largest time step).
 
         Both are runs of the rotary pendulum with an adaptive stepper.
         """
@@ -203,7 +210,8 @@ class Runs:
     def bounded(self) -> dict[str, Run]:
         """{label: run of the triple pendulum with fuzzy stabilization}, to compare with the paper's bounds.
 
-        The runs differ in the step, fixed or adaptive. One run has the gains of the paper's outline (RECIPE).
+        Two runs have different fixed step sizes, one run has an adaptive solver, and one run has the gains that follow
+        from the paper's outline (RECIPE).
         """
         span = min(60.0, self.spans.triple)
         return {
@@ -214,13 +222,16 @@ class Runs:
         }
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
-        """{label of a fuzzy stabilizer: runs of the rotary pendulum with RK4 over a range of steps}."""
+        """{label of a fuzzy stabilizer: runs of the rotary pendulum with RK4, one for each step size in RK4_STEPS}."""
         sweep = self.sweep()
         return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
 
     @property
     def swept_all(self) -> list[list[Run]]:
-        """Lists of runs over a range of steps, one list for each curve in the plots of these runs."""
+        """Lists of runs, one list for each curve that is drawn over the step size.
+
+        The runs of a list differ only in the step size, and in the gains that depend on it.
+        """
         return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
 
     @property

@@ -147,7 +147,7 @@ def triple_section(runs: Runs) -> Section:
 def rotary_columns(runs: Runs, which: str) -> Columns:
     """Columns of a plot, {title: (label, run) of each curve}.
 
-    There is one column for each fixed step dt, and one column for runs in a single call of an adaptive solver.
+    There is one column for each fixed step size dt, and one column for runs in a single call of an adaptive solver.
 
     which  name of the method of `Runs` that returns the runs of a column, such as "baumgarte"
     """

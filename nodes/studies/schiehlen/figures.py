@@ -32,7 +32,10 @@ def is2_single(results: Results, figure: Any) -> None:
 
 
 def _found(axis: Any, curve: dict[str, Any]) -> None:
-    """Draw IS2 against the initial distance r as points. A cross at the top marks a distance with tumbling motions."""
+    """Draw the stability measure IS2 as points over the initial distance r from the equilibrium.
+
+    A cross at the top marks a distance at which a motion tumbles.
+    """
     bounded = [(r, y) for r, y, over in zip(curve["r"], curve["is2"], curve["tumbles"], strict=True) if not over]
     over = [r for r, over in zip(curve["r"], curve["tumbles"], strict=True) if over]
     if bounded:
@@ -59,7 +62,7 @@ def portrait(results: Results, figure: Any) -> None:
 
 
 def is1_single(results: Results, figure: Any) -> None:
-    """Draw the stability measure IS1 of the single pendulum within T = 100 over its initial state (figure 4)."""
+    """Draw the stability measure IS1 of the single pendulum over its initial state, for T = 100 (figure 4)."""
     axis, found = figure.subplots(), results.parts["single map"]
     draw_map(figure, axis, found, 2.5, "IS1 within T = 100 (1)")
     for r, color in RADII:
@@ -96,8 +99,10 @@ def trajectory(results: Results, figure: Any) -> None:
 
 
 def is1_time(results: Results, figure: Any) -> None:
-    """Draw the stability measure IS1 of one motion against the duration T, with values of another integrator (figure
-    6)."""
+    """Draw the stability measure IS1 of one motion against the duration T (figure 6).
+
+    Points show the values that another integrator computes.
+    """
     axis, found = figure.subplots(), results.parts["example"]
     axis.plot(found["t"], found["is1"], color=BLUE, label="IS1_T")
     axis.plot(found["marks"], found["other"], "o", color=VERMILION, label="scipy, DOP853")

@@ -36,7 +36,7 @@ class Spans:
     """Extent of a study.
 
     single_cells, double_cells  number of initial states per axis in the map of IS1, for each of the two pendulums
-    radii                       number of points of each curve of IS2 over r
+    radii                       number of points of each curve of IS2 over the initial distance r from the equilibrium
     runs                        number of motions in each search for the initial state with the largest IS1
     boundary                    number of motions in each search next to the distance above which tumbling is possible
     checked                     number of initial states whose motions a second integrator computes again
@@ -115,8 +115,8 @@ def boundary_energy(r: float) -> float:
     """Largest energy of a double pendulum at distance r from the equilibrium, less the energy needed to tumble.
 
     Tumbling needs at least the energy of the state at rest in which the upper arm hangs and the lower arm is upright.
-    The unit is m2 l2^2; for equal masses and lengths, the result is 2.5 r^2 - 3 cos r + 1. If it is negative, no motion
-    that starts at this distance can tumble.
+    The unit is m2 l2^2; for equal masses and lengths, the result is 2.5 r^2 - 3 cos r + 1. If the result is negative,
+    no motion that starts at this distance can tumble.
     """
     return 2.5 * r**2 - 3 * math.cos(r) + 1
 
@@ -133,7 +133,8 @@ def least_radius() -> float:
 def tumbles(distances: Array) -> Array:
     """Whether each motion tumbles, which means that an angle exceeded pi; shape (n,).
 
-    distances  (n, rows), one line per motion: the largest absolute value of each angle, and then of each angular rate
+    distances  (n, rows), one line per motion: first the largest absolute value of each angle, then the largest absolute
+               value of each angular rate
     """
     return np.asarray((distances[:, : distances.shape[1] // 2] > math.pi).any(axis=1))
 
@@ -330,9 +331,9 @@ def other_peaks(starts: Array, seconds: float, apart: float = 0.02) -> Array:
 
 
 def check(spans: Spans) -> dict[str, Any]:
-    """Fraction of motions that tumble, for random initial states in the square of figure 9.
+    """Fraction of the motions that tumble, for random initial states in the square of figure 9.
 
-    A second integrator computes the motions; the result also has the fraction by this project's kernels.
+    The fraction is computed twice, by another integrator and by this project's kernels, to check the kernels.
     """
     angles = np.random.default_rng(9).uniform(-math.pi, math.pi, (spans.checked, 2))
     starts = np.hstack([angles, np.full_like(angles, RATE)])

@@ -28,7 +28,8 @@ LONGEST = 34  # characters of a label before it is shortened in the middle
 def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> None:
     """Write a heat map of a figure (a numeric result) over two axes as PNG.
 
-    A cell of the map is hatched if it contains a failed run, and cross-hatched if it contains a lost run.
+    A cell of the map is hatched if it contains a failed run, and cross-hatched if it contains a lost run. A lost run
+    did not reach its end.
 
     units  {key of an axis or name of a figure: unit}
     """

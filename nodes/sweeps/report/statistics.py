@@ -18,7 +18,7 @@ Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 @dataclass
 class PassRate:
-    """Pass rate of runs: the number of runs, how many of them passed, and how many were lost."""
+    """Pass rate of runs: the number of runs, how many of them passed, and how many did not reach their end (`lost`)."""
 
     runs: int = 0
     passed: int = 0
@@ -49,7 +49,7 @@ class PassRate:
 def wilson(passed: int, runs: int, z: float = Z95) -> tuple[float, float]:
     """Return (low, high), Wilson's score interval of the share passed / runs; (0, 1) without runs.
 
-    z  quantile of the standard normal distribution that belongs to the confidence
+    z  quantile of the standard normal distribution for the confidence level
     """
     if not runs:
         return 0.0, 1.0
@@ -123,7 +123,7 @@ def _rank(name: str) -> int:
 class Grid:
     """Statistics of a figure over two axes: arrays of shape (number of values of `up`, number of values of `across`).
 
-    mean    mean of the figure over the runs with the same two values; NaN if no run has a number
+    mean    mean of the figure over the runs with these two values; NaN if the figure is a number in none of them
     failed  whether any completed run with these two values did not pass
     lost    whether any run with these two values was lost
     """

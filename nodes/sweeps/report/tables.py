@@ -26,7 +26,10 @@ def figure_names(rows: Iterable[Row]) -> list[str]:
 
 
 def in_order(rows: Mapping[int, Row]) -> list[Row]:
-    """The rows, sorted by the numbers of their cells."""
+    """Rows of the finished cells (runs of the sweep), sorted by cell number.
+
+    rows  {cell number: row}
+    """
     return [rows[cell] for cell in sorted(rows)]
 
 
@@ -74,7 +77,7 @@ def _write_csv(path: Path, names: Sequence[str], lines: Iterable[Sequence[Any]])
 
 
 def differing(sweep: Sweep, row: Row, other: Row) -> list[str]:
-    """Names of the columns of `cells.csv` in which two rows of one cell differ."""
+    """Names of the columns of `cells.csv` in which two rows with results of the same cell differ."""
     figures = figure_names([row, other])
     pairs = zip(header(sweep, figures), line_of(sweep, row, figures), line_of(sweep, other, figures), strict=True)
     return [name for name, one, two in pairs if one != two]

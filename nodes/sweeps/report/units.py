@@ -19,7 +19,7 @@ LAST = re.compile(r"_(s|ms|mm|m|deg|hz|ns)$")
 
 
 def units_of(sweep: Sweep) -> dict[str, str]:
-    """Return {key of an axis or name of a figure: unit}, for known units.
+    """Return {key of an axis or name of a figure: unit}; axes and figures without a known unit are left out.
 
     If the launch file cannot be read any more, only the units of the figures `time` and `energy` are known.
     """

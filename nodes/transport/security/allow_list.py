@@ -16,7 +16,7 @@ def allowed() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise KeysError(f"{file} cannot be read: {error}") from None
+        raise KeysError(f"the allow-list {file} cannot be read: {error}; correct the file") from None
     found = {}
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
@@ -34,7 +34,8 @@ def allow(name: str, key: str) -> None:
     key = key.strip().lower()
     if not KEY.fullmatch(key):
         raise KeysError(
-            f"{key[:80]!r} is no public key; give the 64 hexadecimal digits that 'armswing keys list' shows there"
+            f"{key[:80]!r} is no public key; give the 64 hexadecimal digits that 'armswing keys list' shows on the "
+            "other computer"
         )
     known = allowed()
     if known.get(name, key) != key:

@@ -74,7 +74,9 @@ class Watched:
 
 
 def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
-    """Restrict a socket to peers with keys on the allow-list from its next bind on, and watch its connections.
+    """Watch the connections of a socket, and admit only peers whose keys are on the allow-list.
+
+    Both apply to the addresses to which the socket is bound after this call.
 
     listener  duplicate of the TCP socket on which `socket` will listen. The authenticator uses it to block the
               addresses of peers, and closes it at the end
@@ -113,7 +115,10 @@ def rejected_by_kind(context: Context) -> dict[str, int]:
 
 
 def block_key(context: Context, key: str) -> None:
-    """Reject connections with this key for BLOCK_S seconds. Each repetition doubles the time, up to LONGEST_BLOCK_S."""
+    """Reject connections with this key for BLOCK_S seconds.
+
+    A further call soon after the end of this time blocks the key for twice as long, up to LONGEST_BLOCK_S.
+    """
     known = _authenticators.get(context)
     if known is not None:
         known.block_key(key)
@@ -126,7 +131,7 @@ def is_authorized(context: Context, key: str) -> bool:
 
 
 class CurveAuthenticator:
-    """Answers ZAP requests on its own thread, closes connections of revoked keys, and blocks addresses of floods."""
+    """Answers ZAP requests on its own thread, closes connections of revoked keys, and blocks flooding addresses."""
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refusals = RejectionLog(owner, "%s: rejected %d connections from %s: %s", LONGEST_QUIET_S)
@@ -182,7 +187,9 @@ class CurveAuthenticator:
             return
         pause_s = min(2.0 * before, LONGEST_BLOCK_S) if now < until + 2.0 * before else BLOCK_S
         self._blocked_keys[key] = now + pause_s, pause_s
-        log.warning("%s: key %s exceeds its limits and is blocked for %g s", self.refusals.owner, key, pause_s)
+        log.warning(
+            "%s: the peer with key %s exceeds its limits and is blocked for %g s", self.refusals.owner, key, pause_s
+        )
 
     def _is_blocked(self, key: str) -> bool:
         """Count a handshake with this key, and return whether the key is blocked. Too many handshakes block a key."""
@@ -241,10 +248,12 @@ class CurveAuthenticator:
         io_threads.defer(False)
 
     def _answer(self, frames: list[bytes]) -> None:
-        """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
+        """Accept or refuse a connection, by a reply to one ZAP request.
 
         For an accepted connection, the user id of the reply is the key of the peer. Frames carry this key as "User-Id";
         see module `peers`.
+
+        frames  the request: version, request id, domain, address, identity, mechanism, credentials
         """
         if len(frames) < 6:
             self._zap.send_multipart([b"1.0", b"", b"500", b"malformed", b"", b""])
@@ -323,7 +332,7 @@ class CurveAuthenticator:
         self._reject(UNKNOWN if peer is None else peer[0], kind, reason)
 
     def _was_counted(self, address: str | None) -> bool:
-        """Whether an ended connection was already counted as rejected when its key was refused.
+        """Whether an ended connection has already been counted as rejected. This is done when its key is refused.
 
         address  address of the peer; None if the connection ended before its address was read
         """
@@ -405,7 +414,7 @@ def _allowed() -> dict[str, str]:
     try:
         return {key: name for name, key in allow_list.allowed().items()}
     except keys.KeysError as error:
-        log.warning("no connection is accepted: %s", error)
+        log.warning("all connections of other computers are refused, because the allow-list is unusable: %s", error)
         return {}
 
 

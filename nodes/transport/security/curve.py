@@ -10,7 +10,7 @@ from nodes.transport.security import allow_list, keys
 def be_server(socket: zmq.Socket[bytes]) -> str:
     """Make the socket a CURVE server with this user's key pair. Returns the public key, in hexadecimal.
 
-    This has an effect on the addresses to which the socket is bound after this call.
+    CURVE applies to the addresses to which the socket is bound after this call.
     """
     own = keys.own_key()
     socket.setsockopt(zmq.CURVE_SERVER, 1)

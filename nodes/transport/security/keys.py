@@ -1,7 +1,7 @@
 """CURVE keys: the key pair of this computer's user.
 
-The key pair is in the file `own`, which only its owner can read, of the folder $XDG_CONFIG_HOME/armswing/keys, or
-~/.config/armswing/keys. A public key is written as 64 hexadecimal digits.
+The key pair is in the file `own` in the folder $XDG_CONFIG_HOME/armswing/keys, or ~/.config/armswing/keys if the
+variable is not set. Only the owner of the file can read it. A public key is written as 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMED_KEY = re.compile(rf"({NAME.pattern})\s+({KEY.pattern})\s*")
 class KeysError(ValueError):
     """Raised for a missing, malformed or conflicting key.
 
-    The only argument is a one-line message for the user, with the command to run.
+    The only argument is a one-line message for the user, for example with a command to run.
     """
 
 
@@ -50,11 +50,11 @@ def own_key() -> OwnKey:
             raise KeysError(f"{file} can be read by others than its owner; correct this with 'chmod 600 {file}'")
         words = file.read_text(encoding="ascii").split()
     except FileNotFoundError:
-        raise KeysError(f"no key in {file.parent}: 'armswing keys new' makes one") from None
+        raise KeysError(f"there is no key in {file.parent}; make one with 'armswing keys new'") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise KeysError(f"{file} cannot be read: {error}") from None
+        raise KeysError(f"the key file {file} cannot be read: {error}; correct the file") from None
     if len(words) != 3 or not (NAME.fullmatch(words[0]) and KEY.fullmatch(words[1]) and KEY.fullmatch(words[2])):
-        raise KeysError(f"{file} holds no key; make another with 'armswing keys new NAME --force'")
+        raise KeysError(f"{file} contains no valid key; make a new one with 'armswing keys new NAME --force'")
     return OwnKey(*words)
 
 
@@ -71,7 +71,8 @@ def make_key(name: str, replace: bool = False) -> OwnKey:
             write_key_file(file, f"{name} {own.public} {own.secret}\n")
             return OwnKey(name, own.public, own.secret)
         raise KeysError(
-            f"{file} exists; show its key with 'armswing keys list', or replace it by 'armswing keys new NAME --force'"
+            f"{file} exists; show its key with 'armswing keys list', or replace the key with 'armswing keys new NAME "
+            "--force'"
         )
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
     write_key_file(file, f"{name} {public} {secret}\n")

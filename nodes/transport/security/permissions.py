@@ -38,10 +38,16 @@ def check_registration(
     planned           host that the plan gives to this name; "" for a name that is not in the plan
     """
     if planned and host != planned:
-        raise PermissionRefused(f"name {name!r} belongs to host {planned!r} in the plan, not to host {host!r}")
+        raise PermissionRefused(
+            f"host {host!r} may not register node {name!r}, because the plan gives this node to host {planned!r}; "
+            "start the node there, or under another name"
+        )
     if peer.is_local:
         if host != registry_host:
-            raise PermissionRefused(f"a process of host {registry_host!r} may not register a node of host {host!r}")
+            raise PermissionRefused(
+                f"a process of host {registry_host!r} may not register a node of host {host!r}; register a node from "
+                "its own host"
+            )
         if not descends_from(pid, peer.pid) and is_alive(pid):
             raise PermissionRefused(
                 f"{peer.text} may not register process {pid}; a process may register only itself and its children"
@@ -51,7 +57,10 @@ def check_registration(
     _check_host(host, peer, registry_host)
     for use, end in remote_endpoints.items():
         if not end.startswith("tcp://") or end.partition("#")[2] != peer.key:
-            raise PermissionRefused(f"endpoint {use[:80]!r} for other hosts does not have the registrant's key")
+            raise PermissionRefused(
+                f"endpoint {use[:80]!r} for other hosts lacks the key of the computer that registers the node; add "
+                "this key to the endpoint"
+            )
 
 
 def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry_host: str) -> None:
@@ -66,9 +75,9 @@ def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry
     if peer.is_local:
         if host == registry_host and (descends_from(pid, peer.pid) or not is_alive(pid)):
             return
-        raise PermissionRefused(f"name {name!r} belongs to process {pid} on host {host!r}, not to {peer.text}")
+        raise PermissionRefused(f"node name {name!r} belongs to process {pid} on host {host!r}, not to {peer.text}")
     if not peer.key or peer.key != key:
-        raise PermissionRefused(f"name {name!r} belongs to host {host!r}, not to {peer.text}")
+        raise PermissionRefused(f"node name {name!r} belongs to host {host!r}, not to {peer.text}")
 
 
 def shutdown_refusal(peer: Peer, registry: str) -> str:
@@ -80,7 +89,7 @@ def shutdown_refusal(peer: Peer, registry: str) -> str:
     """
     if _is_of_launch(peer, registry):
         return ""
-    return "only this computer and the host of the launch's server may end its nodes"
+    return "only this computer and the host of the launch's server may end the nodes of this computer"
 
 
 def turn_refusal(peer: Peer, registry: str) -> str:
@@ -88,7 +97,7 @@ def turn_refusal(peer: Peer, registry: str) -> str:
 
     registry  the registry's endpoint with its key; "" if the registry runs on this computer
     """
-    return "" if _is_of_launch(peer, registry) else f"only the host of the simulation may request this, not {peer.text}"
+    return "" if _is_of_launch(peer, registry) else f"only the host of the simulation may step a node, not {peer.text}"
 
 
 def _is_of_launch(peer: Peer, registry: str) -> bool:
@@ -112,7 +121,7 @@ def _check_host(host: str, peer: Peer, registry_host: str) -> None:
     try:
         known = allow_list.allowed()
     except keys.KeysError as error:
-        raise PermissionRefused(f"the allow-list cannot be read: {error}") from None
+        raise PermissionRefused(f"the registry cannot check the key of the computer: {error}") from None
     if host == registry_host or known.get(host) != peer.key:
         raise PermissionRefused(f"host {host!r} is not the host of {peer.text}")
 
@@ -122,7 +131,7 @@ def _check_keys(endpoints: Mapping[str, str]) -> None:
     for use, end in endpoints.items():
         key = end.partition("#")[2] if end.startswith("tcp://") else ""
         if key and key != _own_public():
-            raise PermissionRefused(f"endpoint {use[:80]!r} has a key that is not this computer's")
+            raise PermissionRefused(f"endpoint {use[:80]!r} has the key of another computer; use this computer's key")
 
 
 def _own_public() -> str:

@@ -88,8 +88,10 @@ class Softness:
     def depth(self, gravity: float, step: float) -> float:
         """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
 
-        It is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp and k the
-        stiffness from solref.
+        The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
+        and k the stiffness from solref.
+
+        step  MuJoCo's time step, s
         """
         first, second = self.solref
         most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
@@ -120,7 +122,7 @@ class Contacts:
 
     surfaces  the geoms of all bodies, in the order of the file
     names     name of every body in the mechanism, by its name in the file
-    grounded  whether only contacts with the ground are read; the others are then noted in one line
+    grounded  whether only contacts with the ground are read; one note then lists the others
     """
 
     def __init__(
@@ -182,7 +184,7 @@ class Contacts:
                 yield sides[0], sides[1], element
 
     def _touching(self) -> Iterator[tuple[Surface, Surface]]:
-        """Pairs of geoms that touch by contype and conaffinity, and are not excluded."""
+        """Yield the pairs of geoms that can touch according to contype and conaffinity and are not excluded."""
         excluded = set(self._excluded())
         for index, b in enumerate(self._surfaces):
             for a in self._surfaces[:index]:
@@ -236,7 +238,7 @@ class Contacts:
         return made
 
     def _note(self, element: Element, message: str) -> None:
-        """Note an element once for each message, as a geom belongs to many pairs."""
+        """Add a note about an element, unless the same note was added before for another pair with this geom."""
         if (element.line, message) not in self._noted:
             self._noted.add((element.line, message))
             self._notes.add(element, message)

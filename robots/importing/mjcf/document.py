@@ -76,7 +76,7 @@ class Defaults:
         """
         name = element.attributes.get("class", inherited) or MAIN
         if name not in self._of:
-            element.fail(f"there is no default class {name!r}")
+            element.fail(f"there is no default class {name!r}; define it in <default>")
         given = dict(self._of[name].get(_shared_tag(element.tag), {}))
         if any(key in element.attributes for key in ORIENTATIONS):  # an orientation replaces that of the class
             given = {key: value for key, value in given.items() if key not in ORIENTATIONS}

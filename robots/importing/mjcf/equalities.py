@@ -161,8 +161,9 @@ class Equalities:
         return rows
 
     def _together(self, name: str, pair: tuple[str, str], at: Array) -> Constraint:
-        """Coincidence of the two points, one on each body, that are at the world position `at` with all joints at
-        `ref`.
+        """Constraint that keeps two points together, one on each of the two bodies `pair`.
+
+        With all joints at `ref`, both points are at the world position `at`.
         """
         points = [vector(R.T @ (at - p)) for p, R in (self._poses[body] for body in pair)]
         return Coincidence(

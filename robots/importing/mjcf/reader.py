@@ -307,7 +307,9 @@ class Reader:
                 "move the body to the world, or remove the joint"
             )
         if len(joints) > 1:
-            free[0].fail(f"body {body!r} has a free joint and {len(joints) - 1} more; it must be the only joint")
+            free[0].fail(
+                f"body {body!r} has a free joint and {len(joints) - 1} more; a free joint must be the body's only joint"
+            )
         align = free[0].attributes.get("align", "auto")
         if align == "true" or (align == "auto" and self._compiler.get("alignfree") == "true"):
             free[0].fail("align is true, which moves the body's frame and is not supported; set align to false")

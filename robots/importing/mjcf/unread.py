@@ -48,7 +48,9 @@ def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
             if compiler.number(name, 0.0) > 0.0:
                 compiler.fail(f"{name} is not supported; write the masses and inertias of the bodies instead")
         if compiler.attributes.get("coordinate", "local") != "local":
-            compiler.fail("coordinate must be local, the only value that MuJoCo reads since version 2.3.4")
+            compiler.fail(
+                "coordinate is not local, the only value that MuJoCo reads since version 2.3.4; remove this attribute"
+            )
     _check_options(root, ignored, notes)
     for holder in root.all("equality") if "equality" in ignored else ():
         for child in holder.children:

@@ -1,9 +1,10 @@
-"""Orientations of spherical and free joints, described by a unit quaternion per step and three coordinates.
+"""Orientations of spherical and free joints, described by a unit quaternion and three coordinates.
 
-The quaternion gives the orientation at the start of a step and is one of the parameters p. The three coordinates s
-describe the rotation since the start of the step: a vector along the rotation axis of length 4 tan(angle / 4), which is
-four times the modified Rodrigues parameters. [SchaubJunkins1996] At the end of each step, `rebased` multiplies the
-quaternion by this rotation and sets s = 0. At s = 0, ds/dt equals the body's angular velocity.
+The quaternion gives the orientation at the start of a time step and is constant during the step, as one of the
+parameters p. The three coordinates s describe the rotation since the start of the step: s is a vector of length
+4 tan(angle / 4) along the rotation axis, which is four times the modified Rodrigues parameters. [SchaubJunkins1996] At
+the end of each time step, `rebased` multiplies the quaternion by this rotation and sets s = 0. At s = 0, ds/dt equals
+the body's angular velocity.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class QuasiVelocities:
     bias     vector b (n_q,) in the links' accelerations B a + b
 
     A spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z of the child.
-    This sequence adds the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration, and b is dB/dt v minus
-    this term.
+    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is
+    dB/dt v minus this term, so that the term cancels.
     """
 
     symbols: Symbols

@@ -152,8 +152,9 @@ class _Border:
         return _Inertia(inertia.m, h, I)
 
     def close(self) -> None:
-        """Record which lifted values of twin branches correspond: the k-th value of one branch and the k-th of its
-        twin.
+        """Record which intermediate results (lifted values) of twin branches correspond to each other.
+
+        The k-th value of one branch corresponds to the k-th value of its twin.
         """
         for index, places in self._places.items():
             twin = self._links[index].twin

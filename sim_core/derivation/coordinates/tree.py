@@ -150,6 +150,7 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
     rotations.
 
     The three rotations are about axes of the child; `QuasiVelocities` explains their velocities.
+
     at  index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
     """
     (parent, p_PJ, R_PJ), names = at, joint.coordinates

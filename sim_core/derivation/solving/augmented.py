@@ -35,7 +35,10 @@ from sim_core.derivation.solving.elimination import (
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """LDL' factor `whole` of the KKT matrix; the other attributes are as in ConstrainedFactor."""
+    """LDL' factorization of the KKT matrix, in the attribute `whole`.
+
+    The other attributes are those of ConstrainedFactor.
+    """
 
     whole: Factor
     penalty: list[dict[int, ca.SX]]
@@ -51,16 +54,19 @@ class AugmentedFactor:
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
+        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+
+        The range is empty if no constraint row may lose rank.
+        """
         end = len(self.whole.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
+        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])

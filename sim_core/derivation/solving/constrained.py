@@ -1,4 +1,4 @@
-"""Constrained solve by the Schur complement S, as code without branches.
+"""Constrained solve by the Schur complement S, as code without conditional jumps.
 
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
@@ -113,16 +113,19 @@ class ConstrainedFactor:
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
+        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+
+        The range is empty if no constraint row may lose rank.
+        """
         end = len(self.mass.parts()) + len(self.schur.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
+        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])

@@ -1,4 +1,4 @@
-"""Symbolic sparse LDL' factorization: code without branches that computes structural nonzeros only.
+"""Symbolic sparse LDL' factorization: code without conditional jumps, for structural nonzeros only.
 
 The constrained solve factorizes the mass matrix M and the regularized Schur complement S = J M^-1 J'. Neither needs
 pivoting, because both are positive definite.
@@ -59,7 +59,7 @@ class Factor:
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """A factor of the same structure with the numbers `parts`, a list like the result of the method `parts`."""
+        """A copy of this factor with other numbers, given as a list in the order of the method `parts`."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])

@@ -30,12 +30,16 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class PartitionedFactor:
-    """Factor of the partitioned mass matrix: a banded or diagonal solve with the constant M_c, and a small dense solve.
+    """Factorization of the partitioned mass matrix [M11 M12; M21 M22], in the notation of this module.
 
-    mass           factor of the beam's mass matrix M_c
-    N, y           (n_c,): the beam's shape functions at the contact, and M_c^-1 N'
-    b1, b2, alpha  (n_u,), (n_u,), scalar: blocks b1 N, N' b2' and alpha N' N in the equations of this module
-    small          factor of the Schur complement for u
+    A solution takes a banded or diagonal solve with the constant mass matrix M_c and a small dense solve.
+
+    mass    factor of the beam's mass matrix M_c
+    N       shape functions (n_c,) of the beam at the contact
+    y       M_c^-1 N' (n_c,)
+    b1, b2  vectors (n_u,) in M12 = b1 N and M21 = N' b2'
+    alpha   number in M22 = M_c + alpha N' N
+    small   LU factors of the Schur complement (n_u, n_u) for the bodies' coordinates u
     """
 
     mass: Factor
@@ -59,7 +63,7 @@ class PartitionedFactor:
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -114,7 +118,7 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True)
 class Partition:
-    """The reduced equations M a = f of the remaining coordinates.
+    """The equations M a = f of the coordinates that remain after the dependent coordinate is eliminated.
 
     seen  function that rewrites an expression in terms of the remaining coordinates
     """
@@ -179,11 +183,13 @@ def partition(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Mass matrix M, forces f and the contact's Jacobian row J, split by coordinates, with b = -gamma.
+    """Mass matrix M, forces f and Jacobian row J of the contact, with the coordinates in three groups d, u, c.
 
-    d  index of the dependent coordinate
-    u  indices of the bodies' other coordinates
-    c  indices of the beam's coordinates
+    J_b  direction of the contact force, see the module
+    b    -gamma in the contact's equation J a = gamma
+    d    index of the dependent coordinate
+    u    indices of the bodies' other coordinates
+    c    indices of the beam's coordinates
     """
 
     M: ca.SX
@@ -196,7 +202,10 @@ class _Blocks:
     c: list[int]
 
     def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
-        """Mass matrix, forces and factor of the reduced equations. [Lipinski2023, eqs. 28-31 with u and v exchanged]"""
+        """(mass matrix, forces, factor of the mass matrix) of the equations without the dependent coordinate.
+
+        These are [Lipinski2023, eqs. 28-31], in which u and v are exchanged.
+        """
         M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
         J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])
         J_bu, J_bd = self.J_b[0, u], self.J_b[0, d]
@@ -216,10 +225,12 @@ class _Blocks:
         return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
 
     def multiplier(self, a: ca.SX) -> ca.SX:
-        """Multiplier lam of the contact, from the equation of motion of the dependent coordinate d.
+        """Lagrange multiplier of the contact, computed from the accelerations `a` of the remaining coordinates.
 
-        a  accelerations of the coordinates u, then c
-        [Lipinski2023, eqs. 26, 27]
+        The constraint gives the acceleration of the dependent coordinate, and the equation of motion of this coordinate
+        gives the multiplier. [Lipinski2023, eqs. 26, 27]
+
+        a  accelerations of the bodies' other coordinates, followed by those of the beam's coordinates
         """
         n_u = len(self.u)
         others = ca.vertcat(*[a[i] for i in range(a.numel())])

@@ -37,13 +37,16 @@ class KktFactor(Protocol):
         """All numbers of the factor that `solve` needs, as one column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in the column `parts`, of the reciprocal pivots of constraint rows that may lose rank."""
+        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+
+        The range is empty if no constraint row may lose rank.
+        """
 
     def pivot_rows(self) -> list[int]:
-        """Index of the constraint row of each reciprocal pivot in the range `pivots`."""
+        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A factor of the same structure with the numbers `parts`, a column like the result of the method `parts`."""
+        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
@@ -51,7 +54,7 @@ class KktFactor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """The equations M a + J' lam = f, J a = gamma in the coordinates that the formulation keeps, and their factor.
+    """The equations M a + J' lam = f, J a = gamma and their factor, in the coordinates that the formulation keeps.
 
     symbols     symbols of the kept coordinates
     seen        function that rewrites an expression of all coordinates in terms of the kept ones
@@ -119,8 +122,9 @@ def _regularizations(
 ) -> tuple[Regularization, Regularization]:
     """Two Regularizations of the constraint rows: for equations with M, and for equations with the identity as M.
 
-    Rows may lose rank if the mechanism has loops. The floors come from several sampled states; a floor that depends on
-    tunables may be an expression of these tunables.
+    Rows may lose rank if the mechanism has loops (`closed`). The attribute `floors` of a Regularization comes from
+    several sampled states, or from the start alone if the rows depend on tunables. A floor may be an expression of
+    tunables.
     """
     if not rows.names:
         return NOTHING, NOTHING
@@ -177,7 +181,7 @@ def _regularizations(
 def _are_ill_conditioned(
     mechanism: Mechanism, symbols: Symbols, states: list[tuple[ca.SX, ca.SX]], weights: dict[int, ca.SX]
 ) -> bool:
-    """Whether the Schur complement S is ill-conditioned in a state for some representative values of the tunables.
+    """Whether the Schur complement S is ill-conditioned in any of the states, at any representative tunable values.
 
     Also true if there are no representative values (see `representative_values`).
 

@@ -39,7 +39,10 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 @inner
 def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Root mean square of the embedded error estimate of q and v relative to atol + rtol |y|; accepted up to 1."""
+    """Root mean square of the embedded error estimates of q and v, each divided by its tolerance atol + rtol |y|.
+
+    The error control accepts a step with a result of at most 1.
+    """
     n, total = m.state.shape[1], 0.0
     for i in range(n):
         e_q, e_v = 0.0, 0.0

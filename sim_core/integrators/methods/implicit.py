@@ -9,8 +9,8 @@ I - h^2 (AA) x a_q - h A x a_v, where x is the Kronecker product. The tangents a
 differences of the acceleration in the middle of a step (2 n + 1 evaluations), which includes the effect of a stabilizer
 that acts at every stage. The tangents are reused until convergence is slow.
 
-Stepper's memory: [1 if a_q and a_v are valid, step of a_q and a_v, 1 if K is valid, then K (s, n) of the last step,
-a_q, a_v (n, n)].
+Stepper's memory: [1 if a_q and a_v are valid, step size of a_q and a_v, 1 if K is valid, then K (s, n) of the last
+step, a_q, a_v (n, n)].
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivo
     rows       (k, 1): w_v / h; w_q / h^2; time from the start of the step to the stage, divided by h. For
                generalized-alpha also: c_1; c_2; beta; gamma. At the end of a step, the auxiliary acceleration A
                becomes c_1 a - c_2 A
-    tolerance  convergence tolerance: change of h a (acceleration a times step h) in an iteration, divided by
+    tolerance  convergence tolerance: change of h a (acceleration a times step size h) in an iteration, divided by
                max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """

@@ -35,7 +35,10 @@ class Tableau:
         return A, np.array(self.b), A.sum(axis=1)
 
     def growth(self, z: complex) -> float:
-        """Factor |R(z)|, R the stability function, by which a step h multiplies |y| for y' = lambda y; z = h lambda."""
+        """Absolute value of the stability function R(z): a step of size h multiplies |y| by this factor.
+
+        This holds for the equation y' = lambda y, with z = h lambda.
+        """
         if all(len(row) <= k for k, row in enumerate(self.A)):  # explicit: stage by stage
             stages: list[complex] = []
             for row in self.A:

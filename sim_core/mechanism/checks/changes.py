@@ -72,8 +72,7 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
         if (kept is None or name in kept) and not abs(value - wanted) <= ROUNDING * max(1.0, abs(wanted)):
             raise InvalidMechanism(
                 f"mechanism {mechanism.name!r}: constraint {name!r} cannot hold at the start: its captured position is "
-                f"{value:g} m, but its point is at {wanted:g} m and no coordinate moves it; set the captured value to "
-                f"{wanted:g}"
+                f"{value:g} m, but its point is at {wanted:g} m and cannot move; set the captured value to {wanted:g}"
             )
 
 
@@ -90,7 +89,7 @@ def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) 
 
 
 def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
-    """Raise InvalidMechanism unless a guard either has a target or switches constraints, and can change something."""
+    """Raise InvalidMechanism if a guard can change nothing, or if it has a target and also switches constraints."""
     if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
         raise InvalidMechanism(
             f"{where}: direction is {guard.direction}; it must be -1 (falling), 0 (both) or 1 (rising)"
@@ -120,7 +119,10 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
         (requires, excludes, "requires and excludes"),
     ):
         if one & other:
-            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; list it in only one of the two")
+            raise InvalidMechanism(
+                f"{where} {words} constraint {_listed(one & other)}, which is a contradiction; remove this name from "
+                "one of the two fields"
+            )
     if not guard.target and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
             f"{where} can never change anything: its fields 'requires' and 'excludes' demand that "

@@ -19,13 +19,13 @@ def check_inertia(body: Body, where: str) -> None:
     """
     if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
         raise InvalidMechanism(
-            f"{where}: a moment of inertia is negative: {tuple(map(value_of, body.inertia[:3]))} kg m2"
+            f"{where}: the moments of inertia are {tuple(map(value_of, body.inertia[:3]))} kg m2; none may be negative"
         )
     moments = principal_moments(body)
     if moments[0] < -ROUNDING * moments[2]:
         raise InvalidMechanism(
-            f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative; reduce "
-            "its products of inertia Ixy, Ixz, Iyz"
+            f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative, so reduce the "
+            "products of inertia Ixy, Ixz, Iyz"
         )
 
 

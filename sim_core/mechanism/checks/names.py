@@ -27,21 +27,23 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism with a one-line message for a name that is used twice, reserved, or invalid in a kernel's
-    name.
+    """Raise InvalidMechanism with a one-line message for a name that is used twice or reserved, or that becomes part of
+    the name of a compiled kernel and has characters that are invalid there.
     """
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
         if double := _first_double(names):
             raise InvalidMechanism(f"{owner}: two {kind} entries are named {double!r}; names must be unique")
         if GROUND in names:
-            raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}, the name of the ground; rename it")
+            raise InvalidMechanism(
+                f"{owner}: no {kind} can be named {GROUND!r}, because the ground has this name; choose another name"
+            )
     contacts = [f"_{one.name}" for one in mechanism.constraints if isinstance(one, BeamContact)]
     for name in (*[one.name for one in mechanism.constraint_modes], *contacts):
         if not IN_KERNELS.fullmatch(name):
             raise InvalidMechanism(
-                f"{owner}: {name.removeprefix('_')!r} is the name of a constraint mode or beam contact, which becomes "
-                "part of a kernel's name; it must consist of ASCII letters, digits, - and _, and not begin with a digit"
+                f"{owner}: {name.removeprefix('_')!r} is not a valid name of a constraint mode or beam contact; use "
+                "ASCII letters, digits, - and _ only, and do not begin with a digit"
             )
     outputs = [name for output in mechanism.outputs for name in names_of(output)]
     _refuse_double(outputs, f"{owner}: two outputs are named", "rename one of their outputs")

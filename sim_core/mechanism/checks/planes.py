@@ -74,8 +74,8 @@ def _check_gravity(mechanism: Mechanism, planar: set[str], owner: str) -> None:
         return
     inside = f"({g[0]:g}, {g[1]:g}, 0)" if g[0] or g[1] else "(0, -9.81, 0)"
     raise InvalidMechanism(
-        f"{owner}: gravity is {g}; its bodies are planar and move in the x, y plane alone, so that {g[2]:g} m/s2 along "
-        f"z has no effect: write gravity={inside}, or (0, 0, 0) for no gravity"
+        f"{owner}: gravity is {g}, but all bodies are planar and move in the x, y plane only, so that {g[2]:g} m/s2 "
+        f"along z has no effect; write gravity={inside}, or (0, 0, 0) for no gravity"
     )
 
 

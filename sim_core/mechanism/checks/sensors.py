@@ -40,9 +40,9 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
         crosses = (joint.parent in carried) != (joint.child in carried)
         if crosses and joint.name != output.joint and _may_transmit_efforts(mechanism, joint):
             raise InvalidMechanism(
-                f"{where} measures joint {output.joint!r}, but joint {joint.name!r} connects the same bodies to the "
-                "rest too and may transmit efforts (actuator, spring, damping, load, friction, stops, armature, custom "
-                f"force); measure another joint, or make {joint.name!r} passive"
+                f"{where} measures joint {output.joint!r}, but joint {joint.name!r} also connects the bodies that this "
+                "joint carries to the other bodies, and may transmit efforts (actuator, spring, damping, load, "
+                f"friction, stops, armature, custom force); measure another joint, or make joint {joint.name!r} passive"
             )
     for constraint in mechanism.constraints:
         bodies = [term[0] for term in constraint.terms] if isinstance(constraint, SpinRelation) else []
@@ -55,7 +55,10 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
 
 
 def _may_transmit_efforts(mechanism: Mechanism, joint: Joint) -> bool:
-    """Whether a joint may transmit efforts other than constraint forces; true if there is a custom force."""
+    """Whether a joint may transmit efforts other than constraint forces.
+
+    True for every joint of a mechanism with a custom force, because the force may act on any joint.
+    """
     driven = any(actuator.joint == joint.name for actuator in mechanism.actuators) or bool(mechanism.forces)
     parts = any(part is not None for part in (joint.spring, joint.friction, joint.stops))
     return driven or parts or any(number != 0.0 for number in (joint.damping, joint.load, joint.armature))

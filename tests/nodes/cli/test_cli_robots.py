@@ -38,7 +38,7 @@ def test_a_robot_that_cannot_be_loaded_spoils_no_list(
     monkeypatch.setattr("robots.registry._entry_points", lambda: {"cart": point})
     assert run(["robot", "list"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cart ")]
-    assert "its entry point 'no_such_package:cart' cannot be loaded" in line
+    assert "the entry point 'no_such_package:cart' cannot be loaded" in line
 
 
 def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: pytest.CaptureFixture[str]) -> None:

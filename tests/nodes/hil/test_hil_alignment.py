@@ -244,7 +244,7 @@ def test_recorded_stamps_on_both_sides_of_a_step_are_placed_by_their_own_side(si
     assert note.unplaced <= 3
     assert np.arange(0.0, 10.0, 0.01)[known] == pytest.approx(time[known], abs=2e-3)
     assert [step.size_s for step in note.steps] == pytest.approx([size], abs=1e-3)
-    assert "stepped once" in note.text
+    assert "jumped once" in note.text
 
 
 def test_what_a_recording_must_hold_is_said() -> None:

@@ -106,7 +106,7 @@ def test_our_time_and_theirs_are_each_others_inverse(t: float, seed: int) -> Non
 def test_too_few_and_impossible_exchanges_are_refused() -> None:
     with pytest.raises(
         ValueError,
-        match="only 10 round trips since the clock's last step; make at least 24",
+        match="only 10 round trips since the clock's last jump; make at least 24",
     ):
         estimate_clock(exchanges(n=10))
     with pytest.raises(ValueError, match="round trip 1 has a travel time of -1 s"):

@@ -226,7 +226,7 @@ BAD = {
     "hil_robto.mcap": "no recording 'hil_robto.mcap'; did you mean 'hil_robot.mcap'?",
     "MODEL --measured arm_2dof/state": "would be compared with itself",
     "MODEL --measured arm_2dof/stat": "has no topic 'arm_2dof/stat'",
-    "MODEL --measured arm_2dof/command": "carries no joint states",
+    "MODEL --measured arm_2dof/command": "has no joint states",
     "HEAVY": "nothing was measured, so give a second recording to compare with",
     "MODEL --limit rms=1": "no such limit; limits are bias_deg",
     "MODEL --limit rms=0.3": "did you mean 'rms_deg' or 'rms_mm'?",

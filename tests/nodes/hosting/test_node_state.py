@@ -103,6 +103,6 @@ def test_no_other_class_is_made_from_a_recording(name: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", msgspec.msgpack.encode({"~": "tuple"}), b"\x81\xa1~\xa1x"], ids=str)
 def test_bytes_that_are_no_state_are_refused_in_one_line(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not a node's state") as error:
+    with pytest.raises(ValueError, match="bytes do not contain a saved node state") as error:
         decode_state(data)
     assert "\n" not in str(error.value)

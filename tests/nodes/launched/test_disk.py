@@ -44,7 +44,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
         until(lambda: client.sim_status()["time"] > 1.0)
         client.call("sim", "pause")
         until(lambda: (folder / "deleted.mcap").is_file() and (folder / "full.mcap").is_file())
-        with pytest.raises(ServiceError, match="file of a recorder is read only at the start"):
+        with pytest.raises(ServiceError, match="a recorder reads its parameter file once, at the start"):
             client.call("full", "set_parameters", file="other.mcap")
         assert client.call("full", "set_parameters", flush_s=0.2)["flush_s"] == 0.2
         pid = client.node("full").pid

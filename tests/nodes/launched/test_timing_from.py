@@ -26,7 +26,8 @@ def test_a_lockstep_launch_prints_the_links_of_a_recorded_one(ground: Any) -> No
     assert ended.returncode == 0, ended.stderr
     # a busy computer may take longer than a step
     assert re.search(
-        r"damper: (no link, as its messages take less than a step|delay .*) \(median .* round trips", ended.stderr
+        r"damper: (no link, because its messages take less than a time step|delay .*) \(median .* round trips",
+        ended.stderr,
     )
     assert "recorder: " not in ended.stderr  # it receives every message when it is published
     ended = ground.run("launch", timed, "--duration", "0.5", "--timing-from", "timed.mcap")

@@ -42,7 +42,7 @@ def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
             until(heard)
             observer.expect_state("robot/state")
             observer.hear(0.0)
-        with pytest.raises(ServiceError, match="'sim' cannot be called: address 'garbage' is refused"):
+        with pytest.raises(ServiceError, match="'sim' cannot be reached: address 'garbage' is refused"):
             observer.ask("sim", "status")
         observer.close()
     said = [record.getMessage() for record in caplog.records]

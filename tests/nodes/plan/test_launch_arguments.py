@@ -233,7 +233,7 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     part.write_text(SIM)
     line = refused(launch_file, SIM + include)
     assert line == (
-        "launch.toml:3: include 'part.toml': [sim] is in launch.toml:1 and in part.toml:1; remove one of the two,"
+        "launch.toml:3: include 'part.toml': [sim] is in launch.toml:1 and in part.toml:1; remove one of these tables,"
         " or give the include a namespace"
     )
     part.write_text("seed = 1\n")

@@ -186,7 +186,7 @@ WRONG = {
     "a seed below zero": (f"seed = -1\n{ROTARY}", "'seed'", "0 .. "),
     "an endless duration": (f"duration_s = 1e300\n{ROTARY}", "'duration_s'", "1e-06 .. 1e+08 s"),
     "a duration of no step": (f"duration_s = 1e-12\n{ROTARY}", "'duration_s'", "1e-06 .. 1e+08 s"),
-    "a duration below one step": (f"duration_s = 1e-4\n{ROTARY}", "'duration_s'", "less than one step of 1 ms"),
+    "a duration below one step": (f"duration_s = 1e-4\n{ROTARY}", "'duration_s'", "less than one time step of 1 ms"),
     "a step of nothing": (f"{ROTARY}step_ms = 1e-9\n", "'step_ms'", "0.001 .. 10000 ms"),
     "a rate beyond every step": (f"{ROTARY}rate_hz = 1e9\n", "'rate_hz'", "0.001 .. 1e+06 Hz"),
     "a turn that never comes": (

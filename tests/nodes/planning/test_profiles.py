@@ -98,7 +98,7 @@ def test_a_trapezoidal_move_as_fast_as_its_limits_allow_cruises_at_the_velocity_
     assert span == pytest.approx(2.0 / 1.6 + 1.6 / 4.0)
     curve = trapezoidal([0.0, span], [0.0, -2.0], 4.0, 1.6)
     assert curve(span / 2.0) == (pytest.approx(-1.0), pytest.approx(-1.6), 0.0)
-    with pytest.raises(ValueError, match=r"waypoint 2 has 1\.6 s; the limits require at least 1\.65 s"):
+    with pytest.raises(ValueError, match=r"waypoint 2 lasts 1\.6 s; the limits require at least 1\.65 s"):
         trapezoidal([0.0, 1.6], [0.0, -2.0], 4.0, 1.6)
 
 

@@ -302,7 +302,7 @@ def test_a_plan_without_a_recorded_node_uses_its_messages_until_then(recorded: P
         (["sim.step_ms=2"], "[sim] step_ms is 1.0 in the recording and 2.0 in the plan"),
         (["sim.parameters.start_deg=10"], "[sim] parameters is"),
         (["controller.link.delay_ms=3"], "link of node 'controller' was {"),
-        (["another robot"], "is a recording of robot 'rotary_pendulum'; the plan has robot 'lipinski_pendulum'"),
+        (["another robot"], "is a recording of robot 'rotary_pendulum', but the plan has robot 'lipinski_pendulum'"),
     ],
 )
 def test_another_plan_of_the_simulation_is_refused_with_the_first_difference(

@@ -196,7 +196,7 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
         (("--over", "seed=1,2", "--repeat", "2"), "draws the seeds of its runs"),
         (
             ("--over", "node.gain=1,2", "--seconds", "-1"),
-            "--seconds -1: the duration must be at least one step of 1 ms",
+            "--seconds -1: the duration must be at least one time step, 1 ms",
         ),
         (("--over", "node.gain=1,2", "--limit-s", "0"), "--limit-s 0: expected a positive number"),
         (("--over", "node.gain=1,2", "--cell", "1"), "name the folder of the sweep"),

@@ -106,23 +106,23 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
     mine = colleague.entry("mine")
     return [
         ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not the host of key 'colleague'"),
-        ("register", colleague.entry("sim", pid=pid), "'sim' belongs to host 'desk' in the plan"),
+        ("register", colleague.entry("sim", pid=pid), "the plan gives this node to host 'desk'"),
         ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not the host of key 'colleague'"),
-        ("register", colleague.entry("swing_up"), "'swing_up' belongs to host 'robot' in the plan"),
+        ("register", colleague.entry("swing_up"), "the plan gives this node to host 'robot'"),
         ("register", mine | {"host": "desk"}, "host 'desk' is not the host of key 'colleague'"),
         ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not the host of key"),
         (
             "register",
             mine | {"remote_endpoints": colleague.ends(scene.robot.key)},
-            "does not have the registrant's key",
+            "lacks the key of the computer",
         ),
-        ("register", mine | {"remote_endpoints": colleague.ends(scene.own)}, "does not have the registrant's key"),
+        ("register", mine | {"remote_endpoints": colleague.ends(scene.own)}, "lacks the key of the computer"),
         (
             "register",
             mine | {"remote_endpoints": {"data": "tcp://127.0.0.1:4001"}},
-            "does not have the registrant's key",
+            "lacks the key of the computer",
         ),
-        ("register", mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}}, "does not have the registrant's key"),
+        ("register", mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}}, "lacks the key of the computer"),
         ("unregister", {"name": "sim"}, "name 'sim' belongs to host 'desk', not to key 'colleague'"),
         ("unregister", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot', not to key 'colleague'"),
         ("ready", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot'"),
@@ -249,7 +249,7 @@ def test_who_may_end_a_node_follows_from_the_plan(folder: None, domain: int, unt
         place = NodeSession(domain, "node", context)
         for holder in (*allowed, *refused):
             answer = _asked(place, holder, until)
-            line = "shutdown: only this computer and the host of the launch's server may end its nodes"
+            line = "shutdown: only this computer and the host of the launch's server may end the nodes of this computer"
             assert answer == ("" if holder in allowed else line)
         assert place.service.refused.count == len(refused)
         assert sum(each.count for each in place.refusals) == len(refused)  # they are in the status

@@ -294,5 +294,5 @@ def test_an_entry_with_other_names_on_the_wire_is_refused(given: dict[str, int],
         assert client.call("nodes", {}, 5.0) == []
     assert str(refused.value).endswith(
         f"node 'theirs' uses protocol {known}, this armswing protocol {PROTOCOL}: it is of {age} software; "
-        "update the older of the two"
+        "update the older software"
     )

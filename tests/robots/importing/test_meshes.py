@@ -221,8 +221,8 @@ def test_a_mesh_is_drawn_as_the_box_of_its_form(plane: str) -> None:
 @pytest.mark.parametrize(
     ("points", "faces", "line"),
     [
-        ((0.0,) * 9, (), r"points and faces have 9 and 0 numbers; a mesh takes x, y, z of each point and three places"),
-        ((0.0,) * 9, (0, 1, 3), r"faces has places from 0 to 3; points are 0 to 2"),
+        ((0.0,) * 9, (), r"points and faces have 9 and 0 numbers; points must have x, y, z of each point"),
+        ((0.0,) * 9, (0, 1, 3), r"faces has indices of points from 0 to 3; they must lie between 0 and 2"),
     ],
 )
 def test_an_impossible_mesh_is_refused(points: tuple[float, ...], faces: tuple[int, ...], line: str) -> None:

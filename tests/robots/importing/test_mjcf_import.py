@@ -245,7 +245,7 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
     [
         (
             made(joint=f"<freejoint/>{HINGE}"),
-            r"<freejoint>: body 'b' has a free joint and 1 more; it must be the only joint",
+            r"<freejoint>: body 'b' has a free joint and 1 more; a free joint must be the body's only joint",
         ),
         (made(joint='<freejoint align="true"/>'), r"<freejoint>: align is true, which moves the body's frame"),
         (
@@ -263,7 +263,7 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         (made(joint='<joint name="x" axis="0 0 0"/>'), r"joint 'x': axis is 0 0 0; give a vector that is not zero"),
         (made(joint='<joint name="x" damping="-1"/>'), r"joint 'x': damping is -1; it must not be negative"),
         (made(joint='<joint name="x" range="2 1"/>'), r"joint 'x': range is '2 1'; its first number must be below"),
-        (made(joint='<joint name="x" class="no"/>'), r"there is no default class 'no'"),
+        (made(joint='<joint name="x" class="no"/>'), r"there is no default class 'no'; define it in <default>"),
         (made(joint='<joint name="x" springdamper="1 1"/>'), r"joint 'x': springdamper is not supported"),
         (made(joint=""), r"line 1: <mujoco>: no body has a joint"),
         (made(more="<flexcomp/>"), r"<flexcomp>: <flexcomp> in a body is not supported"),

@@ -133,7 +133,7 @@ def refusal(file: str, **parameters: str) -> str:
         ((*TWO, HINGE, HINGE.replace("joint", "joint2", 1)), r"the XML is broken: mismatched tag"),
         (
             (*TWO, HINGE.replace("<axis", "<axes")),
-            r"line \d+: <axes>: joint 'hinge' has no element of this name; did you mean <axis>\?",
+            r"line \d+: <axes>: the tag of this element is unknown in joint 'hinge'; did you mean <axis>\?",
         ),
         (
             (*TWO, joint("hinge", "a", "b", more='<dynamics dampng="1"/>')),

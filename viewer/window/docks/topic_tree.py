@@ -28,7 +28,7 @@ SILENT_S = 3.0  # a topic without a message for this long is shown as silent
 
 
 def rate_text(rate_hz: float) -> str:
-    """A rate with three digits, or all of its whole digits, such as "59.4 Hz" and "1020 Hz"."""
+    """A rate as text: three digits below 100 Hz, such as "59.4 Hz", otherwise a whole number, such as "1020 Hz"."""
     return f"{rate_hz:.0f} Hz" if rate_hz >= 100.0 else f"{rate_hz:.3g} Hz"
 
 
@@ -49,7 +49,7 @@ class FieldTree(QtWidgets.QTreeWidget):
         self.setIndentation(12)
 
     def mimeData(self, items: Any) -> Any:
-        """Qt override: the curve of the dragged field, encoded."""
+        """Qt override: drag-and-drop data with the Curve of the dragged field as JSON."""
         data = QtCore.QMimeData()
         curve = items[0].data(0, CURVE) if items else None
         if curve is not None:
@@ -84,10 +84,10 @@ class TopicTree(QtWidgets.QWidget):
         self._counts: dict[str, tuple[float, int]] = {}
 
     def show_source(self, source: Source, resting: str = "", since: float = 0.0) -> None:
-        """Show the topics of a run; of a live run also their rates.
+        """Show the topics of a run and, if the run is live, the rate of each topic.
 
-        resting  state of a simulation that does not advance, such as "paused"; "" for another
-        since    time of the change to that state, s of the monotonic clock
+        resting  state of a simulation that does not advance, such as "paused"; "" for a simulation that advances
+        since    time (monotonic clock, s) at which the simulation entered the state `resting`
         """
         store = source.store
         content = [(topic, tuple(store.fields(topic))) for topic in sorted(store.topics)]
@@ -126,7 +126,7 @@ class TopicTree(QtWidgets.QWidget):
         self._filter(self.search.text())
 
     def _show_rates(self, store: LiveStore, resting: str, since: float) -> None:
-        """Show the rate of each topic, or why it has none: its simulation rests, or the topic stopped by itself."""
+        """Show the rate of each topic; if no messages arrive, show the state `resting` or the time without messages."""
         instant = time.monotonic()
         for item in self._topic_items():
             topic = item.data(0, TOPIC)

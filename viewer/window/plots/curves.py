@@ -41,7 +41,7 @@ class Frame:
     grid   positions of grid lines on the time axis and on the value axis
     marks  (time, colour) of vertical lines
     bands  (start, end), s, of shaded gaps in a recording
-    unread  (start, end), s, of the hatched part of a recording that was not read yet; None where all was read
+    unread  (start, end), s, of the hatched part of a recording that was not read yet; None if all was read
     """
 
     x: tuple[float, float]

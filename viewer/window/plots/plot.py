@@ -198,7 +198,7 @@ class Plot:
         time   the two times
         marks  (time, colour) of the vertical lines to draw
         bands  (start, end), s, of the shaded gaps to draw
-        unread  (start, end), s, of the part of the first run that was not read yet; None where all was read
+        unread  (start, end), s, of the part of the first run that was not read yet; None if all was read
         """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)

@@ -23,7 +23,7 @@ def value_at(times: Floats, values: Floats, time: float) -> float:
 
 
 def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: float, pointer: float) -> str:
-    """Rich text with the time, and with the values at this time of the curves that are nearest to the pointer.
+    """Rich text with the time, and the values at this time of the curves nearest to the pointer.
 
     Returns "" for a plot without curves.
 

@@ -80,12 +80,14 @@ class SceneBox(pg.ViewBox):
 class SceneView(BodyPicture):
     """Picture of the bodies with a camera that the mouse moves.
 
-    moved_camera  called with the camera that the user selects, None for the automatic one, and the name of the change
-    ended         called at the end of a drag
-    pushed        called with the push that a drag on a body asks for; None where bodies cannot be pushed
-    redraw        called when the arrow of a push changed
-    missed        called at the end of a drag that pushes and began beside all bodies
-    strength      N, force of a drag across a quarter of the picture's height
+    moved_camera  function that is called with the camera that the user selected (None for the automatic camera) and the
+                  name of the change
+    ended         function that is called at the end of a drag
+    pushed        function that is called with (name of the body, force, point) when the user pushed a body with a drag;
+                  None if bodies cannot be pushed
+    redraw        function that is called when the arrow of a push changed
+    missed        function that is called at the end of a drag that should push a body but did not start on one
+    strength      force, N, of a push whose drag spans a quarter of the picture's height
     """
 
     def __init__(

@@ -33,42 +33,59 @@ def map_robot(
         str,
         typer.Option(
             "--over",
-            help="Two axes ROW=FROM:TO:NUMBER separated by a comma; rows are coordinates and COORDINATE.velocity, in "
-            "rad, m and these per s.",
+            help="Two axes ROW=FROM:TO:NUMBER, separated by a comma. ROW is the component of the initial state that "
+            "varies: COORDINATE (rad or m) or COORDINATE.velocity (rad/s or m/s).",
             show_default=False,
         ),
     ],
-    seconds: Annotated[float, typer.Option("--seconds", help="Duration of every motion, s.")] = 10.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Duration of every motion (s).")] = 10.0,
     start: Annotated[
         list[str] | None,
-        typer.Option("--start", help="ROW=VALUE of another row. Repeatable.", show_default="the robot's start"),
+        typer.Option(
+            "--start",
+            help="ROW=VALUE of another component of the initial state. Repeatable.",
+            show_default="the robot's start",
+        ),
     ] = None,
     near: Annotated[
         list[str] | None,
-        typer.Option("--near", help="COORDINATE=VALUE near the equilibrium. Repeatable.", show_default="the start"),
+        typer.Option(
+            "--near",
+            help="COORDINATE=VALUE from which the search for the equilibrium starts. Repeatable.",
+            show_default="the start",
+        ),
     ] = None,
     step_ms: Annotated[
-        float | None, typer.Option("--step-ms", help="Step of RK4, ms.", show_default="from the fastest mode")
+        float | None, typer.Option("--step-ms", help="Step size of RK4 (ms).", show_default="from the fastest mode")
     ] = None,
     time_unit_s: Annotated[
         float | None,
-        typer.Option("--time-unit-s", help="Unit of time of velocities, s.", show_default="from the slowest mode"),
+        typer.Option(
+            "--time-unit-s",
+            help="Time (s) by which velocities are multiplied to compute distances.",
+            show_default="from the slowest mode",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="PNG to write; the numbers go beside it.", show_default="ROBOT_map.png"),
+        typer.Option(
+            "--output",
+            "-o",
+            help="PNG file to write; the numbers go to an NPZ file of the same name.",
+            show_default="ROBOT_map.png",
+        ),
     ] = None,
     param: Param = None,
-    lanes: Annotated[int, typer.Option("--lanes", help="Motions per vector: 2, 4, 8, 16 or 32.")] = 8,
+    lanes: Annotated[int, typer.Option("--lanes", help="Number of motions in one SIMD vector: 2, 4, 8, 16 or 32.")] = 8,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads.", show_default="one per core")
+        int | None, typer.Option("--threads", min=1, help="Number of threads.", show_default="one per core")
     ] = None,
 ) -> None:
     """Simulate a robot from a grid of initial states, and draw how far each motion moves away from the equilibrium.
 
-    The colour is Schiehlen's measure IS1: the largest distance of the motion from the equilibrium, divided by the
-    distance of the initial state from the equilibrium. The actuators hold their initial efforts. The numbers are
-    written beside the picture, as ROBOT_map.npz.
+    The colour shows Schiehlen's stability measure IS1: the largest distance of the motion from the equilibrium, divided
+    by the distance of the initial state from the equilibrium. The actuators hold their initial efforts. The numbers are
+    written to an NPZ file beside the picture, such as ROBOT_map.npz.
     """
     axes = _axes(over)
     mechanism, _ = built(name, param)
@@ -113,13 +130,15 @@ def _axes(text: str) -> dict[str, Any]:
         if len(pieces) != 3 or not -np.inf < low < high < np.inf or count < 2:
             raise InputError(f"--over {part!r}: FROM must be below TO, and NUMBER must be at least 2")
         if row in found:
-            raise InputError(f"--over {text!r}: {row!r} is named twice")
+            raise InputError(f"--over {text!r}: {row!r} is named twice; name two different rows")
         found[row] = np.linspace(low, high, count)
     if len(found) != 2:
         raise InputError(f"--over {text!r}: a map has two axes, not {len(found)}")
     cells = len(next(iter(found.values()))) * len([*found.values()][1])
     if cells > MOST_CELLS:
-        raise InputError(f"--over {text!r}: the grid has {cells} motions; a map can have {MOST_CELLS} at most")
+        raise InputError(
+            f"--over {text!r}: the grid has {cells} motions, but a map can have {MOST_CELLS} at most; lower a NUMBER"
+        )
     return found
 
 
@@ -196,7 +215,10 @@ def _computed(
 
 
 def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
-    """Write the picture and its numbers, each file as a whole, and return the path of the file with the numbers."""
+    """Write the picture and the file with its numbers, and return the path of that file.
+
+    Each file appears only when it is complete.
+    """
     import numpy as np
 
     from nodes.pages.state_map import draw_state_map
@@ -219,7 +241,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
 
 
 def _unit(norm: Any, row: str) -> str:
-    """Unit of the component of the state that has the name `row`."""
+    """Unit of the state's component `row`, as text."""
     import numpy as np
 
     from sim_core.solve import coordinate_scales

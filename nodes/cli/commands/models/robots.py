@@ -33,7 +33,8 @@ Name = Annotated[
 ]
 EQUATION_FORMATS = ("text", "latex", "sympy", "c")
 Param = Annotated[
-    list[str] | None, typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False)
+    list[str] | None,
+    typer.Option("--param", help="key=value of a parameter of the robot. Repeatable.", show_default=False),
 ]
 
 
@@ -144,10 +145,12 @@ def _examined(mechanism: Any) -> _Start:
 @app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
 def export_robot(
     name: Name,
-    form: Annotated[str, typer.Option("--format", help="urdf, mjcf, c or object.", show_default=False)],
+    form: Annotated[str, typer.Option("--format", help="Format: urdf, mjcf, c or object.", show_default=False)],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file (c, object: folder) to write.", show_default="standard output"),
+        typer.Option(
+            "--output", "-o", help="File to write; for c and object, a folder.", show_default="standard output"
+        ),
     ] = None,
     param: Param = None,
     open_tree: Annotated[bool, typer.Option("--open-tree", help="Leave out the constraints that close loops.")] = False,
@@ -243,7 +246,7 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 @app.command("equations", epilog="Example: armswing robot equations double_pendulum --format latex")
 def print_equations(
     name: Name,
-    form: Annotated[str, typer.Option("--format", help="text, latex, sympy or c.")] = "text",
+    form: Annotated[str, typer.Option("--format", help="Format: text, latex, sympy or c.")] = "text",
     param: Param = None,
 ) -> None:
     """Print the equations of motion M a + J' lam = f of a robot, with the names of its description.

@@ -34,9 +34,11 @@ def reproduce(
         Path | None,
         typer.Option("--output", "-o", help="Folder for the page, its pictures and tables.", show_default="the paper"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Shorter simulations: under a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Shorten the simulations, so that the command takes less than a minute.")
+    ] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes.", show_default="one per core")
+        int | None, typer.Option("--workers", min=1, help="Number of processes.", show_default="one per core")
     ] = None,
     as_json: AsJson = False,
     spans: Annotated[str, typer.Option(hidden=True)] = "",

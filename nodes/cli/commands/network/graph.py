@@ -40,7 +40,7 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
 
 @app.command("info", epilog="Example: armswing node info swing_up")
 def node_info(
-    name: Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of a node, as `armswing node list` prints it.", show_default=False)],
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:

@@ -47,7 +47,9 @@ def list_messages(as_json: AsJson = False) -> None:
 
 @app.command("show", epilog="Example: armswing message show JointCommand")
 def show_message(
-    name: Annotated[str, typer.Argument(help="One of `armswing message list`.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="Name of a message, as `armswing message list` prints it.", show_default=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show the fields, types, defaults and units of a message; with --json, show its JSON Schema."""

@@ -18,7 +18,9 @@ app = typer.Typer(
     help="Print, measure and publish messages on topics.", epilog="Example: armswing topic list", no_args_is_help=True
 )
 
-TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", show_default=False)]
+TopicName = Annotated[
+    str, typer.Argument(help="Name of a topic, as `armswing topic list` prints it.", show_default=False)
+]
 Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
 PERIOD_S = 1.0
@@ -192,9 +194,9 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
-    """Warn if the topic has no publisher, but a topic of another robot that ends in the same word has one.
+    """Warn if no node publishes the topic, but nodes publish topics of other robots with the same last word.
 
-    spoken  topics that have a publisher
+    spoken  topics that a node publishes
     """
     leaf = topic.rpartition("/")[2]
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]

@@ -11,7 +11,7 @@ from nodes.cli.terminal import AsJson, require_recording, say, say_json, say_tab
 
 DIFFERENT = 1
 First = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
-Second = Annotated[Path, typer.Argument(help="Another one.", show_default=False)]
+Second = Annotated[Path, typer.Argument(help="Another recording (.mcap).", show_default=False)]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +24,12 @@ def compare(
     second: Second,
     run: Annotated[
         int | None,
-        typer.Option("--run", min=1, help="Number of the run in both; by default the last.", show_default=False),
+        typer.Option(
+            "--run",
+            min=1,
+            help="Number of the run to compare in both recordings; by default the last run.",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -30,7 +30,9 @@ MOST_EVENTS = 20  # most events of one kind that are listed
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
 RunNumber = Annotated[
     int | None,
-    typer.Option("--run", min=1, help="Which of its runs, as `armswing info` numbers them.", show_default=False),
+    typer.Option(
+        "--run", min=1, help="Number of the run in the recording, as `armswing info` shows it.", show_default=False
+    ),
 ]
 
 
@@ -85,7 +87,7 @@ def record(
 
 def play(
     file: File,
-    speed: Annotated[float, typer.Option("--speed", help="Recorded seconds per second.")] = 1.0,
+    speed: Annotated[float, typer.Option("--speed", help="Recorded seconds to play per second.")] = 1.0,
     loop: Annotated[bool, typer.Option("--loop", help="Repeat the recording until Ctrl-C.")] = False,
     domain: Domain = None,
 ) -> None:
@@ -123,7 +125,10 @@ def info(file: File, as_json: AsJson = False) -> None:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="RECORDING|client", help="Recording, or client.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="RECORDING|client", help="A recording (.mcap), or the word client.", show_default=False),
+    ],
     csv: Annotated[Path | None, typer.Option(help="Folder for one CSV file per topic.", show_default=False)] = None,
     rerun: Annotated[Path | None, typer.Option(help="File for Rerun (.rrd).", show_default=False)] = None,
     foxglove: Annotated[
@@ -132,7 +137,7 @@ def export(
     run: RunNumber = None,
     as_json: AsJson = False,
     lang: Annotated[
-        str | None, typer.Option(help="With client: language of the client library, c.", show_default=False)
+        str | None, typer.Option(help="With client: language of the client library; only c.", show_default=False)
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="With client: folder for its files.", show_default=FOLDER)

@@ -38,7 +38,10 @@ app = typer.Typer(
 @app.command(epilog="Example: armswing hil report measured.mcap predicted.mcap --limit rms_deg=0.3 --output compared")
 def report(
     recording: Annotated[
-        Path, typer.Argument(help="Recording of the measurement; alone, it contains both streams.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Recording of the measurement, and also of the prediction if no second is given.", show_default=False
+        ),
     ],
     second: Annotated[
         Path | None, typer.Argument(metavar="[RECORDING2]", help="Recording of the prediction.", show_default=False)
@@ -55,7 +58,7 @@ def report(
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            "--limit", help="name=value: largest permitted value of a figure. Repeatable.", show_default=False
+            "--limit", help="name=value, as in rms_deg=0.3: limit of an error measure. Repeatable.", show_default=False
         ),
     ] = None,
     measured: Annotated[
@@ -178,14 +181,20 @@ def check(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+        typer.Option(
+            "--set", help="Change the launch file: node.key=value or sim.key=value. Repeatable.", show_default=False
+        ),
     ] = None,
     joint: Annotated[
         list[str] | None,
-        typer.Option("--joint", help="A joint to move; by default all with a servo. Repeatable.", show_default=False),
+        typer.Option(
+            "--joint", help="A joint to move; by default every joint with a servo. Repeatable.", show_default=False
+        ),
     ] = None,
-    amplitude_deg: Annotated[float, typer.Option("--amplitude-deg", help="Motion of angles, degrees.")] = 1.5,
-    amplitude_mm: Annotated[float, typer.Option("--amplitude-mm", help="Motion of lengths, mm.")] = 5.0,
+    amplitude_deg: Annotated[
+        float, typer.Option("--amplitude-deg", help="Amplitude of rotating joints (degrees).")
+    ] = 1.5,
+    amplitude_mm: Annotated[float, typer.Option("--amplitude-mm", help="Amplitude of sliding joints (mm).")] = 5.0,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
@@ -255,15 +264,23 @@ def processor(
         list[str] | None,
         typer.Argument(metavar="[NAME=VALUE]...", help="Values of the file's arguments.", show_default=False),
     ] = None,
-    node: Annotated[str, typer.Option("--node", help="The controller, a program.")] = "my_controller",
+    node: Annotated[
+        str, typer.Option("--node", help="Node of the controller, which must be a compiled program.")
+    ] = "my_controller",
     program: Annotated[
-        Path, typer.Option("--program", help="Its build for the other processor.", show_default=False)
+        Path, typer.Option("--program", help="The controller's build for the other processor.", show_default=False)
     ] = Path("my_controller"),
-    emulator: Annotated[str, typer.Option("--emulator", help="Command that runs it, such as qemu-aarch64.")] = "",
-    duration: Annotated[float | None, typer.Option("--duration", help="Simulated seconds.", show_default=False)] = None,
+    emulator: Annotated[
+        str, typer.Option("--emulator", help="Command that runs this build, such as qemu-aarch64.")
+    ] = "",
+    duration: Annotated[
+        float | None, typer.Option("--duration", help="Simulated duration (s).", show_default=False)
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+        typer.Option(
+            "--set", help="Change the launch file: node.key=value or sim.key=value. Repeatable.", show_default=False
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for page and recording.")] = Path("processor"),
     domain: Domain = None,
@@ -272,8 +289,9 @@ def processor(
     """Processor in the loop: compare a controller's commands with the commands of its build for another processor.
 
     Both builds take part in one lockstep run, but the simulation applies only the commands of the build in the launch
-    file. Writes an HTML page with a histogram of the computing times per reply. Exit code 0 if the commands are equal
-    byte for byte; 1 if they differ, and then the largest difference is printed in units in the last place.
+    file. The command writes an HTML page with a histogram of the computing times per reply. Exit code 0 if the
+    controller's commands are equal byte for byte; 1 if they differ. The largest difference is then printed in units in
+    the last place.
     """
     import contextlib
 

@@ -28,25 +28,27 @@ def replay(
     node: Annotated[str, typer.Option("--node", help="The node: path/to/file.py:Class.", show_default=False)],
     name: Annotated[
         str | None,
-        typer.Option(
-            "--as", help="Name of the node in the recorded plan that it replaces.", show_default="of its class"
-        ),
+        typer.Option("--as", help="Name of the recorded node to replace.", show_default="the node of the same class"),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", help="key=value that replaces the recorded parameter. Repeatable.", show_default=False),
+        typer.Option(
+            "--param", help="key=value of a parameter, instead of the recorded value. Repeatable.", show_default=False
+        ),
     ] = None,
     tolerance: Annotated[
         list[str] | None,
         typer.Option(
             "--tolerance",
-            help="Largest difference of numbers, as 1e-9, or value=1e-9 for one field. Repeatable.",
+            help="Largest permitted difference: 1e-9 for all fields, or FIELD=1e-9 for one field. Repeatable.",
             show_default="0",
         ),
     ] = None,
     from_: Annotated[
         float | None,
-        typer.Option("--from", help="Simulation time of the first messages compared, s.", show_default="the beginning"),
+        typer.Option(
+            "--from", help="Simulation time (s) from which messages are compared.", show_default="the beginning"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +57,7 @@ def replay(
     Exit code 0 if all messages are the same, 1 if one differs; the first difference is printed. A tolerance is relative
     for numbers above 1. A lockstep run is repeated step by step; in any other run, the messages are fed in the order of
     the file. With --from, the node begins with its state in the latest snapshot before the given time. If the node's
-    code or parameters differ from the recorded ones, it begins without this state.
+    code or parameters differ from the recorded ones, the node begins without this state.
     """
     from nodes.plan.loading import load_class
     from nodes.simulation.replay import replay as replays

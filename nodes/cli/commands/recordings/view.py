@@ -26,7 +26,8 @@ def view(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="A recording, or several to overlay in a window; without any, the live domain.", show_default=False
+            help="One recording, or several to overlay in a window; without a file, the live launch is shown.",
+            show_default=False,
         ),
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)] = None,
@@ -34,7 +35,7 @@ def view(
         list[str] | None,
         typer.Option(
             "--plot",
-            help="A field to plot, e.g. outputs, or one curve of it, outputs.NAME. Repeatable.",
+            help="What to plot: a field, such as outputs, or one of its curves, as outputs.NAME. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -45,21 +46,27 @@ def view(
     mp4: Annotated[Path | None, typer.Option("--mp4", help="Write a film and end.", show_default=False)] = None,
     gif: Annotated[Path | None, typer.Option("--gif", help="Write a film as GIF and end.", show_default=False)] = None,
     start: Annotated[
-        float | None, typer.Option("--from", help="First time of the film, s.", show_default="the start")
+        float | None,
+        typer.Option("--from", help="Recorded time at which the film begins (s).", show_default="the start"),
     ] = None,
-    end: Annotated[float | None, typer.Option("--to", help="Last time of the film, s.", show_default="the end")] = None,
+    end: Annotated[
+        float | None, typer.Option("--to", help="Recorded time at which the film ends (s).", show_default="the end")
+    ] = None,
     speed: Annotated[
         float | None, typer.Option("--speed", help="Seconds of the recording per second of film.", show_default="1")
     ] = None,
     fps: Annotated[
-        float | None, typer.Option("--fps", help="Frames per second of the film.", show_default="30, of a GIF 15")
+        float | None, typer.Option("--fps", help="Frames per second of the film.", show_default="30; 15 for a GIF")
     ] = None,
     size: Annotated[
-        str | None, typer.Option("--size", help="Pixels of the film.", show_default="1280x720, of a GIF 960x540")
+        str | None,
+        typer.Option(
+            "--size", help="Width and height of the film in pixels.", show_default="1280x720; 960x540 for a GIF"
+        ),
     ] = None,
     colors: Annotated[
         str | None,
-        typer.Option("--theme", help="Colours: light or dark.", show_default="light; in a window the last choice"),
+        typer.Option("--theme", help="Colours: light or dark.", show_default="light; for a window the last choice"),
     ] = None,
     layout: Annotated[
         Path | None, typer.Option("--layout", help="A saved layout for the window or film.", show_default=False)

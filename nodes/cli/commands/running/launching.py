@@ -71,7 +71,9 @@ def launch(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+        typer.Option(
+            "--set", help="Change the launch file: node.key=value or sim.key=value. Repeatable.", show_default=False
+        ),
     ] = None,
     duration: Annotated[
         float | None,
@@ -81,32 +83,38 @@ def launch(
         str | None,
         typer.Option(
             "--host",
-            help="Start only this host's nodes, one of \\[hosts], beside the launch at the server.",
+            help="Start only the nodes of this host in \\[hosts]. They join the launch on the server's host.",
             show_default=False,
         ),
     ] = None,
     from_: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="Continue the run of this lockstep recording (.mcap), at --at.", show_default=False
+            "--from",
+            help="Continue the recorded lockstep run of this file (.mcap) from the time --at.",
+            show_default=False,
         ),
     ] = None,
     at: Annotated[
         float | None,
-        typer.Option("--at", help="Simulation time at which the recorded run is continued, s.", show_default=False),
+        typer.Option(
+            "--at",
+            help="With --from: simulation time (s) from which the recorded run is continued.",
+            show_default=False,
+        ),
     ] = None,
     timing_from: Annotated[
         Path | None,
         typer.Option(
             "--timing-from",
-            help="Give the nodes the links of this recording (.mcap) of a run in realtime: delay, jitter and loss, in "
-            "lockstep.",
+            help="In lockstep, delay and lose messages as the network did in the realtime run of this recording "
+            "(.mcap).",
             show_default=False,
         ),
     ] = None,
-    view: Annotated[bool, typer.Option("--view", help="Open the viewer, too.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="Also open the viewer.")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Load a node's file anew when it is saved, while the launch runs.")
+        bool, typer.Option("--watch", help="Reload a node while the launch runs, whenever the node's file is saved.")
     ] = False,
     domain: Domain = None,
     json_file: Annotated[
@@ -120,8 +128,8 @@ def launch(
     """Start the simulation server and every node of a launch file, and print a summary at the end.
 
     With --from, the launch continues a recorded run that has the same robot and settings of the simulation. Each node
-    continues from its recorded state, but a node whose code or parameters changed starts fresh. --duration is then the
-    simulation time at the end.
+    continues from its recorded state, but a node whose code or parameters changed starts fresh. --duration then
+    gives the simulation time at which the launch ends.
 
     Exit code 0 on success; 1 if a required milestone was missed or every command of a node was rejected; 2 for an
     invalid plan. If a node fails, the exit code is the exit code of that node.
@@ -195,16 +203,24 @@ def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> N
 
 
 def run(
-    node: Annotated[str, typer.Argument(help="path/to/file.py:Class", show_default=False)],
+    node: Annotated[str, typer.Argument(help="Class of the node: path/to/file.py:Class.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option("--name", help="Name of the node; by default from the class.", show_default=False)
+        str | None,
+        typer.Option(
+            "--name", help="Name of the node; by default made from the name of the class.", show_default=False
+        ),
     ] = None,
     robot: Annotated[
         str | None,
-        typer.Option("--robot", help="Robot whose topics it uses; by default the live one.", show_default=False),
+        typer.Option(
+            "--robot",
+            help="Robot whose topics the node uses; by default the robot of the live launch.",
+            show_default=False,
+        ),
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option("--param", help="key=value. Repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option("--param", help="key=value of a parameter of the node. Repeatable.", show_default=False),
     ] = None,
     domain: Domain = None,
 ) -> None:

@@ -30,8 +30,8 @@ def _node_alone(context: typer.Context, node: str) -> str:
     return node
 
 
-NodeName = Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)]
-Key = Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)]
+NodeName = Annotated[str, typer.Argument(help="Name of a node, as `armswing node list` prints it.", show_default=False)]
+Key = Annotated[str, typer.Argument(help="A parameter, as `armswing param list NODE` prints it.", show_default=False)]
 
 
 def _parameters(domain: int | None, node: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _known(key: str, parameters: dict[str, Any], node: str) -> None:
 @app.command("list", epilog="Example: armswing param list swing_up")
 def list_parameters(
     node: Annotated[
-        str | None, typer.Argument(help="One of `armswing node list`; without it, all.", show_default=False)
+        str | None, typer.Argument(help="Name of a node; without a name, all nodes.", show_default=False)
     ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -97,7 +97,12 @@ def _list_all(domain: int | None, as_json: bool) -> None:
 
 @app.command("get", epilog="Example: armswing param get swing_up torque_limit")
 def get_parameter(
-    node: Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False, callback=_node_alone)],
+    node: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a node, as `armswing node list` prints it.", show_default=False, callback=_node_alone
+        ),
+    ],
     key: Key,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -114,9 +119,11 @@ def get_parameter(
 @app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
 def set_parameter(
     node: NodeName,
-    key: Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)],
+    key: Annotated[
+        str, typer.Argument(help="A parameter, as `armswing param list NODE` prints it.", show_default=False)
+    ],
     value: Annotated[
-        str | None, typer.Argument(help="As TOML spells it: 0.04, true, [1, 2].", show_default=False)
+        str | None, typer.Argument(help="New value, written as in TOML: 0.04, true, [1, 2].", show_default=False)
     ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -129,7 +136,9 @@ def set_parameter(
         if not dot:
             name, equals, rest = key.partition("=")
             if equals:
-                raise InputError(f"{key!r} has an equals sign; write `param set {node} {name} {rest}`")
+                raise InputError(
+                    f"the parameter name {key!r} has an equals sign; write `param set {node} {name} {rest}`"
+                )
             raise InputError(f"the value is missing; write `param set {node} {key} VALUE`")
         node, key, value = name, rest, key
     with Client(domain) as client:

@@ -24,7 +24,7 @@ def _call(domain: int | None, service: str, **arguments: Any) -> Any:
 
 
 def _report(domain: int | None, as_json: bool) -> None:
-    """Print the simulation's state, time and step."""
+    """Print the simulation's state, its time, and the number of time steps so far."""
     status = _call(domain, "status")
     if as_json:
         say_json(status)
@@ -66,14 +66,14 @@ def resume(domain: Domain = None, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: armswing sim step 10", context_settings=NEGATIVE)
 def step(
-    count: Annotated[int, typer.Argument(min=1, help="How many steps.")] = 1,
+    count: Annotated[int, typer.Argument(min=1, help="Number of time steps.")] = 1,
     number: Annotated[
-        int | None, typer.Option("-n", min=1, help="How many steps, as an option.", show_default=False)
+        int | None, typer.Option("-n", min=1, help="The number of time steps, given as an option.", show_default=False)
     ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Advance a paused simulation by a number of steps."""
+    """Advance a paused simulation by a number of time steps."""
     from nodes.client import Client
 
     count = count if number is None else number
@@ -110,13 +110,15 @@ def speed(
 
 @app.command(epilog="Example: armswing sim push pendulum 0.2 0 0 --duration 0.1", context_settings=NEGATIVE)
 def push(
-    body: Annotated[str, typer.Argument(help="A body that the robot's `pushable` names.", show_default=False)],
-    x: Annotated[float, typer.Argument(help="Force along the world's x, N.", show_default=False)],
-    y: Annotated[float, typer.Argument(help="Force along y, N.", show_default=False)],
-    z: Annotated[float, typer.Argument(help="Force along z, N.", show_default=False)],
-    duration: Annotated[float, typer.Option("--duration", help="Simulated seconds.")] = 0.1,
+    body: Annotated[
+        str, typer.Argument(help="A body that the robot's description lists as pushable.", show_default=False)
+    ],
+    x: Annotated[float, typer.Argument(help="Force along the x-axis of the world (N).", show_default=False)],
+    y: Annotated[float, typer.Argument(help="Force along the y-axis of the world (N).", show_default=False)],
+    z: Annotated[float, typer.Argument(help="Force along the z-axis of the world (N).", show_default=False)],
+    duration: Annotated[float, typer.Option("--duration", help="Simulated duration of the push (s).")] = 0.1,
     at: Annotated[
-        str, typer.Option("--at", help="Point in the body's frame, m, X,Y,Z; default: its origin.")
+        str, typer.Option("--at", help="Point X,Y,Z at which the force acts, in the body's frame (m).")
     ] = "0,0,0",
     domain: Domain = None,
     as_json: AsJson = False,
@@ -156,11 +158,13 @@ def snapshot(
 def restore(
     file: Annotated[
         Path,
-        typer.Argument(help="A file of `armswing sim snapshot`, or a lockstep recording (.mcap).", show_default=False),
+        typer.Argument(
+            help="A snapshot that `armswing sim snapshot` wrote, or a lockstep recording (.mcap).", show_default=False
+        ),
     ],
     at: Annotated[
         float | None,
-        typer.Option("--at", help="Simulation time in the recording, s.", show_default=False),
+        typer.Option("--at", help="With a recording: simulation time to go to (s).", show_default=False),
     ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -210,9 +214,9 @@ def _go_back(file: Path, at: float, domain: int | None) -> None:
 
 
 def _await_tick(client: Any, target: int) -> None:
-    """Wait until the simulation has reached step `target`.
+    """Wait until the simulation has reached the time step with the number `target`.
 
-    The server replies to the request before it has taken the steps.
+    The server replies to the request before it has simulated the time steps.
     """
     import time
 
@@ -223,7 +227,8 @@ def _await_tick(client: Any, target: int) -> None:
             tick, progress_at = now, time.monotonic()
         elif time.monotonic() - progress_at > STUCK_S:  # another client paused or reset it meanwhile
             raise UnavailableError(
-                f"the simulation stopped at step {tick}, before step {target}; check whether it was paused or reset"
+                f"the simulation stopped at time step {tick}, before time step {target}; "
+                "check whether it was paused or reset"
             )
         time.sleep(STEPPING_PERIOD_S)
 

@@ -93,12 +93,12 @@ def new_controller(
     name: Annotated[
         str, typer.Argument(help="Name of the node: lower-case letters, digits and _.", show_default=False)
     ],
-    folder: Annotated[Path, typer.Option("--folder", help="Folder to write to.")] = Path(),
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for the controller and its launch file.")] = Path(),
     robot: Annotated[
         str, typer.Option("--robot", help="One of `armswing robot list`, path/to/file.py:function or robot.urdf.")
     ] = "rotary_pendulum",
     joint: Annotated[
-        str, typer.Option("--joint", help="Actuator that it commands.", show_default="the robot's first")
+        str, typer.Option("--joint", help="Actuator that the controller commands.", show_default="the robot's first")
     ] = "",
 ) -> None:
     """Write a controller of 26 lines and a launch file that runs this controller."""

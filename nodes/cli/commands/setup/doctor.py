@@ -53,7 +53,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
-    seconds: Annotated[float, typer.Option("--seconds", help="Duration of the wake-up measurement, s.")] = SECONDS,
+    seconds: Annotated[float, typer.Option("--seconds", help="Duration of the wake-up measurement (s).")] = SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Check this computer: libraries, Qt, cores, settings, and the rate that a loop can hold. Exit code 1 on a fault.

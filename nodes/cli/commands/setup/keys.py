@@ -19,7 +19,7 @@ KeyName = Annotated[str, typer.Argument(help="Name of the host in \\[hosts] of a
 @app.command(epilog="Example: armswing keys new robot")
 def new(
     name: Annotated[
-        str | None, typer.Argument(help="Name of the key; by default this computer's.", show_default=False)
+        str | None, typer.Argument(help="Name of the key; by default the name of this computer.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing key.")] = False,
     as_json: AsJson = False,
@@ -63,7 +63,7 @@ def list_keys(as_json: AsJson = False) -> None:
 @app.command(epilog="Example: armswing keys allow robot $(ssh robot armswing keys list --json | jq -r .own.key)")
 def allow(
     name: KeyName,
-    key: Annotated[str, typer.Argument(help="64 hexadecimal digits.", show_default=False)],
+    key: Annotated[str, typer.Argument(help="Public key to allow: 64 hexadecimal digits.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Allow a key to connect. This takes effect at the next connection, without a restart."""

@@ -47,7 +47,8 @@ def find_in(
         check_figures(journal.rows, [figure], "--find-boundary")
         if changed := changed_files(sweep, made_again(sweep)):
             raise SweepError(
-                f"{', '.join(changed)} changed since this sweep began, so its rows are out of date; begin a new sweep"
+                f"{', '.join(changed)} changed since this sweep began, so the rows of the sweep are out of date; "
+                "begin a new sweep"
             )
         found = brackets(sweep, journal.rows, figure, threshold, axis)
         try:

@@ -41,33 +41,37 @@ def sweep(
         list[str] | None,
         typer.Option(
             "--over",
-            help="An axis: key=FROM:TO:NUMBER, key=VALUE,VALUE,..., key=normal:MEAN:DEVIATION or "
-            "key=uniform:LOW:HIGH; keys as in --set. Repeatable.",
+            help="An axis, which is a key to vary: key=FROM:TO:NUMBER, key=VALUE,VALUE,..., "
+            "key=normal:MEAN:DEVIATION or key=uniform:LOW:HIGH. Write the key as in --set. Repeatable.",
             show_default=False,
         ),
     ] = None,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, help="Runs of each combination, with seeds of their own.")
+        int, typer.Option("--repeat", min=1, help="Number of runs of each combination; each run has its own seed.")
     ] = 1,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", help="Simulated duration of every run, s.", show_default="the file's duration_s"),
+        typer.Option("--seconds", help="Simulated duration of every run (s).", show_default="the file's duration_s"),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="node.key=value or sim.key=value, for all runs. Repeatable.", show_default=False),
+        typer.Option(
+            "--set",
+            help="Change the launch file for all runs: node.key=value or sim.key=value. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the sweep.", show_default="FILE_sweep")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes.", show_default="one per core")
+        int | None, typer.Option("--workers", min=1, help="Number of processes.", show_default="one per core")
     ] = None,
     dask: Annotated[
         str | None,
         typer.Option(
             "--dask",
-            help='Address of a Dask scheduler, such as tcp://10.0.0.5:8786; "local": processes of this computer.',
+            help='Address of a Dask scheduler, such as tcp://10.0.0.5:8786, or "local" to use Dask on this computer.',
             show_default=False,
         ),
     ] = None,
@@ -75,46 +79,52 @@ def sweep(
         float | None,
         typer.Option(
             "--limit-s",
-            help="Wall time after which a run is ended as hung, s.",
-            show_default="20 times its duration, and 60 at least",
+            help="Wall time (s) after which a run counts as hung and is ended.",
+            show_default="20 times the simulated duration, at least 60",
         ),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run the lost cells again: those that did not come to their end.")
+        bool, typer.Option("--retry-failed", help="Repeat the runs that crashed, hung, diverged or failed.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, list the cells, and run none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and list the runs, but start none of them.")
+    ] = False,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             "--figure",
-            help="A column of cells.csv, or pass_rate, for the page. Repeatable.",
-            show_default="the first that differ",
+            help="A result to plot on the page: a column of cells.csv, or pass_rate. Repeatable.",
+            show_default="the first columns that differ",
         ),
     ] = None,
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Write the page with its pictures.")] = True,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Write the HTML page with its plots.")] = True,
     cell: Annotated[
         int | None,
-        typer.Option("--cell", min=0, help="Run one cell of a folder alone, and print its row.", show_default=False),
+        typer.Option(
+            "--cell", min=0, help="Repeat only the run with this number, and print its row.", show_default=False
+        ),
     ] = None,
-    record: Annotated[bool, typer.Option("--record", help="With --cell: record it, as FOLDER/cell_K.mcap.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="With --cell K: record the run in FOLDER/cell_K.mcap.")
+    ] = False,
     find_boundary: Annotated[
         str | None,
         typer.Option(
             "--find-boundary",
-            help="FIGURE=VALUE, such as pass_rate=0.9: find where it is crossed --along an axis of a folder.",
+            help="RESULT=VALUE, such as pass_rate=0.9: find where the result crosses the value on the axis --along.",
             show_default=False,
         ),
     ] = None,
     along: Annotated[
-        str | None, typer.Option("--along", help="With --find-boundary: key of an axis.", show_default=False)
+        str | None, typer.Option("--along", help="With --find-boundary: key of the axis to search.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a launch file in lockstep for every combination of values, in one process per core.
 
     FOLDER/cells.csv gets one row per run; the same sweep always gives the same rows. To continue a stopped sweep,
-    repeat the command or name the folder alone. Exit code 0; 1 if runs were lost (crashed, hung, diverged or failed
-    with an error); 2 for invalid input.
+    repeat the command or name the folder alone. Exit code 0 on success; 1 if runs crashed, hung, diverged or failed; 2
+    for invalid input.
     """
     if limit_s is not None and not 0.0 < limit_s < float("inf"):
         raise InputError(f"--limit-s {limit_s:g}: expected a positive number of seconds")
@@ -242,7 +252,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
         (say if not options.as_json else warn)(f"wrote {recording}")
     wrong = [] if before is None else differing(sweep, before, row)
     if wrong:
-        warn(f"armswing: the run of cell {cell} differs from its row of cells.csv in {', '.join(wrong)}")
+        warn(f"armswing: the repeated run of cell {cell} differs from its row in cells.csv in {', '.join(wrong)}")
     elif before is not None and not options.as_json:
         say(f"the same as row {cell} of {folder / 'cells.csv'}")
     raise typer.Exit(1 if wrong or row.result in LOST else 0)

@@ -20,12 +20,14 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
     moving = [joint.name for joint in mechanism.moving_joints]
     names = [name for name, _ in relation.terms]
     if len({*names}) < 2:
-        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs at least two joints")
+        raise InvalidMechanism(f"{where}: the terms name {len({*names})} joint; a relation needs at least two joints")
     for name, factor in relation.terms:
         if name not in moving:
             raise UnknownName(where, "moving joint", name, moving)
         if names.count(name) > 1:
-            raise InvalidMechanism(f"{where}: joint {name!r} is in two of its terms; add up their factors")
+            raise InvalidMechanism(
+                f"{where}: two terms name joint {name!r}; write one term with the sum of the factors"
+            )
         if factor == 0.0:
             raise InvalidMechanism(f"{where}: the factor of joint {name!r} is 0; remove this term")
 
@@ -33,10 +35,10 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
 def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) -> None:
     if bool(motion.joint) == bool(motion.body):
         named = f"joint {motion.joint!r} and body {motion.body!r}" if motion.joint else "neither a joint nor a body"
-        raise InvalidMechanism(f"{where}: the motion names {named}; name either the joint or the body to be moved")
+        raise InvalidMechanism(f"{where}: the constraint moves {named}; set either the field joint or the field body")
     if (motion.motion is None) == (not motion.input):
         has = "both a motion and an input" if motion.input else "neither a motion nor an input"
-        raise InvalidMechanism(f"{where}: the constraint has {has}; give exactly one of the two")
+        raise InvalidMechanism(f"{where}: the constraint has {has}; set either the field motion or the field input")
     inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
     if motion.input and motion.input not in inputs:
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)

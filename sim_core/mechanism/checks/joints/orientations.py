@@ -36,7 +36,8 @@ def check_orientations(mechanism: Mechanism, owner: str) -> None:
             )
         if not abs(math.hypot(*joint.quaternion) - 1.0) <= ROUNDED:
             raise InvalidMechanism(
-                f"{where}: quaternion {joint.quaternion} has the norm {math.hypot(*joint.quaternion):g}; it must be 1"
+                f"{where}: quaternion {joint.quaternion} has the norm {math.hypot(*joint.quaternion):g}; its norm must "
+                "be 1"
             )
         _check_parts(joint, where)
 

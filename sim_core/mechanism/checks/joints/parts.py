@@ -19,7 +19,9 @@ def check_joint_parts(mechanism: Mechanism, owner: str) -> None:
         parts = [name for name in ("spring", "friction", "stops") if getattr(joint, name) is not None]
         parts += ["armature"] if joint.armature != 0.0 else []
         if joint.kind == "fixed" and parts:
-            raise InvalidMechanism(f"{where} is fixed, so that it can have no {' and no '.join(parts)}")
+            raise InvalidMechanism(
+                f"{where} is fixed, so that it can have no {' and no '.join(parts)}; remove these parts"
+            )
         if joint.spring is not None:
             require_least(joint.spring, ("stiffness", "cubic"), 0.0, "", f"{where}: spring")
         if joint.friction is not None:
@@ -50,7 +52,7 @@ def _check_friction(friction: JointFriction, where: str) -> None:
 
 def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
     if joint.lower is None and joint.upper is None:
-        raise InvalidMechanism(f"{where}: it has stops but neither a lower nor an upper limit; give at least one limit")
+        raise InvalidMechanism(f"{where}: the joint has stops but neither a lower nor an upper limit; give it a limit")
     require_above(stops, ("stiffness",), f"{where}: stops")
     require_least(stops, ("dissipation",), 0.0, "", f"{where}: stops")
     if stops.exponent not in EXPONENTS:

@@ -36,17 +36,21 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
     Every moving joint must be revolute about the axis of the first moving joint, and the `rotation` of every joint must
     leave this axis unchanged.
     """
-    head = f"{owner}: coordinates='absolute_angle' needs revolute joints about one axis, and no beams;"
+    head = f"{owner}: coordinates='absolute_angle' requires revolute joints about one axis, and no beams, but"
     if mechanism.beams:
-        raise InvalidMechanism(f"{head} the mechanism has {len(mechanism.beams)} beams")
+        raise InvalidMechanism(f"{head} the mechanism has beams ({len(mechanism.beams)}); use other coordinates")
     axis = mechanism.moving_joints[0].axis
     for joint in mechanism.joints:
         if joint.kind not in ("revolute", "fixed"):
-            raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}")
+            raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}; use other coordinates")
         if joint.kind == "revolute" and joint.axis != axis:
             raise InvalidMechanism(
-                f"{head} joint {joint.name!r} has the axis {joint.axis}, and the first joint has the axis {axis}"
+                f"{head} joint {joint.name!r} has the axis {joint.axis}, which differs from the axis {axis} of the "
+                "first moving joint; use other coordinates"
             )
         turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
         if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
-            raise InvalidMechanism(f"{head} the rotation of joint {joint.name!r} changes the axis {axis}")
+            raise InvalidMechanism(
+                f"{head} the rotation of joint {joint.name!r} changes the direction of the common axis {axis}; use "
+                "other coordinates"
+            )
