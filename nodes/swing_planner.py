@@ -59,7 +59,8 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
             if name in ("robot", "parameters") or value is None:
                 continue
             if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name in MAY_BE_ZERO))):
-                raise ValueError(f"{name} is {value}; it must be a number above 0")
+                least = "of at least 0" if name in MAY_BE_ZERO else "above 0"
+                raise ValueError(f"{name} is {value}; it must be a number {least}")
 
 
 class SwingPlanner(Node):

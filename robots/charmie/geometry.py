@@ -96,7 +96,7 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
     across = p.lift.body_point[1] - p.lift.base_point[1]
     if length.x <= abs(across):
         raise InvalidRequest(
-            f"robot 'charmie': the lift actuator's length is {length.x} m; it must be above {across:.4g} m, the offset "
+            f"robot 'charmie': the lift actuator's length is {length.x} m; it must be above {abs(across):.4g} m, the offset "
             "of its ends in y"
         )
     up = math.sqrt(length.x**2 - across**2)
