@@ -37,13 +37,17 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """{part: digest} of the parts of a plan that must be equal on all hosts: [sim], the names in [hosts], the nodes.
+    """{part: digest} of the parts of a plan that must be equal on all hosts.
+
+    These are the seed, the names in [hosts], all nodes, and the table [sim] of each simulation.
 
     The folders of files and the nodes' keys `link` may differ, because the server alone emulates links (the delays and
     losses of messages).
     """
-    sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
-    parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
+    parts: dict[str, object] = {"seed": plan.seed, "the names in [hosts]": sorted(plan.hosts)}
+    for view in plan.views:
+        part = f"[sim] of namespace {view.sim.namespace!r}" if view.sim.namespace else "[sim]"
+        parts[part] = msgspec.structs.replace(view.sim, robot=_without_folder(view.sim.robot))
     for node in plan.nodes:
         parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=_without_folder(node.run), link=LinkPlan())
     encode = msgspec.json.Encoder(order="deterministic").encode

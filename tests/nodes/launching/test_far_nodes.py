@@ -31,6 +31,7 @@ def test_equal_plans_in_other_folders_at_other_addresses_are_the_same(tmp_path: 
     [
         ("swing_up.torque_limit=0.04", "node 'swing_up' differs"),
         ("sim.step_ms=2.0", "[sim] differs"),
+        ("seed=7", "seed differs"),
     ],
 )
 def test_the_part_that_differs_is_named(override: str, says: str) -> None:
