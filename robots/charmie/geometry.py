@@ -96,8 +96,8 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
     across = p.lift.body_point[1] - p.lift.base_point[1]
     if length.x <= abs(across):
         raise InvalidRequest(
-            f"robot 'charmie': the lift actuator's length is {length.x} m; it must be above {abs(across):.4g} m, the offset "
-            "of its ends in y"
+            f"robot 'charmie': the lift actuator's length is {length.x} m; it must be above {abs(across):.4g} m, the "
+            "offset of its ends in y"
         )
     up = math.sqrt(length.x**2 - across**2)
     position = p.lift.base_point[2] + up - p.lift.body_point[2] - p.base.lift_joint[2]
