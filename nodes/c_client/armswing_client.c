@@ -1,13 +1,18 @@
 /* Client of armswing in C99, see armswing_client.h. The protocol is that of docs/wire.md.
  *
- * From top to bottom: MessagePack, ZMTP connections, messages of the node, registry, services, lockstep turns, the loop.
+ * From top to bottom: MessagePack, ZMTP connections, messages of the node, registry, services, lockstep turns, sockets,
+ * hosts, the loop.
  */
 #define _DEFAULT_SOURCE
 #include "armswing_client.h"
+#include "armswing_curve.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,15 +31,25 @@ enum {
     LARGEST_FRAME = 4 << 20,
     LARGEST_MESSAGE = 1 << 20,
     LARGEST_BACKLOG = 8 << 20, /* bytes that wait for a slow peer; what comes after them is dropped */
+    REMOTE_BACKLOG = 1 << 17,  /* the same for a peer on another computer */
     TOPICS = 32,
     SOURCES = 64,
     PARAMETERS = 64,
     PLOTTED = 64,
     PATH_SIZE = 108, /* of sockaddr_un */
+    ENDPOINT_SIZE = 192,
+    ADDRESS_SIZE = 64, /* of an IP address as text */
     TOPIC_SIZE = 3 * ARMSWING_NAME,
     REGISTER_MS = 1000,
     STATUS_MS = 500,
     RECONNECT_MS = 20,
+    REMOTE_RECONNECT_MS = 100,
+    HEARTBEAT_MS = 100, /* of connections to other computers */
+    SILENCE_MS = 1000,  /* such a connection ends when nothing arrives for this time */
+    HANDSHAKE_MS = 2000,
+    CHECK_MS = 500,     /* interval of the check of the allow-list for revoked keys */
+    NEWCOMERS = 64,     /* largest number of connections from other computers whose handshakes go on */
+    REMOTE_LINKS = 512, /* largest number of connections from other computers */
     LAST_WORDS_MS = 500,
     BINS = 40 * 16 /* of the histogram of times: 16 per octave, up to 2^40 ns */
 };
@@ -314,6 +329,11 @@ typedef enum { DATA, SERVICE, STEP, REGISTRY, NEWS, SOURCE, ROLES } role;
 
 static const char *const SOCKET_TYPE[] = {"XPUB", "ROUTER", "ROUTER", "DEALER", "SUB", "SUB"};
 
+/* Kinds of connections that were rejected, as the registry counts them. */
+typedef enum { UNKNOWN_KEY, NO_KEY, NO_ZMTP, KINDS } rejection;
+
+static const char *const KIND_NAME[] = {"unknown_key", "no_key", "no_zmtp"};
+
 typedef struct { /* one ZMTP connection */
     int fd;
     role role;
@@ -322,11 +342,18 @@ typedef struct { /* one ZMTP connection */
     int ready;     /* the handshake is over */
     int confirmed; /* the publisher has echoed the probe */
     int broken;
+    int encrypted; /* to another computer, over tcp with CURVE */
+    int accepted;  /* the peer opened it */
+    rejection kind; /* of an accepted connection that ends before its handshake is over; KINDS where none was refused */
+    int64_t opened_at, heard_at, beat_at; /* ms */
+    char peer[ADDRESS_SIZE];
+    curve_session curve;
     buffer in, out, topics; /* topics: of DATA, the peer's subscriptions, each ended by a zero byte */
+    buffer plain;           /* what has arrived, decrypted */
 } connection;
 
 typedef struct {
-    char name[ARMSWING_NAME], address[PATH_SIZE];
+    char name[ARMSWING_NAME], address[ENDPOINT_SIZE];
     int64_t seq[TOPICS]; /* of the latest message by topic */
     int64_t retry_at;    /* ms; 0 while connected */
     int listed;
@@ -344,6 +371,14 @@ struct armswing_client {
     char name[ARMSWING_NAME], robot[ARMSWING_NAME], host[ARMSWING_NAME], folder[PATH_SIZE];
     char path[STEP + 1][PATH_SIZE];
     int listener[STEP + 1], locked[STEP + 1];
+    char address[ADDRESS_SIZE];             /* of this computer, in a launch on several computers */
+    char registry[2][ENDPOINT_SIZE];        /* for calls, for news, where it is on another computer */
+    int remote_listener[STEP + 1];          /* for other computers */
+    char remote_path[STEP + 1][ENDPOINT_SIZE];
+    uint64_t rejected[KINDS], n_rejected;
+    int64_t check_at;
+    int checked;         /* no entry of an ended process has this node's name */
+    uint64_t removal_id; /* of the call that removed one */
     int lockstep, participant, launched;
     connection **links;
     size_t n_links, links_capacity;
@@ -354,7 +389,7 @@ struct armswing_client {
     int n_topics;
     char plot_topic[TOPIC_SIZE], event_topic[TOPIC_SIZE];
     int64_t plot_seq, event_seq, status_seq, retry_at[2];
-    int plot_announced;
+    int plot_announced, told_of_registry;
     struct {
         char name[ARMSWING_NAME];
         double value;
@@ -413,7 +448,7 @@ static void refuse(armswing_client *client, const char *where, const char *reaso
                 client->refusal);
 }
 
-/* -- ZMTP 3.0, mechanism NULL */
+/* -- ZMTP 3.0, mechanism NULL on this computer and CURVE to others */
 
 static void put_frame(buffer *to, unsigned flags, const void *data, size_t size) {
     put_byte(to, flags | (size > 255 ? 2U : 0U));
@@ -440,38 +475,77 @@ static void flush_link(connection *link) {
     if (link->out.start == link->out.size) clear(&link->out);
 }
 
-static connection *add_link(armswing_client *client, int fd, role of, int index) {
-    static const unsigned char greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+/* The properties of our end of a connection, for its handshake. */
+static void put_metadata(buffer *to, role of) {
+    put_property(to, "Socket-Type", SOCKET_TYPE[of]);
+    if (of == SERVICE || of == STEP || of == REGISTRY) put_property(to, "Identity", "");
+}
+
+/* Write a frame to a connection, encrypted to another computer. flags: 1 more frames follow, 4 a command. */
+static void put_link_frame(connection *link, unsigned flags, const void *data, size_t size) {
+    unsigned char *to;
+    if (!link->encrypted) {
+        put_frame(&link->out, flags, data, size);
+        return;
+    }
+    put_byte(&link->out, size + CURVE_MESSAGE > 255 ? 2 : 0);
+    put_big_endian(&link->out, size + CURVE_MESSAGE, size + CURVE_MESSAGE > 255 ? 8 : 1);
+    to = room(&link->out, size + CURVE_MESSAGE);
+    curve_encrypt(&link->curve, (flags & 1) | (flags & 4 ? 2U : 0U), data, size, to);
+    link->out.size += size + CURVE_MESSAGE;
+}
+
+/* Add a connection. server_key: public key of a peer on another computer that we connect to, else NULL; encrypted:
+ * whether the peer is on another computer. */
+static connection *add_link(armswing_client *client, int fd, role of, int index, int encrypted,
+                            const unsigned char *server_key) {
+    static const unsigned char signature[12] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0};
+    unsigned char greeting[64] = {0};
     connection *link = grown(NULL, sizeof *link);
-    buffer ready = {NULL, 0, 0, 0};
     memset(link, 0, sizeof *link);
     link->fd = fd, link->role = of, link->source = index;
+    link->encrypted = encrypted, link->accepted = of == DATA || of == SERVICE || of == STEP;
+    link->opened_at = link->heard_at = milliseconds(), link->kind = NO_ZMTP;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
+    memcpy(greeting, signature, sizeof signature);
+    memcpy(greeting + 12, encrypted ? "CURVE" : "NULL", encrypted ? 5 : 4);
+    if (encrypted) curve_begin(&link->curve, server_key), greeting[32] = link->accepted ? 1 : 0;
     put_bytes(&link->out, greeting, sizeof greeting);
-    put_byte(&ready, 5), put_bytes(&ready, "READY", 5);
-    put_property(&ready, "Socket-Type", SOCKET_TYPE[of]);
-    if (of == SERVICE || of == STEP || of == REGISTRY) put_property(&ready, "Identity", "");
-    put_frame(&link->out, 4, ready.data, ready.size);
-    free(ready.data);
+    if (!encrypted) {
+        buffer ready = {NULL, 0, 0, 0};
+        put_byte(&ready, 5), put_bytes(&ready, "READY", 5), put_metadata(&ready, of);
+        put_frame(&link->out, 4, ready.data, ready.size);
+        free(ready.data);
+    }
     if (client->n_links == client->links_capacity) {
         client->links_capacity = 2 * client->links_capacity + 16;
         client->links = grown(client->links, client->links_capacity * sizeof *client->links);
-        client->polled = grown(client->polled, (client->links_capacity + STEP + 1) * sizeof *client->polled);
+        client->polled = grown(client->polled, (client->links_capacity + 2 * (STEP + 1)) * sizeof *client->polled);
     }
     client->links[client->n_links++] = link;
     flush_link(link);
     return link;
 }
 
+/* Count a connection from another computer that ended before its handshake was over. */
+static void reject(armswing_client *client, const connection *link) {
+    static const char *const why[] = {"a key that is not allowed, or encrypted for another key than this computer's; "
+                                      "'armswing keys allow NAME KEY' lets a key in", "no key", "not our protocol"};
+    client->rejected[link->kind]++, client->n_rejected++;
+    if ((client->n_rejected & (client->n_rejected - 1)) == 0) /* the 1st, 2nd, 4th, 8th ... */
+        fprintf(stderr, "WARNING %s: rejected %llu connections, the last from %s: %s\n", client->name,
+                (unsigned long long)client->n_rejected, link->peer, why[link->kind]);
+}
+
 static void drop_link(armswing_client *client, size_t index) {
     connection *link = client->links[index];
-    if (link->role == SOURCE && link->source < client->n_sources)
-        client->sources[link->source].retry_at = milliseconds() + RECONNECT_MS;
-    if (link->role == REGISTRY || link->role == NEWS)
-        client->retry_at[link->role == NEWS] = milliseconds() + RECONNECT_MS;
+    const int64_t retry_at = milliseconds() + (link->encrypted ? REMOTE_RECONNECT_MS : RECONNECT_MS);
+    if (link->role == SOURCE && link->source < client->n_sources) client->sources[link->source].retry_at = retry_at;
+    if (link->role == REGISTRY || link->role == NEWS) client->retry_at[link->role == NEWS] = retry_at;
+    if (link->encrypted && link->accepted && !link->ready && link->kind < KINDS) reject(client, link);
     close(link->fd);
-    free(link->in.data), free(link->out.data), free(link->topics.data), free(link);
+    free(link->in.data), free(link->out.data), free(link->topics.data), free(link->plain.data), free(link);
     client->links[index] = client->links[--client->n_links];
 }
 
@@ -479,6 +553,72 @@ static int address_of(struct sockaddr_un *address, const char *path) {
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
     return copy_text(address->sun_path, sizeof address->sun_path, path, strlen(path));
+}
+
+/* A numeric IP address and a port as an address of a socket; its size, 0 for other text. */
+static socklen_t internet_address(struct sockaddr_storage *to, const char *ip, unsigned port) {
+    struct sockaddr_in *four = (struct sockaddr_in *)to;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)to;
+    memset(to, 0, sizeof *to);
+    if (inet_pton(AF_INET, ip, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET, four->sin_port = htons((uint16_t)port);
+        return sizeof *four;
+    }
+    if (inet_pton(AF_INET6, ip, &six->sin6_addr) != 1) return 0;
+    six->sin6_family = AF_INET6, six->sin6_port = htons((uint16_t)port);
+    return sizeof *six;
+}
+
+/* The parts of tcp://ADDRESS:PORT#KEY; 0 for other text. */
+static int split_endpoint(const char *endpoint, char *ip, unsigned *port, unsigned char *key) {
+    const char *sign = strchr(endpoint, '#'), *colon = sign;
+    const char *begin = endpoint + 6;
+    size_t length;
+    if (strncmp(endpoint, "tcp://", 6) != 0 || sign == NULL) return 0;
+    while (colon > begin && *colon != ':') colon--;
+    if (colon == begin) return 0;
+    length = (size_t)(colon - begin);
+    if (length > 2 && begin[0] == '[' && begin[length - 1] == ']') begin++, length -= 2;
+    *port = (unsigned)strtoul(colon + 1, NULL, 10);
+    return *port > 0 && *port < 65536 && copy_text(ip, ADDRESS_SIZE, begin, length) &&
+           curve_parse_key(key, sign + 1, strlen(sign + 1));
+}
+
+/* Connect to a computer whose key is allowed; NULL with the reason in `line`. The handshake follows. */
+static connection *connect_remote(armswing_client *client, const char *endpoint, role of, int index, char *line,
+                                  size_t size) {
+    unsigned char key[CURVE_KEY];
+    char ip[ADDRESS_SIZE], reason[512];
+    struct sockaddr_storage address;
+    socklen_t length = 0;
+    unsigned port = 0;
+    const int on = 1;
+    int fd;
+    if (!CURVE_BUILT) {
+        snprintf(line, size, "%.120s needs keys, and this program was built without them; build it with 'make CURVE=1'",
+                 endpoint);
+        return NULL;
+    }
+    if (split_endpoint(endpoint, ip, &port, key)) length = internet_address(&address, ip, port);
+    if (length == 0) {
+        snprintf(line, size, "address '%.150s' is refused; it is not written as tcp://10.0.0.1:17400#KEY", endpoint);
+        return NULL;
+    }
+    if (!curve_is_allowed(key, reason, sizeof reason)) {
+        snprintf(line, size, "cannot connect to 'tcp://%s:%u': %.400s", ip, port, reason);
+        return NULL;
+    }
+    fd = socket(address.ss_family, SOCK_STREAM, 0);
+    if (fd >= 0) {
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    if (fd < 0 || (connect(fd, (struct sockaddr *)&address, length) != 0 && errno != EINPROGRESS)) {
+        snprintf(line, size, "cannot connect to 'tcp://%s:%u': %s", ip, port, strerror(errno));
+        if (fd >= 0) close(fd);
+        return NULL;
+    }
+    return add_link(client, fd, of, index, 1, key);
 }
 
 static connection *connect_to(armswing_client *client, const char *path, role of, int index) {
@@ -489,14 +629,14 @@ static connection *connect_to(armswing_client *client, const char *path, role of
         close(fd);
         return NULL;
     }
-    return add_link(client, fd, of, index);
+    return add_link(client, fd, of, index, 0, NULL);
 }
 
 /* Send one message of one or two frames; dropped where the peer is too slow. */
 static void send_frames(connection *link, const void *first, size_t first_size, const void *second, size_t size) {
-    if (link->out.size - link->out.start > LARGEST_BACKLOG) return;
-    if (first != NULL) put_frame(&link->out, second != NULL ? 1 : 0, first, first_size);
-    if (second != NULL) put_frame(&link->out, 0, second, size);
+    if (link->out.size - link->out.start > (link->encrypted ? (size_t)REMOTE_BACKLOG : (size_t)LARGEST_BACKLOG)) return;
+    if (first != NULL) put_link_frame(link, second != NULL ? 1 : 0, first, first_size);
+    if (second != NULL) put_link_frame(link, 0, second, size);
     flush_link(link);
 }
 
@@ -779,10 +919,20 @@ static void set_state(armswing_client *client, const char *state) {
 
 /* -- the registry */
 
-static void put_endpoint(buffer *to, const char *use, const char *path) {
+static void put_endpoints(const armswing_client *client, buffer *to) {
+    static const char *const use[] = {"data", "service", "step"};
+    const int n = client->participant ? 3 : 2, remote = client->remote_path[DATA][0] ? n : 0;
     char endpoint[PATH_SIZE + 8];
-    join_text(endpoint, sizeof endpoint, "ipc://", path, (char *)NULL);
-    pack_text(to, use), pack_text(to, endpoint);
+    int i;
+    pack_text(to, "endpoints"), pack_map(to, (size_t)n);
+    for (i = 0; i < n; i++) {
+        join_text(endpoint, sizeof endpoint, "ipc://", client->path[i], (char *)NULL);
+        pack_text(to, use[i]), pack_text(to, endpoint);
+    }
+    pack_text(to, "remote_endpoints"), pack_map(to, (size_t)remote);
+    for (i = 0; i < remote; i++) pack_text(to, use[i]), pack_text(to, client->remote_path[i]);
+    pack_text(to, "rejected_connections"), pack_map(to, KINDS);
+    for (i = 0; i < KINDS; i++) pack_text(to, KIND_NAME[i]), pack_integer(to, (int64_t)client->rejected[i]);
 }
 
 /* Call `register`, which renews the entry too, or `unregister`. */
@@ -790,7 +940,7 @@ static void register_node(armswing_client *client, const char *call) {
     connection *link = link_of(client, REGISTRY, 0);
     buffer to = {NULL, 0, 0, 0};
     int i, published = 1 + client->plot_announced, subscriptions = 0;
-    if (link == NULL || !link->ready) return;
+    if (link == NULL || !link->ready || (client->registry[0][0] && !client->checked)) return;
     for (i = 0; i < client->n_topics; i++) {
         if (client->topics[i].full[0] == '\0') continue;
         if (client->topics[i].published) published++;
@@ -799,17 +949,14 @@ static void register_node(armswing_client *client, const char *call) {
     pack_map(&to, 3);
     pack_text(&to, "id"), pack_integer(&to, (int64_t)++client->call_id);
     pack_text(&to, "call"), pack_text(&to, call);
-    pack_text(&to, "args"), pack_map(&to, 9);
+    pack_text(&to, "args"), pack_map(&to, 11);
     pack_text(&to, "name"), pack_text(&to, client->name);
     pack_text(&to, "protocol"), pack_integer(&to, PROTOCOL);
     pack_text(&to, "pid"), pack_integer(&to, (int64_t)getpid());
     pack_text(&to, "host"), pack_text(&to, client->host);
     pack_text(&to, "state"), pack_text(&to, client->state);
     pack_text(&to, "lossless"), pack_bool(&to, client->node->lossless);
-    pack_text(&to, "endpoints"), pack_map(&to, client->participant ? 3 : 2);
-    put_endpoint(&to, "data", client->path[DATA]);
-    put_endpoint(&to, "service", client->path[SERVICE]);
-    if (client->participant) put_endpoint(&to, "step", client->path[STEP]);
+    put_endpoints(client, &to);
     pack_text(&to, "publishes"), pack_array(&to, (size_t)published);
     for (i = 0; i < client->n_topics; i++)
         if (client->topics[i].published && client->topics[i].full[0]) pack_text(&to, client->topics[i].full);
@@ -826,6 +973,9 @@ static void take_reply(armswing_client *client, armswing_value reply) {
     const head ok = head_of(armswing_get(reply, "ok"));
     const char *text = "no reason";
     size_t length = strlen(text);
+    int64_t id = 0;
+    if (armswing_integer(armswing_get(reply, "id"), &id) && client->removal_id && (uint64_t)id == client->removal_id)
+        return;
     if (ok.kind != BOOL || ok.whole) {
         client->registered = 1;
         return;
@@ -875,21 +1025,26 @@ static void subscribe(armswing_client *client, connection *link) {
 static void follow(armswing_client *client, int index) {
     source *each = &client->sources[index];
     connection *link = link_of(client, SOURCE, index);
+    char line[640] = "";
     if (link == NULL && milliseconds() >= each->retry_at) {
-        link = connect_to(client, each->address, SOURCE, index);
-        each->retry_at = link != NULL ? 0 : milliseconds() + RECONNECT_MS;
+        const int remote = strncmp(each->address, "tcp://", 6) == 0;
+        link = remote ? connect_remote(client, each->address, SOURCE, index, line, sizeof line)
+                      : connect_to(client, each->address + 6, SOURCE, index);
+        each->retry_at = link != NULL ? 0 : milliseconds() + (remote ? 10 * REMOTE_RECONNECT_MS : RECONNECT_MS);
+        if (line[0]) refuse(client, each->name, line);
     }
 }
 
 /* Note a publisher of a topic that the client wants. */
 static void note_source(armswing_client *client, const char *name, armswing_value endpoint) {
-    char address[PATH_SIZE] = "";
+    char address[ENDPOINT_SIZE] = "";
     const char *text = "";
     size_t length = 0;
     int i;
     armswing_text(endpoint, &text, &length);
-    if (length < 7 || memcmp(text, "ipc://", 6) != 0 || !copy_text(address, sizeof address, text + 6, length - 6)) {
-        refuse(client, name, "its address is not ipc, which is all that this client connects to");
+    if (length < 7 || (memcmp(text, "ipc://", 6) != 0 && memcmp(text, "tcp://", 6) != 0) ||
+        !copy_text(address, sizeof address, text, length)) {
+        refuse(client, name, "it has no address, ipc or tcp with a key, for this computer");
         return;
     }
     for (i = 0; i < client->n_sources && strcmp(client->sources[i].name, name) != 0; i++) continue;
@@ -904,7 +1059,7 @@ static void note_source(armswing_client *client, const char *name, armswing_valu
         connection *link = link_of(client, SOURCE, i);
         if (link != NULL) link->broken = 1;
         memset(client->sources[i].seq, 0, sizeof client->sources[i].seq);
-        join_text(client->sources[i].address, PATH_SIZE, address, (char *)NULL);
+        join_text(client->sources[i].address, ENDPOINT_SIZE, address, (char *)NULL);
         client->sources[i].retry_at = 0;
     }
     follow(client, i);
@@ -926,11 +1081,33 @@ static void find_robot(armswing_client *client, armswing_value entry) {
     }
 }
 
+/* Remove the entry of an ended process of this computer with this node's name. A registry on another computer cannot
+ * know that the process has ended. */
+static void forget_the_dead(armswing_client *client, armswing_value nodes) {
+    const connection *link = link_of(client, REGISTRY, 0);
+    armswing_value entry = armswing_first(nodes);
+    size_t i;
+    if (client->checked || link == NULL || !link->ready) return;
+    client->checked = 1;
+    for (i = 0; i < armswing_length(nodes) && entry.at != NULL; i++, entry = armswing_next(entry)) {
+        int64_t pid = 0;
+        if (!armswing_is_text(armswing_get(entry, "name"), client->name) ||
+            !armswing_is_text(armswing_get(entry, "host"), client->host) ||
+            !armswing_integer(armswing_get(entry, "pid"), &pid) || pid <= 0 || pid == (int64_t)getpid())
+            continue;
+        if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) continue;
+        register_node(client, "unregister");
+        client->removal_id = client->call_id;
+    }
+    register_node(client, "register");
+}
+
 static void take_news(armswing_client *client, armswing_value news) {
     const armswing_value nodes = armswing_get(news, "nodes");
     armswing_value entry = armswing_first(nodes);
     size_t i, j;
     int k;
+    if (client->registry[0][0]) forget_the_dead(client, nodes);
     for (k = 0; k < client->n_sources; k++) client->sources[k].listed = 0;
     for (i = 0; i < armswing_length(nodes) && entry.at != NULL; i++, entry = armswing_next(entry)) {
         const armswing_value topics = armswing_get(entry, "publishes");
@@ -948,7 +1125,10 @@ static void take_news(armswing_client *client, armswing_value news) {
                 const int index = subscription(client, text, length);
                 wanted = index >= 0 && wants_stream(client, index, name);
             }
-        if (wanted) note_source(client, name, armswing_get(armswing_get(entry, "endpoints"), "data"));
+        if (wanted) {
+            const int here = armswing_is_text(armswing_get(entry, "host"), client->host);
+            note_source(client, name, armswing_get(armswing_get(entry, here ? "endpoints" : "remote_endpoints"), "data"));
+        }
     }
     for (k = 0; k < client->n_sources; k++)
         if (!client->sources[k].listed) {
@@ -1082,6 +1262,15 @@ static void set_parameters(armswing_client *client, armswing_value args, char *l
         if (before[i] != after[i]) publish_change(client, &all[i], before[i]);
 }
 
+/* Whether the peer is on this computer, or on that of the launch's server and registry. */
+static int is_of_launch(const armswing_client *client, const connection *link) {
+    char digits[2 * CURVE_KEY + 1];
+    const char *sign = strchr(client->registry[0], '#');
+    if (!link->encrypted || memcmp(link->curve.peer, curve_own_key(), CURVE_KEY) == 0) return 1;
+    curve_write_key(digits, link->curve.peer);
+    return sign != NULL && strcmp(sign + 1, digits) == 0;
+}
+
 /* Reply to a call. */
 static void serve(armswing_client *client, connection *link, armswing_value call, int delimited, int64_t received_ns) {
     const armswing_value id = armswing_get(call, "id"), asked = armswing_get(call, "call");
@@ -1098,6 +1287,9 @@ static void serve(armswing_client *client, connection *link, armswing_value call
         pack_text(&result, "answered_ns"), pack_integer(&result, nanoseconds(CLOCK_REALTIME));
     } else if (armswing_is_text(asked, "status")) {
         put_status(client, &result, client->status_seq);
+    } else if (armswing_is_text(asked, "shutdown") && !is_of_launch(client, link)) {
+        snprintf(line, sizeof line, "only this computer and the host of the launch's server may end its nodes");
+        refuse(client, "(service)", line);
     } else if (armswing_is_text(asked, "shutdown")) {
         pack_nil(&result), client->stopping = 1;
     } else if (armswing_is_text(asked, "get_parameters")) {
@@ -1272,7 +1464,8 @@ static void take_message(armswing_client *client, connection *link, const frame 
         else refuse(client, "(service)", "not a valid call message");
         break;
     case STEP:
-        if (count == 1) take_turn(client, link, payload);
+        if (!is_of_launch(client, link)) refuse(client, "(turn)", "only the host of the simulation may request this");
+        else if (count == 1) take_turn(client, link, payload);
         else refuse(client, "(turn)", "the message has more than one ZeroMQ frame; expected one");
         break;
     case REGISTRY:
@@ -1300,23 +1493,85 @@ static void take_command(armswing_client *client, connection *link, const frame 
     else if (command->size >= 7 && memcmp(command->data, "\x04PING", 5) == 0) {
         buffer pong = {NULL, 0, 0, 0};
         put_bytes(&pong, "\x04PONG", 5), put_bytes(&pong, command->data + 7, command->size - 7);
-        put_frame(&link->out, 4, pong.data, pong.size);
+        put_link_frame(link, 4, pong.data, pong.size);
         free(pong.data);
         flush_link(link);
-    } else {
+    } else if (command->size < 5 || memcmp(command->data, "\x04PONG", 5) != 0) {
         link->broken = 1;
+    }
+}
+
+/* Take a command of the handshake of an encrypted connection. */
+static void take_handshake(armswing_client *client, connection *link, const unsigned char *command, size_t size) {
+    unsigned char reply[CURVE_COMMAND] = {0};
+    buffer metadata = {NULL, 0, 0, 0};
+    size_t replied = 0;
+    curve_result result;
+    put_metadata(&metadata, link->role);
+    result = curve_handshake(&link->curve, command, size, metadata.data, metadata.size, reply, &replied);
+    free(metadata.data);
+    if (replied > 0) put_frame(&link->out, 4, reply, replied), flush_link(link);
+    if (result == CURVE_OPEN) after_handshake(client, link);
+    else if (result != CURVE_WAITING) link->kind = UNKNOWN_KEY, link->broken = 1;
+}
+
+/* Move what has arrived from another computer, decrypted, to `plain`, as frames without encryption. */
+static void decrypt(armswing_client *client, connection *link) {
+    buffer *in = &link->in;
+    if (!link->greeted) {
+        const unsigned char *at = in->data + in->start;
+        if (in->size - in->start < 64) {
+            link->broken |= in->size > in->start && at[0] != 0xff;
+            return;
+        }
+        link->greeted = 1;
+        link->broken |= !(at[9] & 1) || at[10] < 3 || memcmp(at + 12, "CURVE", 6) != 0; /* libzmq leaves as-server 0 */
+        link->kind = !link->broken ? KINDS : at[9] & 1 ? NO_KEY : NO_ZMTP;
+        in->start += 64;
+        if (!link->broken && !link->accepted) {
+            unsigned char hello[CURVE_COMMAND] = {0};
+            put_frame(&link->out, 4, hello, curve_hello(&link->curve, hello)), flush_link(link);
+        }
+    }
+    while (!link->broken) {
+        const unsigned char *at = in->data + in->start;
+        const size_t left = in->size - in->start, wide = left > 0 && at[0] & 2 ? 8 : 1;
+        unsigned char *plain;
+        uint64_t size;
+        long content;
+        if (left < 1 + wide) return;
+        size = big_endian(at + 1, wide);
+        link->broken = size > LARGEST_FRAME || at[0] > 7 || (!link->ready && size > CURVE_COMMAND);
+        if (link->broken || left < 1 + wide + size) return;
+        if (!link->ready) {
+            take_handshake(client, link, at + 1 + wide, (size_t)size);
+        } else { /* room for a head of 9 bytes, of which the last will be the decrypted flags */
+            plain = room(&link->plain, (size_t)size + 9);
+            content = curve_decrypt(&link->curve, at + 1 + wide, (size_t)size, plain + 8);
+            if (content < 0) {
+                link->broken = 1;
+                return;
+            }
+            {
+                const unsigned flags = plain[8];
+                put_byte(&link->plain, 2U | (flags & 1U) | (flags & 2U ? 4U : 0U));
+                put_big_endian(&link->plain, (uint64_t)content, 8);
+                link->plain.size += (size_t)content;
+            }
+        }
+        in->start += 1 + wide + (size_t)size;
     }
 }
 
 /* Take one whole message or command from the connection; whether there was one. */
 static int take_one(armswing_client *client, connection *link) {
     enum { MOST = 4 };
-    buffer *in = &link->in;
+    buffer *in = link->encrypted ? &link->plain : &link->in;
     size_t at = in->start;
     frame frames[MOST];
     int count = 0;
     if (link->broken) return 0;
-    if (!link->greeted) {
+    if (!link->greeted) { /* of a connection without encryption */
         if (in->size - in->start < 64) {
             link->broken = in->size > in->start && in->data[in->start] != 0xff;
             return 0;
@@ -1361,9 +1616,11 @@ static void read_link(armswing_client *client, connection *link) {
             link->broken = 1;
             return;
         }
-        link->in.size += (size_t)count;
+        link->in.size += (size_t)count, link->heard_at = milliseconds();
+        if (link->encrypted) decrypt(client, link);
         while (take_one(client, link)) continue;
         if (link->in.start == link->in.size) clear(&link->in);
+        if (link->plain.start == link->plain.size) clear(&link->plain);
         if (count < CHUNK || link->broken) return;
     }
 }
@@ -1400,10 +1657,45 @@ static int bind_socket(armswing_client *client, role of, const char *use) {
     return 1;
 }
 
+/* Bind a socket for other computers, to any free port of this computer's address. */
+static int bind_remote(armswing_client *client, role of) {
+    struct sockaddr_storage address;
+    socklen_t length = internet_address(&address, client->address, 0);
+    const int on = 1, unsent = 32768; /* bytes: more in the kernel would only arrive later */
+    char digits[2 * CURVE_KEY + 1];
+    const char *six = strchr(client->address, ':');
+    unsigned port;
+    int fd = length > 0 ? socket(address.ss_family, SOCK_STREAM, 0) : -1;
+    if (fd >= 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* connections inherit both */
+#ifdef TCP_NOTSENT_LOWAT
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+#else
+        (void)unsent;
+#endif
+    }
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, 64) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        fprintf(stderr, "error: cannot bind 'tcp://%s:*': %s\n", client->address,
+                length > 0 ? strerror(errno) : "it is not an IP address");
+        if (fd >= 0) close(fd);
+        return 0;
+    }
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    port = ntohs(six ? ((struct sockaddr_in6 *)&address)->sin6_port : ((struct sockaddr_in *)&address)->sin_port);
+    curve_write_key(digits, curve_own_key());
+    snprintf(client->remote_path[of], ENDPOINT_SIZE, "tcp://%s%s%s:%u#%s", six ? "[" : "", client->address,
+             six ? "]" : "", port, digits);
+    client->remote_listener[of] = fd;
+    return 1;
+}
+
 static void unbind(armswing_client *client) {
     int i;
     for (i = DATA; i <= STEP; i++) {
         char lock[PATH_SIZE + 8];
+        if (client->remote_listener[i] >= 0) close(client->remote_listener[i]);
         if (client->listener[i] >= 0) close(client->listener[i]), unlink(client->path[i]);
         if (client->locked[i] < 0) continue;
         join_text(lock, sizeof lock, client->path[i], ".lock", (char *)NULL);
@@ -1414,12 +1706,113 @@ static void unbind(armswing_client *client) {
 static void connect_registry(armswing_client *client) {
     static const char *const leaf[] = {"/registry", "/registry-news"};
     const role roles[] = {REGISTRY, NEWS};
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], line[640];
     int i;
     for (i = 0; i < 2; i++) {
+        connection *link;
         if (link_of(client, roles[i], 0) != NULL || milliseconds() < client->retry_at[i]) continue;
-        join_text(path, sizeof path, client->folder, leaf[i], (char *)NULL);
-        if (connect_to(client, path, roles[i], 0) == NULL) client->retry_at[i] = milliseconds() + 10 * RECONNECT_MS;
+        line[0] = '\0';
+        if (client->registry[i][0]) {
+            link = connect_remote(client, client->registry[i], roles[i], 0, line, sizeof line);
+        } else {
+            join_text(path, sizeof path, client->folder, leaf[i], (char *)NULL);
+            link = connect_to(client, path, roles[i], 0);
+        }
+        if (link == NULL) client->retry_at[i] = milliseconds() + 10 * RECONNECT_MS;
+        if (line[0] && !client->told_of_registry) client->told_of_registry = fprintf(stderr, "WARNING %s\n", line) > 0;
+        if (link != NULL) client->told_of_registry = 0;
+    }
+}
+
+/* -- hosts: a launch writes the name and address of each computer, and where its registry is, to a file there */
+
+/* Copy the text of a key of a flat JSON object without spaces; 1 where it is absent ("") or fits. */
+static int json_field(const char *json, const char *key, char *to, size_t size) {
+    char quoted[ARMSWING_NAME] = "";
+    const char *at, *end;
+    join_text(quoted, sizeof quoted, "\"", key, "\":", (char *)NULL);
+    to[0] = '\0';
+    if ((at = strstr(json, quoted)) == NULL) return 1;
+    at += strlen(quoted);
+    if (*at != '"' || (end = strchr(at + 1, '"')) == NULL) return 0;
+    return copy_text(to, size, at + 1, (size_t)(end - at - 1));
+}
+
+/* Read this computer's part in a launch on several computers, and this user's key. Returns 1, or 0 after a line. */
+static int read_host(armswing_client *client) {
+    char file[PATH_SIZE + 16], json[2048], line[512];
+    FILE *stream;
+    join_text(file, sizeof file, client->folder, "/host.json", (char *)NULL);
+    if ((stream = fopen(file, "r")) == NULL) return 1;
+    json[fread(json, 1, sizeof json - 1, stream)] = '\0';
+    fclose(stream);
+    if (!json_field(json, "host", line, ARMSWING_NAME) ||
+        !json_field(json, "address", client->address, ADDRESS_SIZE) ||
+        !json_field(json, "calls", client->registry[0], ENDPOINT_SIZE) ||
+        !json_field(json, "news", client->registry[1], ENDPOINT_SIZE)) {
+        fprintf(stderr, "error: %s cannot be used: it is not the configuration of a host\n", file);
+        return 0;
+    }
+    if (line[0]) join_text(client->host, ARMSWING_NAME, line, (char *)NULL);
+    if (!CURVE_BUILT && client->registry[0][0]) {
+        fprintf(stderr,
+                "error: host '%s' reaches its launch with keys, and this program was built without them; build it with "
+                "'make CURVE=1'\n",
+                client->host);
+        return 0;
+    }
+    if (CURVE_BUILT && client->address[0] && !curve_read_own_key(line, sizeof line)) {
+        fprintf(stderr, "error: address 'tcp://%s' is refused without keys: %s\n", client->address, line);
+        return 0;
+    }
+    return 1;
+}
+
+/* Send heartbeats to other computers, end silent connections, and those of keys that were revoked. */
+static void check_remote_links(armswing_client *client) {
+    const int64_t now = milliseconds();
+    const int check = now >= client->check_at;
+    size_t i;
+    if (check) client->check_at = now + CHECK_MS;
+    for (i = client->n_links; i-- > 0;) {
+        connection *link = client->links[i];
+        char line[512];
+        if (!link->encrypted) continue;
+        if (link->ready && now >= link->beat_at) {
+            link->beat_at = now + HEARTBEAT_MS;
+            put_link_frame(link, 4, "\x04PING\0\x0a", 7); /* the peer waits 10 tenths of a second for more */
+            flush_link(link);
+        }
+        link->broken |= link->ready ? now - link->heard_at > SILENCE_MS : now - link->opened_at > HANDSHAKE_MS;
+        if (check && link->ready && !link->broken && !curve_is_allowed(link->curve.peer, line, sizeof line)) {
+            fprintf(stderr, "WARNING %s: closed a connection to %s: %s\n", client->name,
+                    link->accepted ? link->peer : "a publisher", line);
+            link->broken = 1;
+        }
+        if (link->broken) drop_link(client, i);
+    }
+}
+
+static void accept_links(armswing_client *client, role of, int listener, int encrypted) {
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    size_t i;
+    int fd;
+    while ((fd = accept(listener, (struct sockaddr *)&address, &length)) >= 0) {
+        connection *link;
+        size_t newcomers = 0, remote = 0;
+        for (i = 0; i < client->n_links && encrypted; i++) {
+            newcomers += client->links[i]->encrypted && client->links[i]->accepted && !client->links[i]->ready;
+            remote += client->links[i]->encrypted && client->links[i]->accepted;
+        }
+        link = add_link(client, fd, of, 0, encrypted, NULL);
+        if (encrypted) {
+            const void *ip = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
+                                                           : (void *)&((struct sockaddr_in *)&address)->sin_addr;
+            if (inet_ntop(address.ss_family, ip, link->peer, ADDRESS_SIZE) == NULL) link->peer[0] = '\0';
+            link->broken = newcomers >= NEWCOMERS || remote >= REMOTE_LINKS;
+        }
+        length = sizeof address;
     }
 }
 
@@ -1434,8 +1827,8 @@ static void wait_and_take(armswing_client *client, int64_t wait_ms) {
         client->polled[polled].revents = 0;
         if (client->links[i]->out.start < client->links[i]->out.size) client->polled[polled].events |= POLLOUT;
     }
-    for (i = DATA; i <= STEP; i++, polled++) {
-        client->polled[polled].fd = client->listener[i]; /* negative: poll ignores it */
+    for (i = 0; i < 2 * (STEP + 1); i++, polled++) { /* negative: poll ignores it */
+        client->polled[polled].fd = i <= STEP ? client->listener[i] : client->remote_listener[i - STEP - 1];
         client->polled[polled].events = POLLIN;
         client->polled[polled].revents = 0;
     }
@@ -1445,10 +1838,10 @@ static void wait_and_take(armswing_client *client, int64_t wait_ms) {
         if (events & POLLOUT) flush_link(client->links[i]);
         if (events & (POLLIN | POLLHUP | POLLERR)) read_link(client, client->links[i]);
     }
-    for (i = DATA; i <= STEP; i++) {
-        int fd;
+    for (i = 0; i < 2 * (STEP + 1); i++) {
+        const int remote = i > STEP;
         if (!(client->polled[n + i].revents & POLLIN)) continue;
-        while ((fd = accept(client->listener[i], NULL, NULL)) >= 0) add_link(client, fd, (role)i, 0);
+        accept_links(client, (role)(i % (STEP + 1)), client->polled[n + i].fd, remote);
     }
     for (i = client->n_links; i-- > 0;)
         if (client->links[i]->broken) drop_link(client, i);
@@ -1469,8 +1862,17 @@ static void run(armswing_client *client) {
         connect_registry(client);
         for (i = 0; i < client->n_sources; i++)
             if (client->sources[i].listed) follow(client, i);
-        if (!told && !client->registered && now >= began + REGISTER_MS)
-            told = fprintf(stderr, "waiting: no launch answers in %s; Ctrl-C ends\n", client->folder) > 0;
+        if (client->address[0] && CURVE_BUILT) {
+            check_remote_links(client);
+            if (until > now + HEARTBEAT_MS / 2) until = now + HEARTBEAT_MS / 2;
+        }
+        if (!told && !client->registered && now >= began + (client->registry[0][0] ? 3 : 1) * REGISTER_MS) {
+            const int there = (int)strcspn(client->registry[0], "#");
+            told = there > 0 ? fprintf(stderr,
+                                       "waiting: no launch answers at %.*s; is the launch running there, and this "
+                                       "computer's key allowed? Ctrl-C ends\n", there, client->registry[0]) > 0
+                             : fprintf(stderr, "waiting: no launch answers in %s; Ctrl-C ends\n", client->folder) > 0;
+        }
         if (strcmp(client->state, "starting") == 0) {
             if (is_ready(client)) set_state(client, "ready");
             if (until > now + RECONNECT_MS) until = now + RECONNECT_MS;
@@ -1551,7 +1953,8 @@ static void describe(const armswing_node *node) {
     printf("{\"protocol\": %d, \"name\": ", PROTOCOL);
     json_text(node->name), printf(", ");
     json_list("subscribes", node->subscribes), json_list("publishes", node->publishes);
-    printf("\"lossless\": %s, \"rate_hz\": ", node->lossless ? "true" : "false");
+    printf("\"curve\": %s, \"lossless\": %s, \"rate_hz\": ", CURVE_BUILT ? "true" : "false",
+           node->lossless ? "true" : "false");
     json_number(text, sizeof text, node->rate_hz);
     printf("%s, \"parameters\": [", node->rate_hz > 0.0 ? text : "null");
     for (each = node->parameters; each != NULL && each->name != NULL; each++) {
@@ -1683,7 +2086,7 @@ int armswing_main(int count, char **arguments, armswing_node *node) {
     memset(&client, 0, sizeof client);
     memset(&stop, 0, sizeof stop);
     client.node = node, client.state = "starting", client.began = -1;
-    for (i = DATA; i <= STEP; i++) client.listener[i] = client.locked[i] = -1;
+    for (i = DATA; i <= STEP; i++) client.listener[i] = client.remote_listener[i] = client.locked[i] = -1;
     join_text(client.name, ARMSWING_NAME, node->name, (char *)NULL);
     join_text(client.host, ARMSWING_NAME, "localhost", (char *)NULL);
     if (!add_topics(&client, node->subscribes, 0) || !add_topics(&client, node->publishes, 1) ||
@@ -1692,7 +2095,7 @@ int armswing_main(int count, char **arguments, armswing_node *node) {
         return 2;
     }
     if ((code = read_arguments(&client, count, arguments, &domain)) >= 0) return code;
-    if (!find_folder(&client, domain)) return 2;
+    if (!find_folder(&client, domain) || !read_host(&client)) return 2;
     stop.sa_handler = ask_to_stop; /* without SA_RESTART: poll returns */
     sigaction(SIGINT, &stop, NULL), sigaction(SIGTERM, &stop, NULL);
     if (times != NULL && times[0]) {
@@ -1704,11 +2107,14 @@ int armswing_main(int count, char **arguments, armswing_node *node) {
     }
     if (client.launched || client.robot[0]) resolve_topics(&client);
     if (!bind_socket(&client, DATA, "data") || !bind_socket(&client, SERVICE, "service") ||
-        (client.participant && !bind_socket(&client, STEP, "step"))) {
+        (client.participant && !bind_socket(&client, STEP, "step")) ||
+        (CURVE_BUILT && client.address[0] &&
+         (!bind_remote(&client, DATA) || !bind_remote(&client, SERVICE) ||
+          (client.participant && !bind_remote(&client, STEP))))) {
         unbind(&client);
         return 2;
     }
-    client.polled = grown(NULL, (STEP + 1) * sizeof *client.polled);
+    client.polled = grown(NULL, 2 * (STEP + 1) * sizeof *client.polled);
     if (node->on_start != NULL) node->on_start(&client);
     publish_plotted(&client);
     run(&client);

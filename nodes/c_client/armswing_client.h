@@ -3,7 +3,12 @@
  * Needs POSIX and libc, no other library: it speaks ZMTP 3.0 over the ipc sockets of one computer and MessagePack, as
  * docs/wire.md specifies. Compile armswing_client.c together with the node:
  *
- *   cc -std=c99 -O2 -o my_controller my_controller.c armswing_client.c
+ *   cc -std=c99 -O2 -o my_controller my_controller.c armswing_client.c -lm
+ *
+ * In a launch on several computers, connections to the others are encrypted with this user's keys. This needs
+ * armswing_curve.c and libsodium:
+ *
+ *   cc -std=c99 -O2 -DARMSWING_CURVE -o my_controller my_controller.c armswing_client.c armswing_curve.c -lm -lsodium
  *
  * A node fills in `armswing_node` and calls `armswing_main`. A launch file starts the program by its path,
  * `run = "my_controller"`; started by hand, the program joins the live launch of its domain.

@@ -41,10 +41,14 @@ class ParameterDescription(msgspec.Struct, kw_only=True):
 
 
 class ProgramDescription(msgspec.Struct, kw_only=True):
-    """Description that a program prints with `--describe`; the fields are attributes of `Node`."""
+    """Description that a program prints with `--describe`; the other fields are attributes of `Node`.
+
+    curve  whether the program connects to other computers, with keys
+    """
 
     name: str
     protocol: int = 1
+    curve: bool = False
     subscribes: list[str] = []
     publishes: list[str] = []
     lossless: bool = False
@@ -55,10 +59,12 @@ class ProgramDescription(msgspec.Struct, kw_only=True):
 class ProgramNode(Node):
     """Base of the classes that stand for programs in the checks of a plan. Creating an instance raises PlanError.
 
-    file  executable file
+    file   executable file
+    curve  whether the program connects to other computers, with keys
     """
 
     file: ClassVar[Path]
+    curve: ClassVar[bool] = False
 
     def __init__(self) -> None:
         raise PlanError(
@@ -70,15 +76,12 @@ class ProgramNode(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        """Raise ValueError for a node of this program on a host other than the server's.
-
-        The sockets of a program connect to nodes on the same host only.
-        """
+        """Raise ValueError for a node on a host other than the server's, of a program that was built without keys."""
         for node in plan.nodes:
-            if node.host != plan.sim.host and Path(plan.folder, node.run).resolve() == cls.file:
+            if not cls.curve and node.host != plan.sim.host and Path(plan.folder, node.run).resolve() == cls.file:
                 raise ValueError(
-                    f"node {node.name!r} is a program, which can run on the server's host only; "
-                    f"set host = {plan.sim.host!r}"
+                    f"node {node.name!r} is a program that was built without keys, so it can run on the server's host "
+                    f"only; build it with 'make CURVE=1', or set host = {plan.sim.host!r}"
                 )
 
 
@@ -100,6 +103,7 @@ def _program_class(file: Path, _changed_ns: int, _size: int) -> type[ProgramNode
     params = msgspec.defstruct("Params", fields, forbid_unknown_fields=True, module=__name__)
     body = {
         "file": file,
+        "curve": described.curve,
         "subscribes": {name: message_of(name) for name in described.subscribes},
         "publishes": {name: message_of(name) for name in described.publishes},
         "lossless": described.lossless,
