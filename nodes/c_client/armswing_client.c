@@ -399,7 +399,7 @@ struct armswing_client {
     buffer message;  /* that is being written */
     buffer outgoing; /* messages of a turn, as pairs of the reply */
     uint32_t n_outgoing;
-    int in_turn;
+    int64_t turn; /* number of the latest turn */
     buffer last_request, last_reply;
     double time;
     int64_t ticks, tick_at;
@@ -1342,6 +1342,11 @@ static void take_turn(armswing_client *client, connection *link, armswing_value 
         refuse(client, "(turn)", "not a request");
         return;
     }
+    if (head_of(seq).whole <= client->turn) { /* it was sent again over a new link, and then the old one delivered it */
+        refuse(client, "(turn)", "a late copy of the request of an earlier turn");
+        return;
+    }
+    client->turn = head_of(seq).whole;
     if (armswing_is_text(kind_of, "restore") || armswing_is_text(kind_of, "rewind")) {
         clear(&client->outgoing), client->n_outgoing = 0;
     } else {

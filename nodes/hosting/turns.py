@@ -74,6 +74,7 @@ class TurnServer:
         self._hosted, self._registry = hosted, registry
         self._outgoing: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
         self._latest = b"", b""  # request and reply of the latest turn
+        self._seq = 0  # number of the latest turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
@@ -112,6 +113,10 @@ class TurnServer:
                 self._reply(route, self._latest[1])
                 return
             turn = _request_decoder.decode(request)
+            if turn.seq <= self._seq:  # sent again over a new connection, and then the old one delivered it
+                raise msgspec.ValidationError(
+                    f"a late copy of the request of turn {turn.seq}; turn {self._seq} has been run"
+                )
             if not 0.0 <= turn.now <= LATEST_S:
                 raise msgspec.ValidationError(
                     f"the simulation time of the request is {turn.now} s; it must be in 0 .. {LATEST_S:g} s"
@@ -119,6 +124,7 @@ class TurnServer:
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
             return
+        self._seq = turn.seq
         state = self._run(turn)
         messages, self._outgoing = self._outgoing, []
         reply = _encoder.encode((turn.seq, messages, state) if state else (turn.seq, messages))
@@ -164,6 +170,7 @@ class RemotePort:
     publishes   False for a lossless node that publishes nothing but its status and plotted values
     state       latest encoded state of the node that a reply contained
     deadline_s  longest wait for a reply (s)
+    seq         number of the latest turn. A port that replaces another port to the same node continues its numbers
     """
 
     def __init__(
@@ -176,6 +183,7 @@ class RemotePort:
         decimation: int = 1,
         lossless: bool = False,
         deadline_s: float = 1.0,
+        seq: int = 0,
     ) -> None:
         self.name = name
         self.decimation = decimation
@@ -186,7 +194,7 @@ class RemotePort:
         self._subscribed = frozenset(subscribes)
         self._within = tuple(each[:-1] for each in subscribes if each.endswith("*"))
         self._deadline_s = deadline_s
-        self._seq = 0
+        self.seq = seq
         self._awaited = False
         self._latest = b""  # request
         self._repeats = 0  # requests that were sent again, to each of which a second reply may arrive
@@ -223,8 +231,8 @@ class RemotePort:
         Returns the messages of the pending reply; none if no reply was pending.
         """
         late = self.settle()
-        self._seq += 1
-        request = _encoder.encode((self._seq, now, incoming, *more))
+        self.seq += 1
+        request = _encoder.encode((self.seq, now, incoming, *more))
         if len(request) > LARGEST_FRAME:
             raise LockstepError(
                 f"node {self.name!r}: the messages of one step have {len(request)} bytes, but at most {LARGEST_FRAME} "
@@ -262,14 +270,14 @@ class RemotePort:
             except _NOT_A_TURN as error:
                 self.refusals.refuse("(turn)", f"not a reply: {error}")
                 continue
-            if reply.seq == self._seq:
+            if reply.seq == self.seq:
                 self._awaited = False
                 self.state = reply.state or self.state
                 return reply.messages
-            if reply.seq < self._seq and self._repeats:
+            if reply.seq < self.seq and self._repeats:
                 self._repeats -= 1
                 continue
-            self.refusals.refuse("(turn)", f"received a reply to turn {reply.seq}; expected one to turn {self._seq}")
+            self.refusals.refuse("(turn)", f"received a reply to turn {reply.seq}; expected one to turn {self.seq}")
         raise self._silent()
 
     def _repeat(self) -> None:
@@ -283,7 +291,7 @@ class RemotePort:
 
     def _silent(self) -> LockstepError:
         within = f"{self._deadline_s * 1e3:g} ms (deadline_ms)"
-        return LockstepError(f"node {self.name!r} did not reply to turn {self._seq} within {within}")
+        return LockstepError(f"node {self.name!r} did not reply to turn {self.seq} within {within}")
 
     def close(self) -> None:
         """Close the socket."""

@@ -338,6 +338,7 @@ class SimHost:
             return
         for _, port in self._ports.values():
             port.close()
+        turns = {name: port.seq for name, (_, port) in self._ports.items()}
         self._ports = {}
         for node in there:
             entry = entries[node.name]
@@ -353,6 +354,7 @@ class SimHost:
                 decimation=node.decimation,
                 lossless=entry.lossless,
                 deadline_s=self._plan.sim.deadline_ms * 1e-3,
+                seq=turns.get(node.name, 0),
             )
             self._ports[node.name] = (wanted[node.name], port)
         ports = [port for _, port in self._ports.values()]

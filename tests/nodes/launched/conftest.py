@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -151,6 +155,68 @@ class Ground:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class CutLink(threading.Thread):
+    """A relay in the place of a node's lockstep socket, which loses connections and all bytes in them.
+
+    folder    folder of the domain
+    node      name of the node
+    next_cut  function that returns (bytes that the next connection relays, s without a link after it)
+    cuts      number of connections that were lost
+    """
+
+    def __init__(self, folder: Path, node: str, next_cut: Callable[[], tuple[float, float]]) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.node, self.next_cut = folder, node, next_cut
+        self.cuts, self.over = 0, threading.Event()
+
+    def run(self) -> None:
+        """Take the socket's place before the server connects to it, and relay."""
+        while not (found := list(self.folder.glob(f"{self.node}-*.step"))):
+            if self.over.wait(0.002):
+                return
+        behind = found[0].with_suffix(".behind")
+        found[0].rename(behind)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(found[0]))
+            listener.listen()
+            listener.settimeout(0.05)
+            while not self.over.is_set():
+                most, down_s = self.next_cut()
+                if self._relay_one(listener, behind, most):
+                    self.cuts += 1
+                    self._refuse(listener, down_s)
+        behind.unlink(missing_ok=True)
+
+    def _relay_one(self, listener: socket.socket, behind: Path, most: float) -> bool:
+        """Relay one connection until it has carried `most` bytes; whether it was lost."""
+        while not self.over.is_set():
+            with contextlib.suppress(TimeoutError), listener.accept()[0] as server:
+                with socket.socket(socket.AF_UNIX) as node:
+                    node.connect(str(behind))
+                    self._relay(server, node, most)
+                return not self.over.is_set()
+        return False
+
+    def _relay(self, server: socket.socket, node: socket.socket, most: float) -> None:
+        """Relay both ways; the bytes beyond `most` are lost."""
+        relayed = 0
+        while relayed < most and not self.over.is_set():
+            for each in select.select([server, node], [], [], 0.05)[0]:
+                data = each.recv(4096)
+                if not data:
+                    return
+                relayed += len(data)
+                if relayed < most:
+                    (node if each is server else server).sendall(data)
+
+    def _refuse(self, listener: socket.socket, down_s: float) -> None:
+        """End each new connection at once, for `down_s` seconds."""
+        until = time.monotonic() + down_s
+        while time.monotonic() < until and not self.over.is_set():
+            with contextlib.suppress(TimeoutError):
+                listener.accept()[0].close()
+
+
 def wait_for(done: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Return when done() is true; fail at the deadline."""
     deadline = time.monotonic() + deadline_s
@@ -210,3 +276,20 @@ def are_gone() -> Callable[[Sequence[psutil.Process], float], bool]:
 def until() -> Callable[..., None]:
     """(condition, deadline_s=60): wait for it, or fail."""
     return wait_for
+
+
+@pytest.fixture
+def cut_link(ground: Ground) -> Callable[..., contextlib.AbstractContextManager[CutLink]]:
+    """(node, next_cut) -> context manager: the lockstep link of a node of the next launch is lost again and again."""
+
+    @contextlib.contextmanager
+    def cut(node: str, next_cut: Callable[[], tuple[float, float]]) -> Iterator[CutLink]:
+        link = CutLink(ground.runtime / "armswing" / "0", node, next_cut)
+        link.start()
+        try:
+            yield link
+        finally:
+            link.over.set()
+            link.join()
+
+    return cut

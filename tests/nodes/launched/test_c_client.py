@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
 import shutil
-import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 import zmq
 
@@ -165,60 +162,14 @@ def test_param_sets_its_parameters_and_refuses_what_does_not_fit(
         assert ours.call("describe_parameters")["angle_deg"] == {"unit": "deg", "low": -360.0, "high": 360.0}
 
 
-class CutLink(threading.Thread):
-    """A relay in the place of a node's lockstep socket, which loses the connection and all in it after some bytes.
-
-    folder  folder of the domain
-    cuts    connections that were lost
-    """
-
-    def __init__(self, folder: Path, largest: int) -> None:
-        super().__init__(daemon=True)
-        self.folder, self.largest, self.cuts, self.over = folder, largest, 0, threading.Event()
-
-    def run(self) -> None:
-        """Take the socket's place before the server connects to it, and relay."""
-        while not (found := list(self.folder.glob(f"{NAME}-*.step"))):
-            if self.over.wait(0.002):
-                return
-        behind = found[0].with_suffix(".behind")
-        found[0].rename(behind)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(found[0]))
-            listener.listen()
-            listener.settimeout(0.05)
-            while not self.over.is_set():
-                with contextlib.suppress(TimeoutError), listener.accept()[0] as server:
-                    with socket.socket(socket.AF_UNIX) as node:
-                        node.connect(str(behind))
-                        self.relay(server, node)
-                    self.cuts += 1
-        behind.unlink(missing_ok=True)
-
-    def relay(self, server: socket.socket, node: socket.socket) -> None:
-        """Relay both ways; the bytes beyond `largest` are lost."""
-        relayed = 0
-        while relayed < self.largest and not self.over.is_set():
-            for each in select.select([server, node], [], [], 0.05)[0]:
-                data = each.recv(4096)
-                if not data:
-                    return
-                relayed += len(data)
-                if relayed < self.largest:
-                    (node if each is server else server).sendall(data)
-
-
 def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python_also_over_a_link_that_is_lost(
-    program: Path, ground: Any
+    program: Path, ground: Any, cut_link: Callable[..., Any]
 ) -> None:
     recorded = []
     for language, source in (("c", str(program)), ("python", f"{PYTHON}:HoldArm")):
         nodes = CONTROLLER.format(run=source) + RECORDER.format(file=f"{language}.mcap")
-        link = CutLink(ground.runtime / "armswing" / "0", largest=20_000)
-        link.start()
-        done = ground.run("launch", ground.launch_file(nodes, mode="lockstep"), "--duration", "1")
-        link.over.set()
-        link.join()
+        with cut_link(NAME, lambda: (20_000, 0.0)) as link:
+            done = ground.run("launch", ground.launch_file(nodes, mode="lockstep"), "--duration", "1")
         assert done.returncode == 0, done.stdout + done.stderr
         assert link.cuts > 3
         recorded.append(read_recording(ground.folder / f"{language}.mcap"))
@@ -238,6 +189,46 @@ def test_in_lockstep_its_commands_are_those_of_the_same_controller_in_python_als
         assert ours[topic].keys() == theirs[topic].keys()
         for key, column in ours[topic].items():
             assert column.tobytes() == theirs[topic][key].tobytes(), (topic, key)
+
+
+def test_a_late_copy_of_an_earlier_turn_is_refused_and_not_run_again(
+    program: Path, ground: Any, until: Callable[..., None]
+) -> None:
+    folder = ground.runtime / "armswing" / "0"
+    folder.mkdir(parents=True)
+    options = ["--launched", "--name", NAME, "--robot", "rotary_pendulum", "--folder", str(folder)]
+    process = subprocess.Popen(
+        [program, *options, "--mode", "lockstep", "--participant", "1"], env=ground.environment, stderr=subprocess.PIPE
+    )
+    state = {"name": ["arm"], "position": [0.1], "velocity": [0.0], "timestamp": 0.0, "seq": 1}
+
+    def turn(link: Any, seq: int) -> Any:
+        payload = msgpack.packb({**state, "timestamp": 0.005 * seq, "seq": seq})
+        link.send(msgpack.packb([seq, 0.005 * seq, [["rotary_pendulum/state", payload]]]))
+        return msgpack.unpackb(link.recv()) if link.poll(5000) else None
+
+    try:
+        until(lambda: list(folder.glob(f"{NAME}-*.step")))
+        with zmq.Context() as context, context.socket(zmq.DEALER) as old, context.socket(zmq.DEALER) as new:
+            for link in (old, new):
+                link.setsockopt(zmq.LINGER, 0)
+                link.connect(f"ipc://{next(folder.glob(f'{NAME}-*.step'))}")
+            old.send(msgpack.packb([1, 0.005, []]))
+            first = msgpack.unpackb(old.recv())
+            assert first[0] == 1
+            new.send(msgpack.packb([1, 0.005, []]))  # sent again
+            assert msgpack.unpackb(new.recv()) == first
+            assert turn(new, 2)[0] == 2
+            old.send(msgpack.packb([1, 0.005, []]))  # what the old link delivers once it is back
+            assert not old.poll(200)
+            third = turn(new, 3)
+            assert third[0] == 3
+            command = msgpack.unpackb(dict(map(tuple, third[1]))[COMMAND])
+            assert (command["state_seq"], command["timestamp"]) == (3, 0.015)
+    finally:
+        process.terminate()
+        _, err = process.communicate(timeout=10.0)
+    assert b"dropped 1: (turn): a late copy of the request of an earlier turn" in err
 
 
 @pytest.mark.parametrize(

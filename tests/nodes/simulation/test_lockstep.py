@@ -12,15 +12,16 @@ import msgpack
 import pytest
 import zmq
 
-from nodes.hosting.hosted import EncodedMessage
-from nodes.hosting.turns import LockstepError, RemotePort
+from nodes.hosting.hosted import EncodedMessage, HostedNode
+from nodes.hosting.turns import LockstepError, RemotePort, TurnServer
 from nodes.messages import JointCommand, JointReference, Message
 from nodes.messages.codec import decode
-from nodes.plan.launch_plan import Plan
+from nodes.node import Node
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
 from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.server import SimServer
-from nodes.transport.bus import Subscriber
+from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.sockets import BoundEndpoint, make_socket
 
@@ -242,6 +243,68 @@ def test_replies_to_another_turn_are_not_taken_for_this_one(domain: int) -> None
     thread.start()
     assert port.turn(0.5, [("robot/state", b"abc")]) == [("robot/command", b"xyz")]
     thread.join()
+    port.close()
+    participant.close()
+    claim.release()
+    context.term()
+
+
+class Ticked(Node):
+    """Notes the times of its turns."""
+
+    rate_hz = 1000.0
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_message(self, name: str, message: Message) -> None:
+        """Never called: it subscribes to nothing."""
+
+    def on_tick(self, now: float) -> None:
+        self.times.append(now)
+
+    def on_reset(self, time: float) -> None:
+        self.times.append(-1.0)
+
+
+def test_a_late_copy_of_an_earlier_turn_is_refused_and_not_run_again(domain: int) -> None:
+    context: Any = zmq.Context()
+    node, plan = Ticked(), Plan(name="late", sim=SimPlan(robot="rotary_pendulum", mode="lockstep"))
+    hosted = HostedNode(node, plan, NodePlan(name="ticked", run="x:X"), lambda *_: None, wall_clock=False)
+    server = TurnServer(context, hosted, ipc_endpoint(domain, "ticked.step"))
+    publisher = Publisher(context, "ticked", ipc_endpoint(domain, "ticked.data"))
+    old, new = make_socket(context, zmq.DEALER), make_socket(context, zmq.DEALER)
+
+    def turn(link: Any, seq: int, now: float) -> Any:
+        link.send(msgpack.packb([seq, now, []]))
+        assert server.socket.poll(5000)
+        server.serve(publisher)
+        return msgpack.unpackb(link.recv())[0] if link.poll(100) else None
+
+    for link in (old, new):
+        link.connect(server.endpoint)
+    try:
+        assert turn(old, 1, 0.001) == 1
+        assert turn(new, 1, 0.001) == 1  # sent again
+        assert turn(new, 2, 0.002) == 2
+        assert turn(old, 1, 0.001) is None  # what the old link delivers once it is back
+        assert turn(new, 3, 0.003) == 3
+        assert node.times == [0.001, 0.002, 0.003]
+        assert server.refusals.count == 1
+        assert "a late copy of the request of turn 1; turn 2 has been run" in server.refusals.last
+    finally:
+        for each in (old, new, publisher, server):
+            each.close()
+        context.term()
+
+
+def test_a_port_that_replaces_another_continues_its_numbers(domain: int) -> None:
+    context: Any = zmq.Context()
+    participant = make_socket(context, zmq.ROUTER)
+    claim = BoundEndpoint(participant, ipc_endpoint(domain, "q.step"))
+    port = RemotePort(context, "q", claim.endpoint, [], publishes=False, seq=7)
+    port.turn(0.5, [])
+    assert msgpack.unpackb(participant.recv_multipart()[1])[0] == port.seq == 8
     port.close()
     participant.close()
     claim.release()
