@@ -63,6 +63,7 @@ class CommandGuard:
     interventions  interventions not yet reported; the caller removes them
     stopped        cause of a stop that is not yet acknowledged; "" without such a stop
     clamps, stops  number of clamped values, and number of stops
+    passed         number of received commands that were passed on, changed or not
     """
 
     def __init__(self, params: GuardParams, has_servo: Collection[str] | None = None) -> None:
@@ -81,7 +82,7 @@ class CommandGuard:
         self._pending: tuple[float, Vector, Vector, Vector, Vector] | None = None
         self._reported: dict[tuple[str, str], float] = {}
         self.stopped = ""
-        self.clamps = self.stops = 0
+        self.clamps = self.stops = self.passed = 0
 
     @property
     def indices(self) -> dict[str, int]:
@@ -141,6 +142,7 @@ class CommandGuard:
             self._set(now, self._index[names[k]], number, values[k])
         free = [k for k in range(len(names)) if names[k] not in self._index]
         passed = [Guarded(mode, [names[k] for k in free], [values[k] for k in free])] if free else []
+        self.passed += 1
         return [*passed, *(self._advance(now, [self._index[names[k]] for k in known]) if known else [])]
 
     def _set(self, now: float, joint: int, mode: int, value: float) -> None:

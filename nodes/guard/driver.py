@@ -96,8 +96,8 @@ class DriverGuard:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of clamped values and of controlled stops."""
-        return {"clamps": self._guard.clamps, "stops": self._guard.stops}
+        """Numbers of clamped values, of controlled stops, and of received commands that were passed on."""
+        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed}
 
     def snapshot(self) -> dict[str, Any]:
         """State of the guard, for `restore`."""

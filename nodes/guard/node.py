@@ -135,8 +135,8 @@ class Guard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of clamped values and of controlled stops."""
-        return {"clamps": self._guard.clamps, "stops": self._guard.stops}
+        """Numbers of clamped values, of controlled stops, and of received commands that were passed on."""
+        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed}
 
     def snapshot(self) -> Any:
         return {"guard": self._guard.snapshot(), "now": self._now, "answers": self._answers}

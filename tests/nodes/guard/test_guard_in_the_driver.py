@@ -79,6 +79,21 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
     assert max(message.position[0] for leaf, message in found if leaf == "measured_state") > 0.18
 
 
+def test_after_a_release_the_guard_s_own_commands_are_not_taken_for_the_controller_s() -> None:
+    with run_of([]) as run:
+        driver = run.nodes["hardware"]
+        run.step(100)
+        driver.emergency_stop("hand in the cell")
+        run.step(100)
+        given, passed = driver.node.counters["commands"], driver.gate.counters["passed"]
+        run.step(100)
+        assert driver.node.counters["commands"] > given  # those that brake and hold
+        assert driver.gate.counters["passed"] == passed
+        driver.release()
+        run.step(2)
+        assert driver.gate.counters["passed"] > passed
+
+
 LAUNCH = '[sim]\nrobot = "arm_2dof"\n[[nodes]]\nname = "robot"\nrun = "{run}"\n{more}\n'
 HARDWARE = "nodes/hardware.py:Hardware"
 WRONG = {
