@@ -190,7 +190,7 @@ class Client:
 
         The simulation server, the drivers and the guards are called at the same time. Each call is repeated until the
         node answers or timeout_s seconds have passed. A node that does not answer raises no error; `Stopped.error` has
-        the reason.
+        the reason. A node refuses a release if another stop is called at the same time, or after it.
         """
         entries = [entry for entry in self.nodes() if _moves_a_robot(entry) and "service" in entry.endpoints]
         args = {} if release else {"reason": reason}
@@ -258,17 +258,24 @@ def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeou
     """
     began = time.monotonic()
     line = f"no answer within {timeout_s:g} s"
-    with ServiceClient(entry.endpoints["service"]) as client:
-        while (left_s := timeout_s - (time.monotonic() - began)) > 0.0:
-            try:
-                how = client.call(service, args, min(ESTOP_AGAIN_S, left_s))
-            except ServiceTimeout:
-                continue
-            except (ServiceError, AddressError, zmq.ZMQError) as error:
-                line = str(error)
-                break
-            return Stopped(entry.name, str(how or ""), 1e3 * (time.monotonic() - began))
+    try:
+        with ServiceClient(entry.endpoints["service"]) as client:
+            while (left_s := timeout_s - (time.monotonic() - began)) > 0.0:
+                try:
+                    if service == "release":
+                        args = {"after": _stop_calls(client.call("status", {}, min(ESTOP_AGAIN_S, left_s)))}
+                    how = client.call(service, args, min(ESTOP_AGAIN_S, left_s))
+                except ServiceTimeout:
+                    continue
+                return Stopped(entry.name, str(how or ""), 1e3 * (time.monotonic() - began))
+    except (ServiceError, AddressError, zmq.ZMQError) as error:
+        line = str(error)
     return Stopped(entry.name, ms=1e3 * (time.monotonic() - began), error=line)
+
+
+def _stop_calls(status: Mapping[str, Any]) -> int:
+    """Number of emergency stops that a node was called for, from its `status`."""
+    return int(status.get("counters", status).get("emergency_stops", 0))
 
 
 def _is_open(domain: int) -> bool:

@@ -18,6 +18,7 @@ from nodes.hosting.hosted import HostedNode
 from nodes.hosting.parameter_checks import ParameterChecks
 from nodes.hosting.reloading import Loaded, Reloads, traceback_of
 from nodes.hosting.session import NodeSession, poller_of
+from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.timing.clock_asker import ClockAsker
 from nodes.hosting.timing.scheduling import arrange
@@ -109,6 +110,7 @@ class Runner:
             self._asker = ClockAsker(self._context, node_plan.name, None if everyone else set(self._hosted.hears))
             self._poller.register(self._asker.timer, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
+        self._stop_calls = StopCalls()
         self._shown: dict[str, float] = {}
         self._refused: set[str] = set()
         self._seen_registry = False
@@ -300,6 +302,7 @@ class Runner:
         try:
             if refusal:
                 raise ValueError(refusal)
+            self._stop_calls.check(request.call)
             result = self._answer(request)
         except (ValueError, TypeError, KeyError) as error:  # invalid arguments of a caller must not end the node
             service.refuse(request, str(error) or type(error).__name__)
@@ -347,6 +350,7 @@ class Runner:
             "lost": links.lost,
             "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
+            **({"emergency_stops": self._stop_calls.count} if self._stop_calls.count else {}),
             **self._session.counters,
             **self._hosted.gate.counters,
             **self._hosted.node.counters,

@@ -20,6 +20,7 @@ import zmq
 from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import EncodedMessage
 from nodes.hosting.session import NodeSession, poller_of
+from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.timing.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.hosting.timing.scheduling import arrange, as_it_is
@@ -77,6 +78,7 @@ class SimHost:
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
         self._first: list[EncodedMessage] = []
         self._ports: dict[str, tuple[str, RemotePort]] = {}
+        self._stop_calls = StopCalls()
         self._scheduler: Scheduler | None = None
         self._pacer = StepPacer(plan.sim.step_s, plan.sim.overrun_policy)
         self._collector: Collector | None = None
@@ -376,6 +378,7 @@ class SimHost:
     def _answer(self, request: Request) -> None:
         name = request.call.call
         try:
+            self._stop_calls.check(request.call)
             result, line = self._result(name, request.call.args), None
         except (ValueError, LockstepError) as error:
             result, line = None, str(error)
@@ -399,6 +402,7 @@ class SimHost:
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._subscriptions.lost,
+                "emergency_stops": self._stop_calls.count,
                 **self._session.launch_counters,
             }
         if name == "shutdown":

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
+import zmq
 
 from nodes.cli import main
-from nodes.client import Stopped
+from nodes.client import NodeEntry, Stopped
+from nodes.client import _until_answered as until_answered
+from nodes.hosting.stop_calls import StopCalls
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.service import Call, ServiceServer
 
 
 class Silent:
@@ -43,3 +49,53 @@ def test_a_node_that_does_not_answer_is_named_with_what_to_do(
     error = capsys.readouterr().err
     assert (ended.value.code, error.count("\n")) == (1, 1)
     assert says in error
+
+
+def test_a_release_that_arrives_late_does_not_end_a_later_stop(domain: int) -> None:
+    held: list[Call] = []
+    stopped: list[str] = []
+    calls = StopCalls()
+    context: Any = zmq.Context()
+    server = ServiceServer(context, "driver", ipc_endpoint(domain, "driver.service"))
+    over = threading.Event()
+
+    def arrive(call: Call) -> str:
+        try:
+            calls.check(call)
+        except ValueError as error:
+            return str(error)
+        stopped.append(call.call)
+        return ""
+
+    def serve() -> None:
+        while not over.is_set():
+            if not server.socket.poll(20) or (request := server.receive()) is None:
+                continue
+            if request.call.call == "status":
+                server.reply(request, {"counters": {"emergency_stops": calls.count}})
+            elif request.call.call == "release" and not held:
+                held.append(request.call)  # the network has it: the caller gets no reply, and calls again
+            elif line := arrive(request.call):
+                server.refuse(request, line)
+            else:
+                server.reply(request, "done")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        entry = NodeEntry(name="driver", pid=1, endpoints={"service": server.endpoint})
+        assert until_answered(entry, "estop", {"reason": "a test"}, 2.0).error == ""
+        assert until_answered(entry, "release", {}, 2.0).error == ""  # the second call of it
+        assert until_answered(entry, "estop", {"reason": "a hand in the cell"}, 2.0).error == ""
+        assert arrive(held[0]).startswith("release: another emergency stop was called meanwhile")
+        assert stopped == ["estop", "release", "estop"]
+    finally:
+        over.set()
+        thread.join()
+        server.close()
+        context.term()
+
+
+def test_a_node_that_cannot_be_called_does_not_hide_the_answers_of_others() -> None:
+    far = NodeEntry(name="driver", pid=1, endpoints={"service": "tcp://10.77.0.9:4000"})  # an address without a key
+    assert "any address except ipc and loopback needs a CURVE key" in until_answered(far, "estop", {}, 1.0).error
