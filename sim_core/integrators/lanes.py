@@ -6,7 +6,7 @@ from sim_core.kernels.compiled import call_kernel, inner, loop
 
 
 @loop
-def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
+def advance_lanes(pointers, t, q, v, u, a, work, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
     """Advance q and v of a batch of systems in place by `steps` Runge-Kutta steps of size h, and record both.
 
     With y = (q, v), a step is y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the derivatives k_i at the four stages.
@@ -14,22 +14,25 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 
     pointers       addresses of the kernel (t, q, v, u, p) -> a, of its table of inputs, and of its table of outputs
     t, q, v, u, a  flat arrays; for each element, the numbers of all systems are adjacent, so that inner loops vectorize
+    work           (4, size of q): working memory
     efforts        actuator inputs (1 or steps, size of u): one row for all steps, or one row per step
     every          number of steps between recorded states
     record         (2, k, size of q): recorded q, then recorded v; the first of the k states is that at the start
     """
-    q0, v0, dq, dv = q.copy(), v.copy(), q.copy(), v.copy()
+    q0, v0, dq, dv = work[0], work[1], work[2], work[3]
     for step in range(steps + 1):
         if step % every == 0:
-            record[0, step // every, :] = q
-            record[1, step // every, :] = v
+            for i in range(q.size):
+                record[0, step // every, i], record[1, step // every, i] = q[i], v[i]
         if step == steps:
             break
-        u[:] = efforts[min(step, efforts.shape[0] - 1)]
-        q0[:] = q
-        v0[:] = v
+        for i in range(u.size):
+            u[i] = efforts[min(step, efforts.shape[0] - 1), i]
+        for i in range(q.size):
+            q0[i], v0[i] = q[i], v[i]
         for stage in range(4):
-            t[:] = (step + 0.5 * ((stage + 1) // 2)) * h
+            for i in range(t.size):
+                t[i] = (step + 0.5 * ((stage + 1) // 2)) * h
             call_kernel(pointers[0], pointers[1], pointers[2])
             if stage == 0:
                 advance_stage(q, v, a, q0, v0, dq, dv, 0.0, 1.0, 0.5 * h)
