@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from sim_core.mechanism import JointStops, Mechanism, dissipation_for, stiffness_for
+from sim_core.mechanism import Joint, JointStops, Mechanism, dissipation_for, stiffness_for
 from sim_core.mechanism.joints import ORIENTED
 from sim_core.mobility import inverse_of, mass_matrix_at, moving_bodies, rounded
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
 RATE = 300.0  # rad/s: circular frequency of an impact at 1 rad/s or 1 m/s; RK4 resolves it at 1 ms
 RESTITUTION, SPEED = 0.3, 20.0  # restitution of an impact at this speed, rad/s or m/s; damping grows with the speed
 SAMPLES = 8  # random postures, with a fixed seed, beside the start
@@ -23,7 +26,7 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
     the step size of the simulation. It does not represent the real machine: under load, light joints move well beyond
     their limits. A joint that moves no mass gets no stops.
     """
-    limited = [joint for joint in mechanism.moving_joints if joint.lower is not None or joint.upper is not None]
+    limited = [joint for joint in mechanism.joints if joint.coordinates and (joint.lower, joint.upper) != (None, None)]
     least = least_inertias(mechanism) if limited else {}
     dissipation = dissipation_for(RESTITUTION, SPEED)
     joints = []
@@ -38,18 +41,38 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
     """{joint: smallest effective inertia, kg m2 or kg} over the start and random postures.
 
-    The effective inertia is that with all other joints free to move; it is inf for a joint that moves no mass. In the
-    random postures, spherical and free joints have the same orientation as at the start.
+    The effective inertia is that with all other joints free to move; it is inf for a joint that moves no mass. That of
+    a spherical joint is the smallest about any axis. In the random postures, spherical and free joints have the same
+    orientation as at the start.
     """
     moving = [joint for joint in mechanism.joints if joint.coordinates]
-    names = [joint.name for joint in moving for _ in joint.coordinates]
-    n, draw = len(names), np.random.default_rng(1)
+    ends = np.cumsum([len(joint.coordinates) for joint in moving], dtype=int)
+    most = np.zeros(len(moving))
+    for mobility in mobilities(mechanism):
+        most = np.maximum(most, [_mobility(joint, mobility, end) for joint, end in zip(moving, ends, strict=True)])
+    least = np.divide(1.0, most, out=np.full(len(moving), np.inf), where=most > 0.0)
+    return dict(zip([joint.name for joint in moving], least.tolist(), strict=True))
+
+
+def mobilities(mechanism: Mechanism) -> Iterator[Array]:
+    """Yield the inverse (n, n) of the mass matrix of the tree of joints at the start and at random postures.
+
+    Spherical and free joints keep their orientation.
+    """
+    turning = np.array([joint.kind in ORIENTED for joint in mechanism.joints for _ in joint.coordinates])
+    n, draw = len(turning), np.random.default_rng(1)
     start = np.array(mechanism.initial_q[:n])
-    turning = np.array([joint.kind in ORIENTED for joint in moving for _ in joint.coordinates])
-    most = np.zeros(n)
     for sample in range(SAMPLES + 1):
         q = start if sample == 0 else start + np.where(turning, 0.0, draw.uniform(-1.0, 1.0, n))
-        mobility = inverse_of(mass_matrix_at(mechanism, moving_bodies(mechanism, q)))
-        most = np.maximum(most, np.diag(mobility))
-    least = np.divide(1.0, most, out=np.full(n, np.inf), where=most > 0.0)
-    return dict(zip(names, least.tolist(), strict=True))
+        yield inverse_of(mass_matrix_at(mechanism, moving_bodies(mechanism, q)))
+
+
+def _mobility(joint: Joint, mobility: Array, end: int) -> float:
+    """Largest inverse inertia, 1/(kg m2) or 1/kg, of a joint: along its last coordinate, or about any axis.
+
+    mobility  inverse (n, n) of the mass matrix
+    end       index after the joint's last coordinate
+    """
+    if joint.kind not in ORIENTED:
+        return float(mobility[end - 1, end - 1])
+    return float(np.linalg.eigvalsh(mobility[end - 3 : end, end - 3 : end])[-1])

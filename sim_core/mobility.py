@@ -100,9 +100,10 @@ def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array
         M += value_of(body.mass) * velocity.T @ velocity + turning.T @ _inertia(body) @ turning
     at = 0
     for joint in mechanism.joints:
-        at += len(joint.coordinates)
-        if joint.coordinates and joint.kind not in ORIENTED:
-            M[at - 1, at - 1] += value_of(joint.armature)
+        size = len(joint.coordinates)
+        at += size
+        armed = size if joint.kind in ORIENTED else min(size, 1)  # in a planar joint, the rotation alone
+        M[range(at - armed, at), range(at - armed, at)] += value_of(joint.armature)
     return M
 
 

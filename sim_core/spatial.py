@@ -5,12 +5,15 @@ Rotations are R_AB: the columns are the axes of B expressed in A, so that v_A = 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 Array = Any  # numpy array or casadi SX
 Triple = tuple[float, float, float]
+SMALLEST = 1e-300  # added below a square root, so that its derivative at 0 is finite
 
 
 def library_of(*values: Array) -> Any:
@@ -119,6 +122,63 @@ def angular_velocity_quaternion(e: Array, rates: Array) -> Array:
         2 * (-y * a - z * b + w * c + x * d),
         2 * (-z * a + y * b - x * c + w * d),
     )
+
+
+def quaternion_product(a: Array, b: Array) -> Array:
+    """Product a b (4,) of two quaternions, w x y z: the rotation b, and then a."""
+    return vector(
+        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
+        a[0] * b[1] + b[0] * a[1] + a[2] * b[3] - a[3] * b[2],
+        a[0] * b[2] + b[0] * a[2] + a[3] * b[1] - a[1] * b[3],
+        a[0] * b[3] + b[0] * a[3] + a[1] * b[2] - a[2] * b[1],
+    )
+
+
+def quaternion_of_step(s: Array) -> Array:
+    """Unit quaternion (4,), w x y z, of the rotation with the coordinates s (3,) of a spherical or free joint.
+
+    s is the vector of length 4 tan(angle / 4) along the axis of rotation.
+    """
+    square = (s[0] * s[0] + s[1] * s[1] + s[2] * s[2]) / 16.0
+    scale = 0.5 / (1.0 + square)
+    return vector((1.0 - square) / (1.0 + square), scale * s[0], scale * s[1], scale * s[2])
+
+
+def angular_velocity_of_step(s: Array, rates: Array) -> Array:
+    """Angular velocity (3,) in the child's axes for the rotation coordinates s (3,) of a spherical or free joint, as in
+    `quaternion_of_step`, and their rates (3,).
+    """
+    sigma, along = np.asarray(s) / 4.0, np.asarray(rates)
+    square = sigma @ sigma
+    turned = (1.0 - square) * along - 2.0 * np.cross(sigma, along) + 2.0 * (sigma @ along) * sigma
+    return turned / (1.0 + square) ** 2
+
+
+def conjugate(e: Sequence[float]) -> tuple[float, float, float, float]:
+    """Unit quaternion, w x y z, of the inverse of the rotation by a nonzero quaternion e."""
+    norm = math.hypot(*e)
+    w, x, y, z = (part / norm for part in e)
+    return w, -x, -y, -z
+
+
+def axis_and_angle(e: Array) -> tuple[Array, Array]:
+    """(unit vector (3,) along the axis, angle from 0 to pi, rad) of the rotation by a nonzero quaternion w x y z.
+
+    The axis is zero at angle 0, and changes its sign where the angle passes pi. Derivatives exist at angle 0.
+    """
+    library = library_of(*[e[i] for i in range(4)])
+    choose = np.where if library is np else library.if_else
+    sign = choose(e[0] < 0.0, -1.0, 1.0)
+    half_sine = library.sqrt(e[1] * e[1] + e[2] * e[2] + e[3] * e[3] + SMALLEST)
+    angle = 2.0 * (np.arctan2 if library is np else library.atan2)(half_sine, sign * e[0])
+    scale = sign / half_sine
+    return vector(scale * e[1], scale * e[2], scale * e[3]), angle
+
+
+def rotation_vector(e: Array) -> Array:
+    """Rotation vector (3,), axis times angle, rad, of the rotation by a nonzero quaternion w x y z; at most pi long."""
+    axis, angle = axis_and_angle(e)
+    return axis * angle
 
 
 def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -29,7 +30,7 @@ from sim_core.mechanism.joint_constraints import PrescribedMotion as PrescribedM
 from sim_core.mechanism.joints import GROUND as GROUND
 from sim_core.mechanism.joints import IDENTITY as IDENTITY
 from sim_core.mechanism.joints import IDENTITY_QUATERNION as IDENTITY_QUATERNION
-from sim_core.mechanism.joints import LATER_FIELDS, ORIENTED, Quaternion
+from sim_core.mechanism.joints import LATER_FIELDS, LATER_SPRING_FIELDS, ORIENTED, Quaternion
 from sim_core.mechanism.joints import ORIGIN as ORIGIN
 from sim_core.mechanism.joints import Joint as Joint
 from sim_core.mechanism.joints import JointFriction as JointFriction
@@ -507,10 +508,15 @@ class Mechanism(Frozen):
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
+PLAIN = {float, int, str}  # types that contain no parameters
+
+
 def _walk(value: object) -> list[Tunable | CapturedParameter]:
     if isinstance(value, Tunable | CapturedParameter):
         return [value]
     if isinstance(value, tuple):
+        if {*map(type, value)} <= PLAIN:
+            return []
         return [found for item in value for found in _walk(item)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _walk(tuple(getattr(value, f.name) for f in dataclasses.fields(value)))
@@ -518,6 +524,12 @@ def _walk(value: object) -> list[Tunable | CapturedParameter]:
 
 
 OPTIONAL_FIELDS = {*SWITCHING_FIELDS, "contacts", "forces", "pushable"}
+# {class: fields that are left out of the hash while they have these defaults}
+LATER: dict[type, Mapping[str, object]] = {
+    Joint: LATER_FIELDS,
+    JointSpring: LATER_SPRING_FIELDS,
+    SphereContact: LATER_CONTACT_FIELDS,
+}
 
 
 def _plain(value: object, drop: set[str]) -> object:
@@ -525,9 +537,8 @@ def _plain(value: object, drop: set[str]) -> object:
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
-        if isinstance(value, Joint | SphereContact):
-            later = LATER_FIELDS if isinstance(value, Joint) else LATER_CONTACT_FIELDS
-            names = [name for name in names if name not in later or getattr(value, name) != later[name]]
+        later = next((fields for kind, fields in LATER.items() if isinstance(value, kind)), {})
+        names = [name for name in names if name not in later or getattr(value, name) != later[name]]
         if isinstance(value, Joint):
             names += ["lower", "upper"] if value.stops is not None else []
         # empty optional fields are left out of the hash, so that kernels cached before the fields existed stay valid

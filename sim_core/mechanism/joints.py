@@ -38,16 +38,25 @@ class JointSpring(Frozen):
     At joint position q, the spring exerts the effort F0 - k (q - q0) - k3 (q - q0)^3, N m or N, and stores the energy
     k (q - q0)^2 / 2 + k3 (q - q0)^4 / 4 - F0 (q - q0), J.
 
-    stiffness  k, N m/rad or N/m
-    cubic      k3, N m/rad^3 or N/m^3; with k3 above 0 the spring stiffens with its deflection
-    rest       q0, rad or m
-    preload    F0, effort at the rest position, N m or N
+    stiffness        k, N m/rad or N/m
+    cubic            k3, N m/rad^3 or N/m^3; with k3 above 0 the spring stiffens with its deflection
+    rest             q0, rad or m; 0 in a spherical or free joint
+    preload          F0, effort at the rest position, N m or N; 0 in a spherical or free joint
+    rest_quaternion  rest orientation w x y z of a spherical or free joint, in the sense of the joint's `quaternion`
+    rest_point       rest position of a free joint, m, in the sense of its coordinates .x .y .z
+
+    In a spherical or free joint, the spring exerts the moment -(k + k3 r.r) r on the child, where r is the rotation
+    vector, rad, from the rest orientation, at most pi long; the energy is k r.r / 2 + k3 (r.r)^2 / 4. In a free joint
+    it also exerts the force -(k + k3 d.d) d, where d is the displacement, m, from the rest position, with the same
+    numbers k and k3 in N/m and N/m^3. This is the `stiffness` of ball and free joints in MuJoCo.
     """
 
     stiffness: Number = 0.0
     cubic: Number = 0.0
     rest: Number = 0.0
     preload: Number = 0.0
+    rest_quaternion: Quaternion = IDENTITY_QUATERNION
+    rest_point: Vector3 = ORIGIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +99,8 @@ class JointStops(Frozen):
     At a depth x beyond a limit, the stop exerts the effort k x^n max(0, 1 + 3/2 c dx/dt) back towards the limit, and
     stores the energy k x^(n+1) / (n+1).
     `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
+    The stop of a spherical joint acts beyond its limit `upper` on the rotation angle, as a moment about the axis of the
+    rotation; x and dx/dt are the excess of the angle and its rate.
 
     stiffness    k, N m/rad^n or N/m^n
     dissipation  c, s/rad or s/m
@@ -115,12 +126,16 @@ class Joint(Frozen):
     quaternion                 orientation w x y z of a spherical or free joint at the start, with
                                R_PC = rotation R(quaternion); the velocities of its three rotational coordinates are the
                                child's angular velocity relative to the parent, in the child's axes (NOTATION.md)
-    lower, upper               limits for commands and displays, rad or m; with `stops` they also stop the joint
-    damping                    viscous damping, N m s/rad or N s/m
+    lower, upper               limits for commands and displays, rad or m; with `stops` they also stop the joint. A
+                               spherical joint can have only `upper`, below pi: the largest angle, rad, of the single
+                               rotation that leads from the quaternion 1 0 0 0 to the joint's orientation
+    damping                    viscous damping, N m s/rad or N s/m; in a free joint, the same number counts for rotation
+                               (N m s/rad) and translation (N s/m)
     load                       constant effort along the joint, N m or N
     armature                   inertia of a rotor behind a gear as seen at the joint, kg m2 or kg, that is, the gear
                                ratio squared times the rotor's inertia; it adds armature * (joint velocity)^2 / 2 to the
-                               kinetic energy
+                               kinetic energy. In a spherical joint it is kg m2 about every axis, in a free joint the
+                               same number also counts as kg
 
     In a planar joint, limits, damping, load and armature concern the rotation alone.
     """
@@ -173,6 +188,8 @@ class Joint(Frozen):
 
 # fields of Joint that leave the canonical hash as it is while they have their defaults
 LATER_FIELDS = {"armature": 0.0, "spring": None, "friction": None, "stops": None}
+# the same for fields of JointSpring
+LATER_SPRING_FIELDS = {"rest_quaternion": IDENTITY_QUATERNION, "rest_point": ORIGIN}
 
 
 def stiffness_for(inertia: float, exponent: float = 1.5, rate: float = 400.0, speed: float = 1.0) -> float:

@@ -247,6 +247,8 @@ def _check_inert(mechanism: Mechanism, owner: str) -> None:
         where = f"{owner}: body {joint.child!r}"
         _require_inert(joint.kind == "prismatic", moved, where, f"joint {joint.name!r}, with all that hangs on it,")
     for joint in mechanism.oriented_joints:
+        if value_of(joint.armature) > 0.0:
+            continue
         moved, where = _carried_by(mechanism, joint.child), f"{owner}: body {joint.child!r}"
         for translates in (True, False) if joint.kind == "free" else (False,):
             _require_inert(translates, moved, where, f"joint {joint.name!r}, with all that hangs on it,")

@@ -62,8 +62,27 @@ def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
         inertia = 1.0 / mobility[(index := system.joint_names.index(joint.name)), index]
         rate = impact_rate(value_of(joint.stops.stiffness), joint.stops.exponent, inertia)
         yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", rate
+    for name, inertia in least_inertias_of_rotation(system, q).items():
+        stops = mechanism.joint(name).stops
+        if stops is not None:
+            rate = impact_rate(value_of(stops.stiffness), stops.exponent, inertia)
+            yield f"the stop of joint {name!r}", "rad/s", rate
     masses = effective_masses(mechanism, q) if mechanism.contacts else {}
     for contact in mechanism.contacts:
         if np.isfinite(mass := masses[contact.name]) and contact.stiffness is not None:
             rate = impact_rate(value_of(contact.stiffness), contact.exponent, mass)
             yield f"contact {contact.name!r}", "m/s", rate
+
+
+def least_inertias_of_rotation(system: System, q: np.ndarray) -> dict[str, float]:
+    """{spherical joint: least effective inertia, kg m2, about any axis} at q, while all other joints move freely."""
+    found, at = dict[str, float](), 0
+    stopped = [joint for joint in system.mechanism.oriented_joints if joint.stops is not None]
+    if not stopped:
+        return found
+    mobility = np.linalg.pinv(system.terms(0.0, q, np.zeros(system.n_q))[0])
+    for joint in system.mechanism.joints:
+        at += len(joint.coordinates)
+        if joint in stopped:
+            found[joint.name] = 1.0 / float(np.linalg.eigvalsh(mobility[at - 3 : at, at - 3 : at])[-1])
+    return found

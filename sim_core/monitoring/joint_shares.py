@@ -9,6 +9,7 @@ import numpy as np
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import Joint
 from sim_core.mechanism.quantities import Number
+from sim_core.spatial import axis_and_angle, conjugate, quaternion_product, rotation_vector
 
 Value = Callable[[Number], float]
 
@@ -40,6 +41,39 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
         depth = abs(position - limited(joint, position))
         stiffness = stops.exponent * value(stops.stiffness) * depth ** (stops.exponent - 1.0) if depth > 0.0 else 0.0
         yield f"the stop of {name}", stiffness * square
+
+
+def oriented_shares(
+    joint: Joint, poses: list[np.ndarray], rates: np.ndarray, curve: float, rate: float, value: Value
+) -> Iterator[tuple[str, float]]:
+    """Yield (name, contribution) for the spring, stop and damping of a spherical or free joint, as in `joint_shares`.
+
+    poses  poses (7,) of the joint, as from `Simulation.frames`, but with the orientation relative to position 0, at the
+           three coordinates q - curve x, q and q + curve x, for a mode of shape x
+    rates  entries of x that belong to the joint, (3,) or (6,)
+    curve  increment of the differences along x
+    """
+    name = f"joint {joint.name!r}"
+
+    def curvature(energies: list[float]) -> float:
+        return (energies[0] - 2.0 * energies[1] + energies[2]) / curve**2
+
+    if (spring := joint.spring) is not None:
+        k, cubic, back = value(spring.stiffness), value(spring.cubic), conjugate(spring.rest_quaternion)
+        squares = [
+            [float(part @ part) for part in (rotation_vector(quaternion_product(back, pose[3:])), pose[:3] - point)]
+            for pose in poses
+            for point in (np.array(spring.rest_point) if joint.kind == "free" else pose[:3],)
+        ]
+        yield (
+            f"the spring of {name}",
+            curvature([sum(0.5 * k * d + 0.25 * cubic * d * d for d in both) for both in squares]),
+        )
+    if (stops := joint.stops) is not None and joint.upper is not None:
+        depths = [max(float(axis_and_angle(pose[3:])[1]) - joint.upper, 0.0) for pose in poses]
+        k, n = value(stops.stiffness), stops.exponent
+        yield f"the stop of {name}", curvature([k * depth ** (n + 1.0) / (n + 1.0) for depth in depths])
+    yield f"the damping of {name}", value(joint.damping) * float(rates @ rates) * rate
 
 
 def contact_shares(

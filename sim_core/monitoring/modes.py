@@ -19,7 +19,8 @@ from sim_core.integrators.workspace import Workspace
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Number, Spring
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
-from sim_core.monitoring.joint_shares import contact_shares, joint_shares
+from sim_core.monitoring.joint_shares import contact_shares, joint_shares, oriented_shares
+from sim_core.spatial import quaternion_of_step, quaternion_product
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
@@ -180,6 +181,9 @@ class FastestMode:
             for element, share in joint_shares(joint, float(position), float(slope), rate, self._value):
                 stored += 0.0 if element.startswith("the friction") else share
                 yield element, abs(share)
+        for element, share in self._oriented_shares(x, rate):
+            stored += 0.0 if element.startswith("the damping") else share
+            yield element, abs(share)
         self._v[:] = 0.0
         potentials = [end[0] for _, end in sorted(ends.items())]
         for beam in mechanism.beams:
@@ -199,6 +203,27 @@ class FastestMode:
         yield f"gravity on {self._mover(x)}", abs(weight)
         # the remainder comes from the motion itself: centrifugal and gyroscopic terms
         yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
+
+    def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
+        """Yield (name, contribution to a mode of shape x) for the elements of spherical and free joints.
+
+        rate  as in `_shares`
+        """
+        at = 0
+        names = self._system.parameter_names
+        for joint in self._system.mechanism.joints:
+            block = slice(at, at + len(joint.coordinates))
+            at = block.stop
+            if not joint.orientation_names:
+                continue
+            first = names.index(joint.orientation_names[0])
+            start = self._w.p[first : first + 4]
+            poses = []
+            for sign in (-1.0, 0.0, 1.0):
+                q = self._w.q[block] + sign * ON_CURVE * x[block]
+                place = q[:3] if joint.kind == "free" else np.zeros(3)
+                poses.append(np.concatenate([place, quaternion_product(start, quaternion_of_step(q[-3:]))]))
+            yield from oriented_shares(joint, poses, x[block], ON_CURVE, rate, self._value)
 
     def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
         """Yield (name, contribution to a mode of shape x) for joint loads and actuator efforts.

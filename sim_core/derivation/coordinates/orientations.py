@@ -116,18 +116,41 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
     return [ca.vertcat(*frames), ca.vertcat(*twists)]
 
 
-def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,) of viscous damping in spherical joints.
+def angular_velocity(mechanism: Mechanism, joint: Joint, symbols: Symbols) -> ca.SX:
+    """Angular velocity (3,) of the child of a spherical or free joint relative to the parent, in the child's axes."""
+    block = rotation_block(mechanism, joint)
+    return _angular_velocity_per_rate(symbols.q[block]) @ symbols.v[block]
 
-    A joint with the damping coefficient d and the angular velocity w exerts the moment -d w.
+
+def rotation_block(mechanism: Mechanism, joint: Joint) -> slice:
+    """Indices in q of the three rotation coordinates of a spherical or free joint."""
+    first = _first_rotations(mechanism)[joint.name]
+    return slice(first, first + 3)
+
+
+def translation_block(mechanism: Mechanism, joint: Joint) -> slice:
+    """Indices in q of the three translations of a free joint; empty for a spherical joint."""
+    first = _first_rotations(mechanism)[joint.name]
+    return slice(first - 3, first) if joint.kind == "free" else slice(first, first)
+
+
+def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
+    """Generalized forces (n_q,) of viscous damping in spherical and free joints.
+
+    A joint with the damping coefficient d, the angular velocity w and, for a free joint, the linear velocity v exerts
+    the moment -d w and the force -d v.
     """
     forces = ca.SX.zeros(symbols.v.numel())
-    firsts = _first_rotations(mechanism)
     for joint in mechanism.oriented_joints:
-        block = slice(firsts[joint.name], firsts[joint.name] + 3)
+        if joint.kind == "free" and joint.damping == 0.0:
+            continue
+        block = rotation_block(mechanism, joint)
         sigma = symbols.q[block] / 4
         # T' T = 1 / (1 + sigma^2)^2
         forces[block] = -symbols.number(joint.damping) * symbols.v[block] / (1 + ca.dot(sigma, sigma)) ** 2
+        if joint.kind == "free":
+            slides = translation_block(mechanism, joint)
+            forces[slides] = -symbols.number(joint.damping) * symbols.v[slides]
     return forces
 
 

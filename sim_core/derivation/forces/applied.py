@@ -10,6 +10,7 @@ import casadi as ca
 from sim_core.derivation.forces.contacts import ContactForce, contact_forces
 from sim_core.derivation.forces.custom_forces import LawForce, custom_forces
 from sim_core.derivation.forces.joint_parts import efforts_of
+from sim_core.derivation.forces.oriented_joints import oriented_forces
 from sim_core.derivation.forces.pushes import push_forces
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.description import Mechanism
@@ -57,6 +58,10 @@ def applied_forces(
         powers.append(part.power)
         stored.append(part.stored)
         state_rates |= part.rates
+    for oriented in oriented_forces(mechanism, symbols):
+        generalized.append(oriented.generalized)
+        powers.append(oriented.power)
+        stored.append(oriented.stored)
     contacts = contact_forces(mechanism, motion.frames, symbols)
     for contact in contacts.values():
         generalized.append(contact.generalized)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import casadi as ca
 
+from sim_core.derivation.coordinates.orientations import angular_velocity, translation_block
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Joint, JointFriction, JointRelation, Mechanism
@@ -36,7 +37,12 @@ def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates
     rates  velocities (n_joints,) of the declared joints
     """
     M, f, changed = motion.M, motion.f, list[tuple[ca.SX, ca.SX, ca.SX]]()
-    for joint, rate in zip(mechanism.moving_joints, ca.vertsplit(rates), strict=True):
+    moving = [*zip(mechanism.moving_joints, ca.vertsplit(rates), strict=True)]
+    for joint in mechanism.oriented_joints:
+        slides = symbols.v[translation_block(mechanism, joint)]
+        turns = angular_velocity(mechanism, joint, symbols)
+        moving += [(joint, rate) for rate in ca.vertsplit(ca.vertcat(slides, turns))]
+    for joint, rate in moving:
         if joint.armature == 0.0:
             continue
         A, inertia = ca.jacobian(rate, symbols.v), ca.SX(symbols.number(joint.armature))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from sim_core.mechanism.checks.inertias import inertia_doubts
-from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.description import Joint, Mechanism
 from sim_core.mechanism.quantities import Tunable, value_of
 
 
@@ -37,19 +38,37 @@ def _acts(number: object) -> bool:
 
 
 def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
-    if mechanism.coordinates != "joint" or not mechanism.has_single_coordinates:
+    if mechanism.coordinates != "joint":
         return []
     if "partitioned" in mechanism.formulation:
         return []  # initial_q lacks the eliminated coordinate, so that it does not match the joints
-    found = []
-    for joint, position in zip(mechanism.moving_joints, mechanism.initial_q, strict=False):
+    found, at = [], 0
+    for joint in mechanism.joints:
+        given = mechanism.initial_q[at : at + len(joint.coordinates)]
+        at += len(joint.coordinates)
+        if not given or joint.kind == "free" or (joint.lower is None and joint.upper is None):
+            continue
+        position = given[-1] if joint.kind != "spherical" else _rotation_angle(joint, given)
         lower = float("-inf") if joint.lower is None else joint.lower
         upper = float("inf") if joint.upper is None else joint.upper
         slack = 1e-9 * max(1.0, abs(position))
         if not lower - slack <= position <= upper + slack:
+            limits = f"limits {lower:g} to {upper:g}" if joint.kind != "spherical" else f"limit {upper:g}"
             stops = joint.stops is not None
             found.append(
-                f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its limits {lower:g} to "
-                f"{upper:g}, {'and a stop pushes the joint back' if stops else 'and no stop pushes the joint back'}"
+                f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its {limits}, "
+                f"{'and a stop pushes the joint back' if stops else 'and no stop pushes the joint back'}"
             )
     return found
+
+
+def _rotation_angle(joint: Joint, s: tuple[float, ...]) -> float:
+    """Rotation angle, rad, of a spherical joint at the start, from 0 to pi.
+
+    s  rotation coordinates (3,) at the start, see NOTATION.md
+    """
+    w, *axis = joint.quaternion
+    square = math.hypot(*s) ** 2 / 16.0
+    step = [part / 2.0 for part in s]  # the quaternion of s is (1 - square, s / 2) / (1 + square)
+    whole = w * (1.0 - square) - sum(a * b for a, b in zip(axis, step, strict=True))
+    return 2.0 * math.acos(min(1.0, abs(whole) / ((1.0 + square) * math.hypot(w, *axis))))

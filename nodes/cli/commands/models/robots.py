@@ -483,7 +483,7 @@ def _axis(joint: dict[str, Any]) -> str:
 
 def _limits(joint: dict[str, Any]) -> str:
     if joint["kind"] in ("spherical", "free"):
-        return "none"
+        return "none" if joint["upper"] is None else f"angle up to {joint['upper']:g} rad"
     if joint["lower"] is None and joint["upper"] is None:
         return f"none, {joint['unit']}"
     lower, upper = (("-" if bound is None else f"{bound:g}") for bound in (joint["lower"], joint["upper"]))

@@ -6,10 +6,12 @@ import math
 
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Joint, Mechanism
-from sim_core.mechanism.joints import IDENTITY_QUATERNION, ORIENTED
+from sim_core.mechanism.joints import IDENTITY_QUATERNION, ORIENTED, ORIGIN, JointSpring, Quaternion
 
 ROUNDED = 1e-6  # departure of a quaternion's norm from 1 that rounded numbers in files explain
-ONE_COORDINATE = ("load", "armature", "spring", "friction", "stops", "lower", "upper")
+ABSENT = {"spherical": ("load", "friction", "lower"), "free": ("load", "friction", "stops", "lower", "upper")}
+ALONG_ONE_COORDINATE = ("rest", "preload")  # numbers of a JointSpring
+OF_ORIENTATIONS = ("rest_quaternion", "rest_point")
 
 
 def check_orientations(mechanism: Mechanism, owner: str) -> None:
@@ -17,6 +19,7 @@ def check_orientations(mechanism: Mechanism, owner: str) -> None:
     for joint in mechanism.joints:
         where = f"{owner}: joint {joint.name!r}"
         if joint.kind not in ORIENTED:
+            _check_spring(joint, OF_ORIENTATIONS, where)
             if joint.quaternion != IDENTITY_QUATERNION:
                 raise InvalidMechanism(
                     f"{where} is {joint.kind}, so that it cannot have a quaternion; give its orientation at position 0 "
@@ -34,19 +37,41 @@ def check_orientations(mechanism: Mechanism, owner: str) -> None:
                 f"{where} is {joint.kind}, which needs the formulation 'schur' or 'augmented', not "
                 f"{mechanism.formulation!r}"
             )
-        if not abs(math.hypot(*joint.quaternion) - 1.0) <= ROUNDED:
-            raise InvalidMechanism(
-                f"{where}: quaternion {joint.quaternion} has the norm {math.hypot(*joint.quaternion):g}; its norm must "
-                "be 1"
-            )
+        _check_unit(joint.quaternion, "quaternion", where)
         _check_parts(joint, where)
+
+
+def _check_unit(quaternion: Quaternion, name: str, where: str) -> None:
+    norm = math.hypot(*quaternion)
+    if not abs(norm - 1.0) <= ROUNDED:
+        raise InvalidMechanism(f"{where}: {name} {quaternion} has the norm {norm:g}; its norm must be 1")
 
 
 def _check_parts(joint: Joint, where: str) -> None:
     absent = Joint(name=joint.name)
-    names = ONE_COORDINATE if joint.kind == "spherical" else ("damping", *ONE_COORDINATE)
-    given = [name for name in names if getattr(joint, name) != getattr(absent, name)]
+    given = [name for name in ABSENT[joint.kind] if getattr(joint, name) != getattr(absent, name)]
     if given:
         raise InvalidMechanism(
             f"{where} is {joint.kind}, so that it can have no {' and no '.join(given)}; use a CustomForce instead"
+        )
+    if joint.upper is not None and not 0.0 < joint.upper < math.pi:
+        raise InvalidMechanism(
+            f"{where} is {joint.kind}, and its upper limit is {joint.upper:g} rad; the limit of its rotation angle "
+            "must lie between 0 and pi"
+        )
+    _check_spring(joint, ALONG_ONE_COORDINATE, where)
+    if joint.spring is not None:
+        _check_unit(joint.spring.rest_quaternion, "spring: rest_quaternion", where)
+        if joint.kind == "spherical" and joint.spring.rest_point != ORIGIN:
+            raise InvalidMechanism(f"{where} is spherical, so that its spring can have no rest_point")
+
+
+def _check_spring(joint: Joint, absent: tuple[str, ...], where: str) -> None:
+    """Raise InvalidMechanism if a joint's spring has one of the numbers `absent`."""
+    given = [name for name in absent if joint.spring and getattr(joint.spring, name) != getattr(JointSpring(), name)]
+    if given:
+        rest = "rest_quaternion" if joint.kind in ORIENTED else "rest"
+        raise InvalidMechanism(
+            f"{where} is {joint.kind}, so that its spring can have no {' and no '.join(given)}; its rest position is "
+            f"given by {rest}"
         )
