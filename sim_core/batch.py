@@ -22,6 +22,8 @@ from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.lane_servos import LaneServo, lane_servos
+from sim_core.mechanism.checks.joints.orientations import ROUNDED
+from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 
 if TYPE_CHECKING:
     from sim_core.peaks import Peaks, RangeLoop
@@ -38,11 +40,15 @@ class Rollout:
     """Result of a rollout: k times (k,) in s, and the states q, v (n_systems, k, n_q) at these times.
 
     The first of the k states is the start.
+
+    orientations  quaternions w x y z (n_systems, k, m, 4) of the m spherical and free joints, whose rotation
+                  coordinates in q are 0
     """
 
     times: Array
     q: Array
     v: Array
+    orientations: Array
 
 
 class Batch:
@@ -142,15 +148,16 @@ class Batch:
         every       number of time steps from one state in the result to the next
         u           actuator efforts: None for zero, (n, n_u) for constant efforts, or (n, steps, n_u) for one row per
                     time step; clipped to the actuators' limits, as in a Simulation
-        p           parameters (n, n_p), by default the mechanism's default values
+        p           parameters (n, n_p), by default the mechanism's default values; they contain the quaternions of
+                    spherical and free joints at the start
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
         modes       {actuator: "velocity" or "position"} of actuators whose column of u contains commands of their
                     servo, in rad/s, m/s, rad or m, instead of efforts; the servos work as in `Servos`, from the first
                     time step on
         A system that diverges has non-finite values from then on, and does not affect the other systems.
 
-        Raises InvalidRequest for arrays of the wrong shape, for mechanisms with guards, whose events require a
-        Simulation, and for spherical and free joints.
+        Raises InvalidRequest for arrays of the wrong shape, for quaternions of a norm other than 1, and for mechanisms
+        with guards, whose events require a Simulation.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
@@ -160,9 +167,10 @@ class Batch:
         starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
         servos = self._servos(modes)
         efforts, parameters = self._efforts(u, count, steps, servos), self._parameters(p, count)
+        starts[0], starts[1], parameters = self._rebased(starts[0], starts[1], parameters)
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         gains = self._gains(stabilizer, float(step_s))
-        if gains.size or servos:
+        if gains.size or servos or system.mechanism.oriented_joints:
             from sim_core.peaks import Work, followed
 
             rows = {"q": starts[0], "v": starts[1], "u": efforts[:, 0], "p": parameters}
@@ -189,7 +197,7 @@ class Batch:
             kept = record.reshape(2, len(record[0]), -1)
             advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
-        return Rollout(times, recorded[0], recorded[1])
+        return Rollout(times, recorded[0], recorded[1], np.zeros((count, len(times), 0, 4)))
 
     def peaks(
         self,
@@ -230,13 +238,15 @@ class Batch:
         rows = {what[0]: self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))}
         servos = self._servos(modes)
         rows["u"] = self._efforts(u, count, -1, servos)[:, 0]
-        rows["p"] = self._parameters(p, count)
+        rows["q"], rows["v"], rows["p"] = self._rebased(rows["q"], rows["v"], self._parameters(p, count))
         rows["gains"] = np.tile(self._gains(stabilizer, float(step_s)), (count, 1))
         rows |= _servo_rows(servos, rows)
         work = Work(self._loop_for(rows["gains"].shape[1] > 0, servos), rows, steps, float(step_s), progress)
         work.carry_out(usable_threads(threads))
+        quaternions = work.p[:, work.loop.layout.quaternions]
+        orientations = quaternions.reshape(count, quaternions.shape[1] // 4, 4)
         how = float(step_s), steps, "rk4", stabilizer, self.lanes, cpu_name()
-        return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how)
+        return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how, orientations)
 
     def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = ()) -> RangeLoop:
         from sim_core.peaks import RangeLoop
@@ -269,18 +279,40 @@ class Batch:
             raise InvalidRequest(
                 f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
             )
-        if self.system.mechanism.oriented_joints:
-            joint = self.system.mechanism.oriented_joints[0]
-            raise InvalidRequest(
-                f"{self.system.mechanism.name!r}: joint {joint.name!r} is {joint.kind}, and a batch does not "
-                "integrate spherical and free joints; use a Simulation"
-            )
         if steps < 0 or every < 1 or not 0 < step_s < np.inf:
             raise InvalidRequest(
                 f"steps is {steps} and must be at least 0; every is {every} and must be at least 1; "
                 f"step_s is {step_s} and must be above 0"
             )
         return len(np.atleast_2d(np.asarray(q0, dtype=float)))
+
+    def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
+        """Start states q, v (n, n_q) and parameters p (n, n_p) with the rotations moved from q into the quaternions.
+
+        Raises InvalidRequest for a quaternion in p whose norm is not 1.
+        """
+        joints = self.system.mechanism.oriented_joints
+        if not joints:
+            return q, v, p
+        from sim_core.peaks import layout_of
+
+        layout, q, v, p = layout_of(self.system), q.copy(), v.copy(), p.copy()
+        for joint, places in zip(joints, layout.orientations, strict=True):
+            turning = slice(places.rotation, places.rotation + 3)
+            quaternion = slice(places.quaternion, places.quaternion + 4)
+            norms = np.linalg.norm(p[:, quaternion], axis=1)
+            if (wrong := np.abs(norms - 1.0) > ROUNDED).any():
+                raise InvalidRequest(
+                    f"p: the quaternion of joint {joint.name!r} of {self.system.mechanism.name!r} has the norm "
+                    f"{norms[wrong][0]:g}; it must be 1"
+                )
+            p[:, quaternion] /= norms[:, None]
+            for row in np.flatnonzero(q[:, turning].any(axis=1)):
+                s, rates = q[row, turning], v[row, turning]
+                p[row, quaternion] = quaternion_product(p[row, quaternion], quaternion_of_step(s))
+                v[row, turning] = angular_velocity_of_step(s, rates)
+                q[row, turning] = 0.0
+        return q, v, p
 
     def _rows(self, name: str, value: Any, count: int, size: int) -> Array:
         array = np.atleast_2d(np.asarray(value, dtype=float))

@@ -12,14 +12,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sim_core.errors import InvalidRequest
 from sim_core.kernels import native
-from sim_core.kernels.lane_loop import SYMBOL, Layout, module
+from sim_core.kernels.lane_loop import SYMBOL, Layout, Orientation, module
 from sim_core.kernels.lane_servos import LaneServo
 
 if TYPE_CHECKING:
@@ -35,10 +35,13 @@ MOST_GROUPS = 256  # groups per block
 class Peaks:
     """Ranges of the states of n systems over a run.
 
-    rows          names of the 2 n_q states: coordinates, then their velocities as `NAME.velocity`
-    low, high     (n, 2 n_q) smallest and largest value of each state, including extrema between the steps; nan for a
+    rows          names of the states: coordinates, then velocities as `NAME.velocity`, then the numbers of the
+                  quaternions of spherical and free joints, `NAME.qw` to `NAME.qz`, whose coordinates .rx .ry .rz are
+                  left out
+    low, high     (n, rows) smallest and largest value of each state, including extrema between the steps; nan for a
                   system that diverged
     q, v          (n, n_q) state at the end of the run
+    orientations  (n, m, 4) quaternions w x y z of the m spherical and free joints at the end of the run
     step_s, steps, stepper, stabilizer  step (s), number of steps, and names of the integration method and stabilizer
     lanes, cpu    number of systems per SIMD vector, and type of the processor; on another type of processor the last
                   digits may differ
@@ -55,17 +58,37 @@ class Peaks:
     stabilizer: str
     lanes: int
     cpu: str
+    orientations: Array = field(default_factory=lambda: np.zeros((0, 0, 4)))
 
     def largest(self, about: Array | None = None) -> Array:
-        """Largest |x - about| (n, 2 n_q) of each state x over the run; `about` (2 n_q,) is zero by default."""
+        """Largest |x - about| (n, rows) of each state x over the run; `about` (rows,) is zero by default."""
         center = np.zeros(len(self.rows)) if about is None else np.asarray(about, dtype=float)
         distances: Array = np.maximum(np.abs(self.high - center), np.abs(self.low - center))
         return distances
 
 
 def state_rows(system: System) -> tuple[str, ...]:
-    """Names of the states of a system: its coordinates, then their velocities."""
-    return (*system.coordinate_names, *[f"{name}.velocity" for name in system.coordinate_names])
+    """Names of the states of a system, as in `Peaks.rows`."""
+    layout, names = layout_of(system), system.coordinate_names
+    positions = [names[index] for index in layout.positions]
+    quaternions = [system.parameter_names[index] for index in layout.quaternions]
+    return (*positions, *[f"{name}.velocity" for name in names], *quaternions)
+
+
+def layout_of(system: System, stabilized: bool = False, servos: int = 0) -> Layout:
+    """Layout of the blocks of a system.
+
+    servos  number of servos
+    """
+    orientations = tuple(
+        Orientation(
+            system.coordinate_names.index(joint.coordinates[-3]),
+            system.parameter_names.index(joint.orientation_names[0]),
+        )
+        for joint in system.mechanism.oriented_joints
+    )
+    n_gains = GAINS if stabilized else 0
+    return Layout(system.n_q, system.n_u, len(system.parameter_names), n_gains, servos, orientations)
 
 
 @dataclass(frozen=True)
@@ -82,19 +105,16 @@ class RangeLoop:
 
         The loop has the default stabilizer if `stabilized`, and the given servos.
         """
-        layout = Layout(system.n_q, system.n_u, len(system.parameter_names), GAINS if stabilized else 0, len(servos))
+        layout = layout_of(system, stabilized, len(servos))
         key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
         if servos:
             key += f"-servos-{native.short_hash(*map(repr, servos))}"
         library = native.load(key)
         if library is None:
-            from sim_core.derivation.equations import derive_batch, derive_stabilized
+            from sim_core.derivation.equations import derive_lanes
 
             with native.compiling(f"the loop of {system.mechanism.name!r} for {lanes} at a time"):
-                if stabilized:
-                    functions = derive_stabilized(system.mechanism)
-                else:
-                    functions = {"rates": derive_batch(system.mechanism)["rates"]}
+                functions = derive_lanes(system.mechanism, stabilized)
                 ir = module(functions, layout, system.constraint_modes[0].n_rows, lanes, servos)
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": [SYMBOL]}
                 library = native.compile_module(ir, manifest, key)
@@ -124,9 +144,11 @@ class Work:
     progress: Callable[[int, int], None] | None = None
 
     def __post_init__(self) -> None:
-        self.count, n = len(self.rows["q"]), self.loop.layout.n_q
-        self.low, self.high = np.empty((self.count, 2 * n)), np.empty((self.count, 2 * n))
-        self.q, self.v = np.empty((self.count, n)), np.empty((self.count, n))
+        self.count, layout = len(self.rows["q"]), self.loop.layout
+        ranged = self.count, layout.sizes["low"]
+        self.low, self.high = np.empty(ranged), np.empty(ranged)
+        self.q, self.v = np.empty((self.count, layout.n_q)), np.empty((self.count, layout.n_q))
+        self.p = np.empty((self.count, layout.n_p))
         self._next, self._done, self._lock = 0, 0, threading.Lock()
         self._stop, self._error = threading.Event(), list[BaseException]()
 
@@ -203,9 +225,10 @@ class Work:
             block[:, self.loop.layout.place(name)] = 0.0
 
     def _take(self, block: Array, begin: int) -> None:
+        layout = self.loop.layout
         end = min(begin + block.shape[0] * block.shape[2], self.count)
-        for name in ("q", "v", "low", "high"):
-            rows = block[:, self.loop.layout.place(name)].transpose(0, 2, 1)
+        for name in ("q", "v", "low", "high", *(("p",) if layout.quaternions else ())):
+            rows = block[:, layout.place(name)].transpose(0, 2, 1)
             getattr(self, name)[begin:end] = rows.reshape(-1, rows.shape[2])[: end - begin]
         lost = ~(np.isfinite(self.q[begin:end]).all(axis=1) & np.isfinite(self.v[begin:end]).all(axis=1))
         self.low[begin:end][lost] = np.nan
@@ -230,16 +253,18 @@ def cpu_name() -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array]:
-    """(coordinates q, velocities v) of all n systems, recorded at the start and after each further `every` time steps.
+def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array, Array]:
+    """(q, v, orientations) of all n systems, recorded at the start and after each further `every` time steps.
 
-    Each array has the shape (n, number of records, n_q).
+    q and v have the shape (n, number of records, n_q), the quaternions of the m spherical and free joints the shape
+    (n, number of records, m, 4).
 
     efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each step
     with_servo  indices of actuators whose inputs are commands to their servos instead of efforts
     """
     layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
     kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))
+    turned = np.empty((work.count, work.steps // every + 1, len(layout.quaternions)))
     changing = efforts.shape[1] > 1
     groups = min(MOST_GROUPS, -(-work.count // lanes))
     whole = np.zeros((groups, layout.rows, lanes))
@@ -253,10 +278,13 @@ def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] =
                 for record, name in zip(kept, "qv", strict=True):
                     rows = block[:, layout.place(name)].transpose(0, 2, 1).reshape(-1, layout.n_q)
                     record[begin:end, step // every] = rows[: end - begin]
+                if layout.quaternions:
+                    rows = block[:, layout.place("p")][:, layout.quaternions].transpose(0, 2, 1)
+                    turned[begin:end, step // every] = rows.reshape(-1, turned.shape[2])[: end - begin]
             count = min(1 if changing else every, work.steps - step)
             if changing and count:
                 rows = efforts[index, step].reshape(len(block), lanes, -1).transpose(0, 2, 1)
                 block[:, layout.place("u")] = rows
                 block[:, layout.place("command")] = rows[:, list(with_servo)]
             function(block.ctypes.data, len(block), step, count, work.steps + 1, work.step_s)
-    return kept[0], kept[1]
+    return kept[0], kept[1], turned.reshape(*turned.shape[:2], turned.shape[2] // 4, 4)

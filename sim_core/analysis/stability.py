@@ -136,6 +136,11 @@ class StateNorm:
         step_s         1 / (40 times the highest frequency at the equilibrium)
         """
         mechanism = system.mechanism
+        for joint in mechanism.oriented_joints:
+            raise InvalidRequest(
+                f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}, and stability measures take no "
+                "orientations; use joints of one coordinate"
+            )
         at = equilibrium(system, mechanism.initial_q) if about is None else np.array(about, dtype=float)
         if at.shape != (system.n_q,):
             raise InvalidRequest(

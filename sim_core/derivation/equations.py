@@ -114,36 +114,44 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
 
     Unlike the kernel `acceleration`, `rates` does not return the factorization of the KKT matrix.
     """
-    functions = derive(mechanism).functions
-    first = mechanism.constraint_modes[0].name
-    whole = functions[f"{first}.acceleration"]
-    inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
-    inputs["U"] = ca.SX.zeros(inputs["U"].shape)
-    results = dict(zip(whole.name_out(), whole.call(list(inputs.values())), strict=True))
-    a, lam, _, *lifted = results.values()
-    names = ["a", "lam", *[name for name in results if name == LIFTED_VALUES]]
-    del inputs["U"]
+    functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
     return {
         "inverse_dynamics": functions["inverse_dynamics"],
         "forward_dynamics": functions[f"{first}.forward_dynamics"],
-        "rates": ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names),
+        "rates": _rates(functions[f"{first}.acceleration"], stabilized=False),
     }
 
 
-def derive_stabilized(mechanism: Mechanism) -> dict[str, ca.Function]:
-    """{name: function} of two kernels for stabilized batches.
+def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Function]:
+    """{name: function} of the kernels of a loop that integrates a batch.
 
-    `rates` (t, q, v, u, p, U) -> accelerations a, multipliers lam; `correction` (t, q, v, u, p, gains) -> stabilization
-    U by the sampled fuzzy law.
+    Without stabilization, `rates` as in `derive_batch`. With stabilization, `rates` (t, q, v, u, p, U) -> accelerations
+    a, multipliers lam, and `correction` (t, q, v, u, p, gains) -> stabilization U by the sampled fuzzy law. With
+    spherical or free joints also `rebase` (t, q, v, u, p) -> q, v, p.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
-    whole = functions[f"{first}.acceleration"]
+    found = {"rates": _rates(functions[f"{first}.acceleration"], stabilized)}
+    if stabilized:
+        found["correction"] = sampled_fuzzy(functions[f"{first}.residual"])
+    if mechanism.oriented_joints:
+        found["rebase"] = functions["rebase"]
+    return found
+
+
+def _rates(whole: ca.Function, stabilized: bool) -> ca.Function:
+    """The function `rates` (t, q, v, u, p) -> a, lam, with a further input U if `stabilized`.
+
+    whole  the kernel `acceleration`
+    """
     inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
+    if not stabilized:
+        inputs["U"] = ca.SX.zeros(inputs["U"].shape)
     results = dict(zip(whole.name_out(), whole.call(list(inputs.values())), strict=True))
     a, lam, _, *lifted = results.values()
     names = ["a", "lam", *[name for name in results if name == LIFTED_VALUES]]
-    rates = ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names)
-    return {"rates": rates, "correction": sampled_fuzzy(functions[f"{first}.residual"])}
+    if not stabilized:
+        del inputs["U"]
+    return ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names)
 
 
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:

@@ -23,14 +23,28 @@ FAST = "contract"
 
 
 @dataclass(frozen=True)
+class Orientation:
+    """Indices of the numbers of a spherical or free joint.
+
+    rotation    index in q of the first of its three rotation coordinates
+    quaternion  index in p of the first number of its quaternion
+    """
+
+    rotation: int
+    quaternion: int
+
+
+@dataclass(frozen=True)
 class Layout:
     """Names of the rows of a block (see the module) in their order, and how many rows have each name.
 
     q, v             current state; at the end of the run, the last state
-    low, high        smallest and largest value in the run of each entry of q, then of v
-    before, slope    state at the previous step, and time derivative of this state
-    u, p, gains      constant inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows
-                     without a stabilizer
+    low, high        smallest and largest value in the run of each entry of q, then of v, then of the quaternions of
+                     spherical and free joints; the rotation coordinates of these joints, which are 0 at every step, are
+                     left out
+    before, slope    values of the same entries at the previous step, and their time derivatives
+    u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
+                     stabilizer. Only the quaternions in p change
     target, command  for each servo, its target at the previous step and its constant command
     """
 
@@ -39,12 +53,24 @@ class Layout:
     n_p: int
     n_gains: int = 0
     n_servos: int = 0
+    orientations: tuple[Orientation, ...] = ()
+
+    @property
+    def positions(self) -> list[int]:
+        """Indices in q of the coordinates whose range is recorded."""
+        turning = {joint.rotation + k for joint in self.orientations for k in range(3)}
+        return [index for index in range(self.n_q) if index not in turning]
+
+    @property
+    def quaternions(self) -> list[int]:
+        """Indices in p of the quaternions of spherical and free joints."""
+        return [joint.quaternion + k for joint in self.orientations for k in range(4)]
 
     @property
     def sizes(self) -> dict[str, int]:
         """{name: number of rows}."""
-        n = self.n_q
-        state = {"q": n, "v": n, "low": 2 * n, "high": 2 * n, "before": 2 * n, "slope": 2 * n}
+        n, ranged = self.n_q, len(self.positions) + self.n_q + len(self.quaternions)
+        state = {"q": n, "v": n, "low": ranged, "high": ranged, "before": ranged, "slope": ranged}
         inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
         return state | inputs | {"target": self.n_servos, "command": self.n_servos}
 
@@ -69,7 +95,8 @@ def module(
     """LLVM module with the function `void ranges(block, groups, first, count, total, h)`.
 
     functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
-               p, gains) -> U, which is evaluated at the beginning of a step and held
+               p, gains) -> U, which is evaluated at the beginning of a step and held; with spherical or free joints
+               also `rebase` (t, q, v, u, p) -> q, v, p, which is evaluated at the end of a step
     n_rows     size of lam
     servos     servos that set the efforts of their actuators at the beginning of a step, for the whole step
 
@@ -102,6 +129,8 @@ class _Loop:
         tables = {"in": given, "out": ("a", "lam")}
         if self._layout.n_gains:
             tables |= {"in": (*given, "U"), "correction_in": (*given, "gains"), "correction_out": ("U",)}
+        if self._layout.orientations:
+            tables |= {"rebase_in": given, "rebase_out": ("q", "v", "p")}
         for table, names in tables.items():
             self._add(f"%{table} = alloca [{len(names)} x ptr]")
             for index, name in enumerate(names):
@@ -181,7 +210,8 @@ class _Loop:
         row = 0
         for name, size in self._layout.sizes.items():
             for index in range(size):
-                if not changed or name not in ("u", "p", "gains", "command"):
+                constant = name in ("u", "gains", "command") or (name == "p" and not self._layout.orientations)
+                if not (changed and constant):
                     yield name, index, row
                 row += 1
 
@@ -216,6 +246,8 @@ class _Loop:
             self._label(f"stage_{stage}")
             self._stage(stage)
             if stage == STAGES - 1:
+                if self._layout.orientations:
+                    self._add("call void @rebase(ptr %rebase_in, ptr %rebase_out)")
                 self._add("%step_next = add i64 %step, 1")
             self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
 
@@ -268,11 +300,8 @@ class _Loop:
         C = D0 + D1 - 2 (x1 - x0). Its extremum is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
         """
         self._label("ranged")
-        n = self._layout.n_q
-        states = [("q", i, "v") for i in range(n)] + [("v", i, "a") for i in range(n)]
         turned, values, slopes = [], [], []
-        for row, (name, i, rate) in enumerate(states):
-            x, d = self._load(name, i), self._load(rate, i)
+        for row, (x, d) in enumerate(self._states()):
             self._extend(x, row)
             product = self._do(f"fmul {self._real} {self._load('slope', row)}, {d}")
             turned.append(self._do(f"fcmp olt {self._real} {product}, {self._number(0.0)}"))
@@ -293,6 +322,27 @@ class _Loop:
             self._store(d, "slope", row)
         self._add("%is_last = icmp eq i64 %step, %total")
         self._add("br i1 %is_last, label %group_end, label %stage_0")
+
+    def _states(self) -> Iterator[tuple[str, str]]:
+        """Yield (value, time derivative) of each entry of the state whose range is recorded."""
+        for i in self._layout.positions:
+            yield self._load("q", i), self._load("v", i)
+        for i in range(self._layout.n_q):
+            yield self._load("v", i), self._load("a", i)
+        for joint in self._layout.orientations:
+            w, x, y, z = (self._load("p", joint.quaternion + k) for k in range(4))
+            a, b, c = (self._op("fmul", self._number(0.5), self._load("v", joint.rotation + k)) for k in range(3))
+            # dQ/dt = Q (0, angular velocity) / 2; at a step, the velocities are the angular velocity
+            for value, terms in (
+                (w, (("fsub", x, a), ("fsub", y, b), ("fsub", z, c))),
+                (x, (("fadd", w, a), ("fadd", y, c), ("fsub", z, b))),
+                (y, (("fadd", w, b), ("fadd", z, a), ("fsub", x, c))),
+                (z, (("fadd", w, c), ("fadd", x, b), ("fsub", y, a))),
+            ):
+                rate = self._number(0.0)
+                for sign, part, velocity in terms:
+                    rate = self._op(sign, rate, self._op("fmul", part, velocity))
+                yield value, rate
 
     def _extremum(self, x: str, d: str, row: int) -> str:
         x0 = self._load("before", row)
