@@ -115,6 +115,8 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
         raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it must have {takes}")
     if kinds[0] is str and all(isinstance(entry, str) for entry in value) and len({*value}) < len(value):
         raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it may contain each name only once")
+    if repeated and kinds[0] in (float, int) and {*map(type, value)} == {kinds[0]} and sum(map(abs, value)) <= LARGEST:
+        return  # the many numbers of a mesh need no check one by one; the sum excludes nan and inf as well
     for index, entry in enumerate(value):
         kind = kinds[0] if repeated else kinds[index]
         plain = kind is float or float in get_args(kind) or kind == Vector3
