@@ -24,6 +24,7 @@ from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
 from robots.importing.visuals import Visuals
 from robots.importing.xml_reader import Element, read_xml
+from robots.smoothing import with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
 from sim_core.mechanism.joints import JointKind
@@ -61,7 +62,7 @@ def read_urdf(
     its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
-    friction  "regularized": Coulomb friction of joints, with the smoothing of JointFriction; "ignore": it is left out,
+    friction  "regularized": Coulomb friction of joints, see robots.smoothing; "ignore": it is left out,
               with a warning
     mimic     "coupled": joints that mimic another joint follow it, by a JointRelation; "free": they move freely, with a
               warning
@@ -72,6 +73,7 @@ def read_urdf(
     """
     folder = path.parent if meshes == "drawn" else None
     mechanism = Reader(read_xml(path, owner), friction, mimic, base, folder).mechanism(path.stem)
+    mechanism = with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 

@@ -26,6 +26,7 @@ from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
+from robots.smoothing import with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, JointSpring, Mechanism, Shape, Z
 from sim_core.mechanism.joints import JointKind, Quaternion
@@ -37,7 +38,6 @@ Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
-SINGLE = ("armature", "stiffness", "frictionloss")  # attributes read for joints of one coordinate
 GROUPS = (0.0, 5.0)  # groups of geoms that have inertia
 
 
@@ -54,8 +54,7 @@ def read_mjcf(
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
-    friction  "regularized": Coulomb friction (frictionloss) with the smoothing of JointFriction; "ignore": Coulomb
-              friction is left out
+    friction  "regularized": Coulomb friction (frictionloss), see robots.smoothing; "ignore": it is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start
     contacts  "compliant": geoms touch as described in `contacts`; "ground": only the ground;
@@ -66,7 +65,7 @@ def read_mjcf(
     """
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
-    mechanism = reader.mechanism(path.stem, keyframe)
+    mechanism = with_resolved_friction(reader.mechanism(path.stem, keyframe), owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
@@ -320,15 +319,18 @@ class Reader:
         joint  the joint with its name, kind and bodies
         p, R   pose of the body in the parent body; for a free joint, it gives the start
         """
-        for name in SINGLE if joint.kind == "spherical" else ("damping", *SINGLE):
-            if self._not_negative(element, name) > 0.0:
-                element.fail(f"{name} of a {_kind_of(element)} joint is not supported; remove this attribute")
+        if self._not_negative(element, "frictionloss") > 0.0:
+            element.fail(f"frictionloss of a {_kind_of(element)} joint is not supported; remove this attribute")
+        stiffness = self._not_negative(element, "stiffness")
+        joint = replace(
+            joint, damping=self._not_negative(element, "damping"), armature=self._not_negative(element, "armature")
+        )
         if joint.kind == "free":
-            self._joints.append(replace(joint, quaternion=_quaternion(R)))
+            start = _quaternion(R)
+            spring = JointSpring(stiffness=stiffness, rest_quaternion=start, rest_point=vector(p))
+            self._joints.append(replace(joint, quaternion=start, spring=spring if stiffness > 0.0 else None))
             self._refs.append((*vector(p), 0.0, 0.0, 0.0))
             return
-        if "range" in element.attributes:
-            self.notes.add(element, "the range of a ball joint is not read")
         point = np.array(element.numbers("pos", 3, ORIGIN))
         self._joints.append(
             replace(
@@ -336,10 +338,23 @@ class Reader:
                 parent_point=vector(p + R @ point),
                 child_point=vector(point),
                 rotation=rows(R),
-                damping=self._not_negative(element, "damping"),
+                spring=JointSpring(stiffness=stiffness) if stiffness > 0.0 else None,
+                upper=self._largest_angle(element),
             )
         )
         self._refs.append((0.0, 0.0, 0.0))
+
+    def _largest_angle(self, ball: Element) -> float | None:
+        """Limit of a ball joint's rotation angle, rad; None without a limit."""
+        lower, upper = self._limits(ball, self._angles.unit)
+        if lower is None or upper is None:
+            return None
+        if lower != 0.0:
+            ball.fail(f"range is {ball.attributes['range']!r}; that of a ball joint must begin with 0")
+        if upper >= math.pi:
+            self.notes.add(ball, "the range of the ball joint reaches 180 degrees, and limits nothing")
+            return None
+        return upper
 
     def _not_negative(self, joint: Element, name: str) -> float:
         value = joint.number(name, 0.0)

@@ -253,8 +253,12 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
             r"<freejoint>: body 'c' has a free joint, but is not a child of the world",
         ),
         (
-            made(joint='<joint name="x" type="ball" stiffness="1"/>'),
-            r"joint 'x': stiffness of a ball joint is not supported",
+            made(joint='<joint name="x" type="ball" frictionloss="1"/>'),
+            r"joint 'x': frictionloss of a ball joint is not supported",
+        ),
+        (
+            made(joint='<joint name="x" type="ball" range="-10 20"/>'),
+            r"joint 'x': range is '-10 20'; that of a ball joint must begin with 0",
         ),
         (
             made(joint='<joint name="x" type="hing"/>'),

@@ -1,0 +1,93 @@
+"""Dry friction of robots from files: a step of 1 ms resolves it, however little the joints move."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robots import build
+from robots.smoothing import DEFAULT, RATE, smoothing_velocities
+from sim_core.errors import DescriptionWarning, StepTooLargeWarning
+from sim_core.mechanism import Body, Joint, JointFriction, JointRelation, Mechanism
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+from tests.robots.importing.parts import joint, link
+
+AXES = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
+
+
+def chain(masses: tuple[float, ...], coulomb: float = 1.0, relations: tuple[JointRelation, ...] = ()) -> Mechanism:
+    """Bodies on revolute joints with dry friction, one behind another."""
+    bodies, joints, parent = [], [], "ground"
+    for k, mass in enumerate(masses):
+        moment = 0.4 * mass * 0.05**2
+        bodies.append(Body(name=f"b{k}", mass=mass, inertia=(moment,) * 3 + (0.0,) * 3, center_of_mass=(0.05, 0, 0)))
+        joints.append(
+            Joint(
+                name=f"j{k}",
+                parent=parent,
+                child=f"b{k}",
+                parent_point=(0.1, 0, 0) if k else (0, 0, 0),
+                axis=AXES[k % 3],
+                friction=JointFriction(coulomb=coulomb),
+            )
+        )
+        parent = f"b{k}"
+    still = (0.0,) * len(masses)
+    return Mechanism(
+        name="chain",
+        coordinates="joint",
+        bodies=bodies,  # type: ignore[arg-type]
+        joints=joints,  # type: ignore[arg-type]
+        constraints=relations,
+        initial_q=still,
+        initial_v=still,
+    )
+
+
+def test_a_heavy_joint_keeps_the_default_and_light_ones_slow_down_at_the_rate() -> None:
+    assert not smoothing_velocities(chain((800.0,), coulomb=1e-3))
+    light = chain((0.02,))
+    inertia = 0.4 * 0.02 * 0.05**2 + 0.02 * 0.05**2
+    assert smoothing_velocities(light) == {"j0": pytest.approx(1.0 / (RATE * inertia), rel=5e-3)}
+
+
+def test_all_joints_together_slow_down_at_no_more_than_the_rate() -> None:
+    light = chain((1.0, 0.2, 0.05, 0.01))
+    found = smoothing_velocities(light)
+    M = assemble(light).terms(0.0, np.zeros(4), np.zeros(4))[0]
+    dampers = np.array([1.0 / found.get(f"j{k}", DEFAULT) for k in range(4)])
+    rates = np.linalg.eigvals(np.linalg.solve(M, np.diag(dampers))).real
+    assert 0.5 * RATE < rates.max() < 1.02 * RATE
+
+
+def test_joints_that_follow_each_other_count_together() -> None:
+    alone = smoothing_velocities(chain((0.5, 0.001)))
+    follows = JointRelation(name="follow", terms=(("j1", 1.0), ("j0", -1.0)))
+    together = smoothing_velocities(chain((0.5, 0.001), relations=(follows,)))
+    assert together["j1"] < 0.1 * alone["j1"]
+
+
+LIGHT = (
+    '<robot name="light">'
+    + "".join(link(name, mass) for name, mass in (("base", 2.0), ("arm", 0.5), ("tip", 0.004)))
+    + joint("shoulder", "base", "arm", axis="0 1 0", more='<dynamics damping="0.01" friction="0.5"/>')
+    + joint("wrist", "arm", "tip", axis="1 0 0", more='<dynamics damping="0.01" friction="0.5"/>')
+    + "</robot>"
+).replace('ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001"', 'ixx="2e-5" iyy="3e-5" izz="2.5e-5" ixy="0"')
+
+
+def test_a_file_with_light_links_falls_at_1_ms_and_the_smoothing_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "light.urdf"
+    file.write_text(LIGHT)
+    with pytest.warns(DescriptionWarning, match=r"Coulomb friction of the joints 'shoulder', 'wrist' is smooth below"):
+        mechanism = build(str(file))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+        sim.advance(2.0)
+    assert np.isfinite(sim.state.q).all()
+    assert sim.energy_ledger.largest < 0.01
