@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from robots.export.attributes import rpy_of
+from robots.export.attributes import quaternion_of, rotation_of, rpy_of
 from robots.importing.rotations import rotation_rpy, turned_axis
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -51,6 +51,30 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
         if any(candidate) and turned_axis(R, candidate) == tuple(axis):
             return candidate
     return tuple(turned)
+
+
+def exact_quaternion(R: Array) -> Angles:
+    """Quaternion w x y z, normalized on import, that gives exactly the rotation R.
+
+    If no such quaternion is found, the quaternion of R up to rounding errors.
+    """
+    found = quaternion_of(R).tolist()
+    for candidate in (*_shorter(found), *_beside(found)):
+        if any(candidate) and np.array_equal(rotation_of(candidate), R):
+            return candidate
+    return tuple(found)
+
+
+def exact_offset(whole: Array, part: Array) -> Array:
+    """Vector that gives exactly `whole` when `part` is added to it; up to rounding errors where there is none."""
+    found = whole - part
+    for k in range(len(found)):
+        for step in NEAR:
+            candidate = found[k] + step * math.ulp(found[k])
+            if candidate + part[k] == whole[k]:
+                found[k] = candidate
+                break
+    return np.asarray(found)
 
 
 def _shorter(values: Sequence[float]) -> Iterator[Angles]:

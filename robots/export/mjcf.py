@@ -28,7 +28,9 @@ from robots.export.attributes import (
     title,
 )
 from robots.export.closures import Mimic, PointClosure, constraints_of, gap_of, mimics_of, point_closures
+from robots.export.exact import exact_axis, exact_offset, exact_quaternion
 from robots.export.joint_parts import left_out
+from robots.export.orientations import at_reference, starts_of
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -58,6 +60,8 @@ from sim_core.mechanism import (
 )
 
 SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
+EXPRESSIBLE = {"armature", "spring", "Coulomb friction", "damping of free joints"}  # parts of joints
+KINDS = {"revolute": "hinge", "prismatic": "slide", "spherical": "ball", "free": "free"}
 SEEN = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are visible and do not collide
 AS_WRITTEN = {
     "angle": "radian",
@@ -80,7 +84,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     true.
     """
     owner = f"robot {mechanism.name!r}"
-    whole = branches_of(mechanism)
+    whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
     met = [] if open_tree else point_closures(mechanism, whole)
     held = [] if open_tree else [c for c in mechanism.constraints if isinstance(c, Distance)]
     mimics = [] if open_tree else mimics_of(mechanism)
@@ -91,7 +95,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
         closed = ", ".join(map(repr, names))
         notes.append(f"MuJoCo closes loops by soft constraints; small gaps may open at {closed}")
     notes += boxed_meshes(mechanism)
-    notes += left_out(mechanism, {"armature", "spring", "Coulomb friction"}, "MJCF")
+    notes += left_out(mechanism, EXPRESSIBLE, "MJCF")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", and its shapes are left out" if mechanism.body(name).shapes else ""
@@ -109,7 +113,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     _add_equalities(root, elements, met, held, poses_at(whole, {}))
     _add_relations(root, mimics)
     _add_actuators(root, mechanism)
-    _add_start(root, branches, elements[GROUND], mechanism)
+    _add_start(root, whole, elements[GROUND], mechanism)
     for kind in ("body", "joint", "site", "spatial"):
         require_unique(owner, kind, [e.attrib["name"] for e in root.iter(kind) if "name" in e.attrib])
     for place, line in enumerate([title(mechanism), *notes]):
@@ -131,7 +135,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
             before = waiting.pop(branch.parent)
             merged = {a: branch.body.name if b == branch.parent else b for a, b in merged.items()}
             merged[branch.parent] = branch.body.name
-            branch = _joined(before, branch)
+            branch = _joined(before, branch, owner)
         if is_massless(branch.body) and branch.motions:
             behind = [other.body.name for other in branches if other.parent == branch.body.name]
             if len(behind) != 1:
@@ -146,12 +150,20 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
     return merged, kept
 
 
-def _joined(first: Branch, second: Branch) -> Branch:
+def _joined(first: Branch, second: Branch, owner: str) -> Branch:
     """Merge the branch of a massless body with the branch of its only child, and return the result.
 
     A branch is a body with its connection to its parent body. The result has the child as its body, and the degrees of
-    freedom of the massless body followed by those of the child.
+    freedom of the massless body followed by those of the child. Raises InvalidRequest if the massless body has a free
+    joint, or a spherical joint whose axes would change or which a rotation would follow.
     """
+    follows = not np.array_equal(second.R, np.eye(3)) or any(each.kind != "prismatic" for each in second.motions)
+    for motion in first.motions:
+        if motion.kind == "free" or (motion.kind == "spherical" and follows):
+            raise InvalidRequest(
+                f"{owner}: body {first.body.name!r} on the {motion.kind} joint {motion.name!r} has no mass and cannot "
+                f"be merged with {second.body.name!r} for MuJoCo; give it a mass"
+            )
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -187,9 +199,14 @@ def _check_inertia(branch: Branch, owner: str) -> list[str]:
 
 
 def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
-    pose = {"pos": numbers(branch.p), "quat": numbers(quaternion_of(branch.R))}
+    joint = branch.joint
+    alone = len(branch.motions) == 1 and joint.kind in ("revolute", "prismatic", "spherical")
+    p = exact_offset(np.array(joint.parent_point), branch.R @ np.array(joint.child_point)) if alone else branch.p
+    pose = {"pos": numbers(p), "quat": numbers(exact_quaternion(branch.R))}
     element = SubElement(parent, "body", {"name": branch.body.name, **pose})
     for motion in branch.motions:
+        if alone and joint.kind != "spherical":
+            motion = replace(motion, axis=np.array(exact_axis(branch.R, joint.axis)))
         _write_motion(element, motion)
     if not is_massless(branch.body):
         _write_inertia(element, branch.body)
@@ -200,17 +217,19 @@ def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
 
 
 def _write_motion(body: Element, motion: Motion) -> None:
-    kind = {"revolute": "hinge", "prismatic": "slide"}[motion.kind]
-    element = SubElement(
-        body, "joint", name=motion.name, type=kind, pos=numbers(motion.point), axis=numbers(motion.axis)
-    )
+    element = SubElement(body, "joint", name=motion.name, type=KINDS[motion.kind])
+    if motion.kind != "free":
+        element.set("pos", numbers(motion.point))
+    if motion.axis.any():
+        element.set("axis", numbers(motion.axis))
     joint = motion.joint
     if joint is not None and value(joint.damping) != 0.0:
         element.set("damping", numbers([value(joint.damping)]))
     if joint is not None:
         _write_parts(element, joint)
     if joint is not None and _is_limited(joint):
-        lower = -NO_LIMIT if joint.lower is None else joint.lower
+        none = 0.0 if joint.kind == "spherical" else -NO_LIMIT
+        lower = none if joint.lower is None else joint.lower
         upper = NO_LIMIT if joint.upper is None else joint.upper
         element.set("limited", "true")
         element.set("range", numbers([lower, upper]))
@@ -232,6 +251,8 @@ def _write_parts(element: Element, joint: Joint) -> None:
     if joint.spring is not None and value(joint.spring.stiffness) != 0.0:
         stiffness = value(joint.spring.stiffness)
         element.set("stiffness", numbers([stiffness]))
+        if joint.kind in ("spherical", "free"):
+            return  # MuJoCo takes the body's pose in the file as the rest pose
         element.set("springref", numbers([value(joint.spring.rest) + value(joint.spring.preload) / stiffness]))
 
 
@@ -386,9 +407,12 @@ def _acted_on(joint: Joint) -> str:
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
-    """Add a keyframe with the start state, in MuJoCo's joint order (depth first)."""
-    names = [motion.name for branch in branches_of(mechanism) for motion in branch.motions]
-    order = [names.index(joint.attrib["name"]) for joint in world.iter("joint")]
+    """Add a keyframe with the start state, in MuJoCo's joint order (depth first).
+
+    branches  branches with the poses of their bodies in the file, before merging
+    """
+    starts = {name: start for branch in branches for name, start in starts_of(branch, mechanism).items()}
+    order = [joint.attrib["name"] for joint in world.iter("joint")]
     if order:
-        q, v = ([start[index] for index in order] for start in (mechanism.initial_q, mechanism.initial_v))
+        q, v = ([number for name in order for number in starts[name][part]] for part in (0, 1))
         SubElement(SubElement(root, "keyframe"), "key", name="start", qpos=numbers(q), qvel=numbers(v))

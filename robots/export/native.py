@@ -61,7 +61,7 @@ def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64")
     format_name  "c" for a C99 source, "object" for an object file
     target       computer for which the object file is compiled, one of TARGETS
     Raises UnknownName for a target that is not in TARGETS. Raises InvalidRequest for what the C functions do not
-    support, such as beams, spherical and free joints, first-order states, prescribed motions, custom forces, and
+    support, such as beams, first-order states, prescribed motions, custom forces, and
     constraints that are not always active.
     """
     if target not in TARGETS:
@@ -100,11 +100,6 @@ def interface_of(mechanism: Mechanism) -> Interface:
             f"{mechanism.name!r} has guards that activate and deactivate the constraints {named}; "
             "the C export supports only constraints that are always active"
         )
-    if mechanism.oriented_joints:
-        joint = mechanism.oriented_joints[0]
-        raise InvalidRequest(
-            f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}; the C export supports no {joint.kind} joints"
-        )
     if mechanism.beams:
         named = ", ".join(repr(beam.name) for beam in mechanism.beams)
         raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files support rigid bodies only")
@@ -137,6 +132,10 @@ def interface_of(mechanism: Mechanism) -> Interface:
         "forward_dynamics": Signature(f"{prefix}_forward_dynamics", {1: "q", 2: "v", 3: "tau"} | p, {0: "a"} | lam),
         "forward_kinematics": Signature(f"{prefix}_forward_kinematics", {1: "q"} | p, {0: "positions", 1: "rotations"}),
     }
+    if mechanism.oriented_joints:
+        rebased = {0: "q_new", 1: "v_new", 2: "p_new"}
+        functions["rebase"] = derivation.functions["rebase"]
+        signatures["rebase"] = Signature(f"{prefix}_rebase", {1: "q", 2: "v", 4: "p"}, rebased)
     coordinates: tuple[str, ...] = tuple(derivation.facts["coordinate_names"])  # type: ignore[arg-type]
     return Interface(mechanism, prefix, coordinates, n_rows, functions, derivation.twins, signatures)
 
@@ -170,7 +169,7 @@ def _units(interface: Interface) -> list[str]:
     """Units of the coordinates, as text, in order."""
     slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
     if interface.mechanism.coordinates == "joint":
-        return ["m" if name in slides or name.endswith((".x", ".y")) else "rad" for name in interface.coordinates]
+        return ["m" if name in slides or name.endswith((".x", ".y", ".z")) else "rad" for name in interface.coordinates]
     ends = [name.rpartition(".")[2] for name in interface.coordinates]
     return ["m" if end in ("x", "y", "z") else "1" if end.startswith("e") else "rad" for end in ends]
 
@@ -180,6 +179,11 @@ COMMENTS = {
     "forward_dynamics": "a [N_Q]: the accelerations under generalized forces tau [N_Q] at q, v [N_Q].",
     "forward_kinematics": "positions [N_BODIES][3], m, and rotations [N_BODIES][3][3], row by row, of the bodies at\n"
     "   q: origin and axes of each, seen from the world.",
+    "rebase": "q, v, p of the same state with the rotations moved from q to the quaternions in p: call it after each\n"
+    "   integration step. The orientation of a spherical or free joint is the quaternion NAME.qw to NAME.qz in p,\n"
+    "   times the rotation since the last call in the coordinates NAME.rx to NAME.rz of q: a vector of length\n"
+    "   4 tan(angle / 4) along the axis. Where these are 0, their velocities are the angular velocity in the child's\n"
+    "   axes.",
 }
 WITH_ROWS = {
     "inverse_dynamics": "\n   Of the tree alone: its loops do not act. What the actuators give is tau + J' lam,"
@@ -191,7 +195,8 @@ WITH_ROWS = {
 def header(interface: Interface) -> str:
     """Text of the C header: sizes, order of joints and bodies, and declarations of the exported functions.
 
-    The functions are inverse dynamics, forward dynamics and forward kinematics.
+    The functions are inverse dynamics, forward dynamics and forward kinematics, and with spherical or free joints
+    `rebase`, which ends an integration step.
     """
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
@@ -226,7 +231,8 @@ def source(interface: Interface) -> str:
 def example(interface: Interface) -> str:
     """Text of a C program that calls each exported function once and prints the results."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
-    p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
+    constant = "" if mechanism.oriented_joints else "const "  # `rebase` writes p
+    p = f"    {constant}double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
     with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")
     start = ", ".join(repr(float(value)) for value in mechanism.initial_q)
     lines = [
@@ -261,6 +267,7 @@ def example(interface: Interface) -> str:
         f"    {prefix}_forward_kinematics(q{with_p}, positions, rotations);",
         f"    print(positions, 3 * {N}_N_BODIES);",
         f"    print(rotations, 9 * {N}_N_BODIES);",
+        *([f"    {prefix}_rebase(q, v, p, q, v, p);", f"    print(p, {N}_N_P);"] if mechanism.oriented_joints else []),
         "    return 0;",
         "}",
         "",

@@ -35,9 +35,9 @@ class Motion:
     """One degree of freedom of a body relative to its parent body: a rotation or a translation along an axis.
 
     If the connection of the two bodies has several degrees of freedom, they follow one another from the parent to the
-    body.
+    body. Those of a spherical or free joint are one Motion together.
 
-    axis   unit vector along the axis
+    axis   unit vector along the axis; zero for a spherical or free joint
     point  point on the axis, m
     joint  joint whose damping, load, limits and actuators belong to this degree of freedom; None for the two
            translations of a planar joint
@@ -46,7 +46,7 @@ class Motion:
     """
 
     name: str
-    kind: Literal["revolute", "prismatic"]
+    kind: Literal["revolute", "prismatic", "spherical", "free"]
     axis: Array
     point: Array
     joint: Joint | None
@@ -90,11 +90,6 @@ def branches_of(mechanism: Mechanism) -> list[Branch]:
             f"{owner} is in {FAMILIES[mechanism.coordinates]}; a tree can be exported only from joint coordinates, "
             "so choose coordinates = joint if the robot has this parameter"
         )
-    if mechanism.oriented_joints:
-        joint = mechanism.oriented_joints[0]
-        raise InvalidRequest(
-            f"{owner}: joint {joint.name!r} is {joint.kind}; exports do not support {joint.kind} joints"
-        )
     reached = {GROUND}
     found: list[Branch] = []
     for joint in mechanism.joints:
@@ -128,6 +123,8 @@ def _branch(joint: Joint, body: Body) -> Branch:
         motions = (Motion(joint.name, "revolute", axis, point, joint),)
     elif joint.kind == "prismatic":
         motions = (Motion(joint.name, "prismatic", axis, nowhere, joint),)
+    elif joint.kind in ("spherical", "free"):
+        motions = (Motion(joint.name, joint.kind, nowhere, point, joint),)
     elif joint.kind == "planar":
         e1, e2 = (R.T @ np.array(e) for e in perpendicular_axes(joint.axis))
         motions = (
@@ -141,7 +138,8 @@ def _branch(joint: Joint, body: Body) -> Branch:
 def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
     """{body or ground: (p_WB, R_WB)} at given positions of the degrees of freedom.
 
-    positions  {name of a Motion: position, rad or m}; the position of a Motion that is not listed is 0
+    positions  {name of a Motion: position, rad or m}; the position of a Motion that is not listed is 0. Spherical and
+               free joints are at 0 always
     """
     poses = {GROUND: (np.zeros(3), np.eye(3))}
     for branch in branches:
@@ -151,6 +149,7 @@ def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict
             at, (x, y, z) = positions.get(motion.name, 0.0), motion.axis.tolist()
             if motion.kind == "prismatic":
                 p = p + R @ motion.axis * at
+            if motion.kind != "revolute":
                 continue
             turn = rotation_about((x, y, z), at)
             p, R = p + R @ (motion.point - turn @ motion.point), R @ turn

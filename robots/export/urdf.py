@@ -45,6 +45,7 @@ from robots.export.tree import (
     value,
     velocity_limit_of,
 )
+from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
@@ -57,6 +58,11 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     Raises InvalidRequest for a mechanism with loops unless `open_tree` is true.
     """
     branches = branches_of(mechanism)
+    for each in mechanism.oriented_joints:
+        if each.kind == "spherical":
+            raise InvalidRequest(
+                f"robot {mechanism.name!r}: joint {each.name!r} is spherical, which URDF cannot express; use mjcf"
+            )
     mimics = _first_of_each(mimics_of(mechanism))
     relations = [mimic.relation for mimic in mimics.values()]
     notes = [*closing(mechanism, relations, open_tree, "URDF"), *_inexpressible(mechanism)]
@@ -164,6 +170,9 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
     """
     if motion is None:
         element.set("type", "fixed")
+        return
+    if motion.kind == "free":
+        element.set("type", "floating")
         return
     joint = motion.joint
     along = motion.axis if joint is None or joint.kind == "planar" else exact_axis(R, joint.axis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import shutil
 import struct
@@ -15,9 +16,11 @@ import sim_core
 from robots.export.native import TARGETS, export_files
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Anchored, Body, Joint, Mechanism, Tunable, X
+from sim_core.mechanism import Anchored, Body, Joint, JointSpring, JointStops, Mechanism, Tunable, X
 from sim_core.mechanism.quantities import CapturedParameter
+from sim_core.spatial import quaternion_of_step, quaternion_product
 from sim_core.system import assemble
+from tests.sim_core.test_free_joints import floating
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of ELF
 ROBOTS = ["charmie", "rotary_pendulum", "arm_2dof"]
@@ -158,3 +161,24 @@ def test_a_captured_number_is_a_parameter_of_the_functions_too() -> None:
 def test_the_header_says_of_loops_that_inverse_dynamics_is_without_them(loops: str) -> None:
     header = export_files(build("charmie", loops=loops), "c")["charmie.h"].decode()
     assert ("What the actuators give is tau + J' lam" in header) == (loops == "closed")
+
+
+@pytest.mark.parametrize("form", ["c", "object"])
+def test_orientations_are_parameters_and_rebase_moves_rotations_into_them(form: str, tmp_path: Path) -> None:
+    mechanism = floating()
+    root, shoulder, elbow = mechanism.joints
+    sprung = dataclasses.replace(
+        shoulder, spring=JointSpring(stiffness=2.0), upper=1.0, stops=JointStops(stiffness=3.0)
+    )
+    mechanism = dataclasses.replace(mechanism, joints=(root, sprung, elbow))
+    part = "c" if form == "c" else "o"
+    said = said_by_the_example(write(tmp_path, mechanism, form), "floating", part, platform.machine())
+    assert_equal(said[:4], expected(mechanism))
+    q = np.array(mechanism.initial_q) + 0.01 * np.arange(1, 11)
+    for place, turning in ((0, slice(3, 6)), (4, slice(6, 9))):
+        before = np.array(mechanism.orientations[place : place + 4])
+        turned = quaternion_product(before, quaternion_of_step(q[turning]))
+        np.testing.assert_allclose(said[4][place : place + 4], turned, atol=1e-15)
+    text = (tmp_path / "floating.h").read_text()
+    for line in ("0 root.x (m)", "2 root.z (m)", "0 root.qw = ", "void floating_rebase("):
+        assert line in text

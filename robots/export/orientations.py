@@ -1,0 +1,100 @@
+"""Spherical and free joints in MJCF: the poses of their bodies in the file, and the start state.
+
+MuJoCo measures the position of a ball or free joint, the range of a ball joint and the spring of both from the pose
+that the body has in the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from robots.export.attributes import Array, numbers, quaternion_of, rotation_of
+from robots.export.tree import Branch
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import GROUND, Joint, Mechanism
+from sim_core.mechanism.joints import IDENTITY_QUATERNION, Quaternion
+from sim_core.spatial import angular_velocity_of_step, conjugate, quaternion_of_step, quaternion_product
+
+Numbers = tuple[float, ...]
+
+
+def at_reference(branch: Branch, mechanism: Mechanism, owner: str) -> Branch:
+    """The branch with the pose of its body in the file.
+
+    For a joint with a spring, this is the spring's rest pose; for a free joint without spring, the start. Branches of
+    other joints are returned unchanged. Raises InvalidRequest for a spherical or free joint that MJCF cannot express.
+    """
+    joint = branch.joint
+    if joint.kind == "free":
+        _check_free(joint, owner)
+        place, quaternion = _start_pose(joint, mechanism)
+        if joint.spring is not None:
+            place, quaternion = joint.spring.rest_point, joint.spring.rest_quaternion
+        return replace(branch, p=branch.p + np.array(place), R=_turned(branch.R, quaternion))
+    rest = _reference(joint)
+    if rest == IDENTITY_QUATERNION:
+        return branch
+    if joint.upper is not None:
+        raise InvalidRequest(
+            f"{owner}: the spring of spherical joint {joint.name!r} is at rest at the quaternion {numbers(rest)}; in "
+            "MJCF the rest and the limit of a joint have the same reference, so choose the rest_quaternion 1 0 0 0, or "
+            "upper None"
+        )
+    R, point = _turned(branch.R, rest), np.array(joint.child_point)
+    return replace(branch, p=branch.p + (branch.R - R) @ point, R=R)
+
+
+def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, Numbers]]:
+    """{motion: (qpos, qvel) at the start} of the motions of a branch that `at_reference` returned."""
+    joint, block = branch.joint, _block(branch.joint, mechanism)
+    q, v = mechanism.initial_q[block], mechanism.initial_v[block]
+    if not joint.orientation_names:
+        return {motion.name: (q[k : k + 1], v[k : k + 1]) for k, motion in enumerate(branch.motions)}
+    place, quaternion = _start_pose(joint, mechanism)
+    if joint.kind == "free":
+        place = tuple((np.array(joint.parent_point) + place).tolist())
+        whole = quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)
+    else:
+        whole = quaternion_product(conjugate(_reference(joint)), quaternion)
+    w = angular_velocity_of_step(q[-3:], v[-3:])
+    return {joint.name: ((*place, *map(float, whole)), (*v[:-3], *map(float, w)))}
+
+
+def _check_free(joint: Joint, owner: str) -> None:
+    if joint.parent != GROUND:
+        raise InvalidRequest(
+            f"{owner}: free joint {joint.name!r} moves body {joint.child!r} relative to {joint.parent!r}; in MJCF a "
+            f"free joint moves a body relative to the world, so choose the parent {GROUND!r}"
+        )
+    if any(joint.child_point):
+        raise InvalidRequest(
+            f"{owner}: free joint {joint.name!r} has the child_point {numbers(joint.child_point)}; in MJCF a free "
+            "joint moves the origin of the body's frame, so choose the child_point 0 0 0"
+        )
+
+
+def _reference(joint: Joint) -> Quaternion:
+    """Orientation, in the sense of the joint's `quaternion`, from which MJCF measures a spherical joint's position."""
+    return joint.spring.rest_quaternion if joint.kind == "spherical" and joint.spring else IDENTITY_QUATERNION
+
+
+def _start_pose(joint: Joint, mechanism: Mechanism) -> tuple[Numbers, Quaternion]:
+    """(position, empty for a spherical joint; unit quaternion) of a spherical or free joint at the start."""
+    q = mechanism.initial_q[_block(joint, mechanism)]
+    if not any(q[-3:]):
+        return q[:-3], joint.quaternion
+    w, x, y, z = map(float, quaternion_product(joint.quaternion, quaternion_of_step(q[-3:])))
+    return q[:-3], (w, x, y, z)
+
+
+def _block(joint: Joint, mechanism: Mechanism) -> slice:
+    """Indices of a joint's coordinates in q."""
+    before = mechanism.joints[: mechanism.joints.index(joint)]
+    first = sum(len(each.coordinates) for each in before)
+    return slice(first, first + len(joint.coordinates))
+
+
+def _turned(R: Array, quaternion: Quaternion) -> Array:
+    return R if quaternion == IDENTITY_QUATERNION else np.asarray(R @ rotation_of(quaternion))

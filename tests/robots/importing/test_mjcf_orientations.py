@@ -1,0 +1,236 @@
+"""Springs, damping, armatures and ranges of ball and free joints: as in MuJoCo, read, written and read again."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from robots import build
+from robots.export import export
+from sim_core.errors import DescriptionWarning, InvalidRequest
+from sim_core.inverse import inverse_dynamics
+from sim_core.mechanism import Body, Joint, JointSpring, Mechanism
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+from tests.robots.importing.test_mjcf_import import qpos_of, worst_miss
+
+Write = Callable[..., str]
+RELATIVE = 1e-9
+
+pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings into a file of the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def write_mjcf(tmp_path: Path) -> Write:
+    """Writes a <mujoco> of this content to a file, and returns its path."""
+
+    def written(content: str, name: str = "robot.xml") -> str:
+        path = tmp_path / name
+        path.write_text(f'<mujoco model="made">\n{content}\n</mujoco>\n')
+        return str(path)
+
+    return written
+
+
+SPRUNG = """
+<worldbody>
+  <body name="trunk" pos="0.1 0.2 0.9" quat="0.5 0.5 -0.5 0.5">
+    <joint name="root" type="free" stiffness="7" damping="0.3" armature="0.2"/>
+    <inertial pos="0.05 0 0.02" mass="2" diaginertia="0.02 0.03 0.025"/>
+    <body name="arm" pos="0.1 0.2 0.3" quat="0.6 0 0.8 0">
+      <joint name="shoulder" type="ball" pos="0.02 -0.03 0.05" damping="0.4" stiffness="3" armature="0.05"
+             range="0 50"/>
+      <inertial pos="0 0.1 -0.2" mass="0.8" diaginertia="0.01 0.012 0.008"/>
+      <body name="hand" pos="0.1 0 -0.3">
+        <joint name="wrist" axis="0 1 0" damping="0.3" stiffness="1.5"/>
+        <inertial pos="0 0 -0.1" mass="0.4" diaginertia="0.002 0.003 0.0015"/>
+      </body>
+    </body>
+  </body>
+</worldbody>
+<keyframe>
+  <key name="turned" qpos="1 2 3 0 0.6 0 0.8 0.6 0 0 0.8 0.5" qvel="1 2 3 4 5 6 7 8 9 10"/>
+</keyframe>
+"""
+
+
+def test_passive_forces_and_armatures_are_those_of_mujoco(write_mjcf: Write) -> None:
+    assert worst_miss(write_mjcf(SPRUNG), 100) < RELATIVE
+
+
+def test_the_stop_of_a_ball_joint_begins_and_pushes_where_the_limit_of_mujoco_does(write_mjcf: Write) -> None:
+    path = write_mjcf(SPRUNG)
+    stopped, free = build(path), build(path, limits="none")
+    stops = stopped.joint("shoulder").stops
+    assert stops is not None
+    assert stopped.joint("shoulder").upper == pytest.approx(np.radians(50.0))
+    assert free.joint("shoulder").stops is None
+    systems, model = [assemble(each) for each in (stopped, free)], mujoco.MjModel.from_xml_path(path)
+    model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+    data, random, touched = mujoco.MjData(model), np.random.default_rng(3), 0
+    for _ in range(60):
+        q, still = np.zeros(10), np.zeros(10)
+        e = random.normal(size=(2, 4))
+        p = (e / np.linalg.norm(e, axis=1, keepdims=True)).ravel()
+        data.qpos[:], data.qvel[:] = qpos_of(list(stopped.joints), q, p), 0.0
+        mujoco.mj_forward(model, data)
+        of_stop = np.subtract(*[-inverse_dynamics(system, q, still, still, p) for system in systems])
+        rows = np.flatnonzero(data.efc_type == mujoco.mjtConstraint.mjCNSTR_LIMIT_JOINT)
+        expected = np.zeros(10)
+        if len(rows):
+            touched += 1
+            J = data.efc_J.reshape(-1, 10)[rows[0]]
+            expected = float(stops.stiffness) * (-data.efc_pos[rows[0]]) ** stops.exponent * J  # type: ignore[arg-type]
+        np.testing.assert_allclose(of_stop, expected, atol=1e-9 * float(stops.stiffness))  # type: ignore[arg-type]
+    assert 10 < touched < 60
+
+
+def test_a_file_that_is_read_written_and_read_again_is_the_same_mechanism(write_mjcf: Write, tmp_path: Path) -> None:
+    first = build(write_mjcf(SPRUNG), keyframe="turned")
+    file = tmp_path / "again.xml"
+    file.write_text(export(first, "mjcf").text)
+    again = build(str(file), keyframe="start")
+    assert again.canonical_hash == first.canonical_hash
+    assert again.joints == first.joints
+    assert (again.initial_q, again.initial_v, again.orientations) == (
+        first.initial_q,
+        first.initial_v,
+        first.orientations,
+    )
+    assert worst_miss(str(file), 20) < RELATIVE
+    model = mujoco.MjModel.from_xml_path(str(file))
+    assert model.jnt_range[model.joint("shoulder").id].tolist() == pytest.approx([0.0, np.radians(50.0)])
+
+
+def ball(joint: Joint, **changes: object) -> Mechanism:
+    """A body on a spherical or free joint."""
+    n = len(joint.coordinates)
+    fields: dict[str, object] = {"initial_q": (0.0,) * n, "initial_v": tuple(0.1 * k for k in range(n))}
+    bob = Body(name="bob", mass=1.0, inertia=(0.02, 0.03, 0.04, 0.0, 0.0, 0.0), center_of_mass=(0.1, 0.2, 0.3))
+    fields |= {"bodies": (bob,), "joints": (joint,)}
+    return Mechanism(name="ball", coordinates="joint", **(fields | changes))  # type: ignore[arg-type]
+
+
+def test_rest_orientations_and_starts_with_rotation_coordinates_are_written_for_mujoco() -> None:
+    rest = (0.5, -0.5, 0.5, 0.5)
+    turned = ((0.0, -1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+    spherical = Joint(
+        name="ball",
+        kind="spherical",
+        child="bob",
+        parent_point=(0.1, 0.2, 0.3),
+        child_point=(0.0, 0.1, -0.2),
+        rotation=turned,
+        quaternion=(0.6, 0.0, 0.0, 0.8),
+        spring=JointSpring(stiffness=3.0, rest_quaternion=rest),
+    )
+    free = dataclasses.replace(spherical, kind="free", child_point=(0.0, 0.0, 0.0))
+    for joint in (spherical, free):
+        made = ball(joint, initial_q=(0.3, 0.2, -0.5) if joint is spherical else (1.0, 2.0, 3.0, 0.3, 0.2, -0.5))
+        model = mujoco.MjModel.from_xml_string(export(made, "mjcf").text)
+        data, system = mujoco.MjData(model), assemble(made)
+        mujoco.mj_resetDataKeyframe(model, data, 0)
+        mujoco.mj_forward(model, data)
+        q, v = np.array(made.initial_q), np.array(made.initial_v)
+        places, rotations = system.poses(0.0, q, v)
+        np.testing.assert_allclose(places[0], data.body("bob").xpos, atol=1e-13)
+        np.testing.assert_allclose(rotations[0].ravel(), data.body("bob").xmat, atol=1e-13)
+        assert system.energy(0.0, q, v)[0] == pytest.approx(_kinetic(model, data), rel=1e-12)
+        # at rest, with the rotation moved into the quaternion: the same forces
+        state = Simulation(assemble(dataclasses.replace(made, initial_v=(0.0,) * system.n_q))).state
+        data.qvel[:] = 0.0
+        mujoco.mj_forward(model, data)
+        tau = inverse_dynamics(system, state.q, 0.0 * q, 0.0 * q, state.p)
+        np.testing.assert_allclose(tau, data.qfrc_bias - data.qfrc_passive, atol=1e-11)
+
+
+def _kinetic(model: mujoco.MjModel, data: mujoco.MjData) -> float:
+    M = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, M)
+    return float(0.5 * data.qvel @ M @ data.qvel)
+
+
+@pytest.mark.parametrize(
+    ("joint", "form", "line"),
+    [
+        (
+            Joint(name="hip", kind="spherical", child="bob"),
+            "urdf",
+            "joint 'hip' is spherical, which URDF cannot express",
+        ),
+        (
+            Joint(name="hip", kind="free", child="bob", child_point=(0.1, 0.0, 0.0)),
+            "mjcf",
+            "free joint 'hip' has the child_point 0.1 0.0 0.0; .* choose the child_point 0 0 0",
+        ),
+        (
+            Joint(
+                name="hip",
+                kind="spherical",
+                child="bob",
+                upper=1.0,
+                spring=JointSpring(stiffness=1.0, rest_quaternion=(0.0, 1.0, 0.0, 0.0)),
+            ),
+            "mjcf",
+            "the spring of spherical joint 'hip' is at rest at the quaternion 0.0 1.0 0.0 0.0; .* choose the rest_quat",
+        ),
+    ],
+)
+def test_a_joint_that_the_format_cannot_express_is_refused_by_name(joint: Joint, form: str, line: str) -> None:
+    with pytest.raises(InvalidRequest, match=line) as refused:
+        export(ball(joint), form)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_free_joint_between_two_bodies_is_refused_for_mjcf_and_written_as_urdf(tmp_path: Path) -> None:
+    free = Joint(
+        name="tether",
+        kind="free",
+        parent="bob",
+        child="other",
+        parent_point=(0.1, 0.2, 0.3),
+        rotation=((0.0, -1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)),
+    )
+    bodies = tuple(Body(name=name, mass=1.0, inertia=(0.02, 0.03, 0.04, 0, 0, 0)) for name in ("bob", "other"))
+    both = ball(
+        Joint(name="base", kind="free", child="bob"),
+        bodies=bodies,
+        joints=(Joint(name="ground_to_bob", kind="free", child="bob"), free),
+        initial_q=(0.0,) * 12,
+        initial_v=(0.0,) * 12,
+    )
+    with pytest.raises(InvalidRequest, match="free joint 'tether' moves body 'other' relative to 'bob'"):
+        export(both, "mjcf")
+    file = tmp_path / "floating.urdf"
+    file.write_text(export(both, "urdf").text)
+    again = build(str(file))
+    assert again.joints == both.joints
+    assert again.canonical_hash == dataclasses.replace(both, gravity=again.gravity).canonical_hash
+
+
+def test_parts_that_urdf_cannot_express_are_noted() -> None:
+    joint = Joint(name="base", kind="free", child="bob", damping=0.1, spring=JointSpring(stiffness=1.0))
+    notes = export(ball(joint), "urdf").notes
+    assert "URDF cannot express spring; left out is that of the joints 'base'" in notes
+    assert "URDF cannot express damping of free joints; left out is that of the joints 'base'" in notes
+
+
+def test_a_range_of_half_a_turn_limits_nothing_and_is_noted(write_mjcf: Write) -> None:
+    path = write_mjcf(SPRUNG.replace('range="0 50"', 'range="0 180"'))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DescriptionWarning)
+        mechanism = build(path)
+    assert mechanism.joint("shoulder").upper is None
+    assert any("the range of the ball joint reaches 180 degrees" in str(each.message) for each in caught)
