@@ -18,7 +18,6 @@ PARTS: dict[str, Callable[[Joint], bool]] = {
     "Stribeck friction": lambda joint: joint.friction is not None and joint.friction.static is not None,
     "friction bristle": lambda joint: bool(joint.bristle),
     "compliant stops": lambda joint: joint.stops is not None,
-    "damping of free joints": lambda joint: joint.kind == "free" and value(joint.damping) != 0.0,
 }
 
 

@@ -60,7 +60,7 @@ from sim_core.mechanism import (
 )
 
 SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
-EXPRESSIBLE = {"armature", "spring", "Coulomb friction", "damping of free joints"}  # parts of joints
+EXPRESSIBLE = {"armature", "spring", "Coulomb friction"}  # parts of joints
 KINDS = {"revolute": "hinge", "prismatic": "slide", "spherical": "ball", "free": "free"}
 SEEN = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are visible and do not collide
 AS_WRITTEN = {

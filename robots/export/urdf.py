@@ -173,6 +173,8 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
         return
     if motion.kind == "free":
         element.set("type", "floating")
+        if motion.joint is not None and value(motion.joint.damping) != 0.0:
+            SubElement(element, "dynamics", damping=numbers([value(motion.joint.damping)]))
         return
     joint = motion.joint
     along = motion.axis if joint is None or joint.kind == "planar" else exact_axis(R, joint.axis)

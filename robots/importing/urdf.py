@@ -180,8 +180,10 @@ class Reader:
             "parent_point": vector(p),
             "rotation": rows(R),
         }
-        if kind in ("fixed", "floating"):
+        if kind == "fixed":
             return Joint(kind=KINDS[kind], **common)
+        if kind == "floating":
+            return Joint(kind=KINDS[kind], damping=self._floating_damping(element), **common)
         axis = turned_axis(R, self._axis(element))
         lower, upper = self._limits(element, kind)
         damping, friction = self._dynamics(element)
@@ -237,6 +239,18 @@ class Reader:
         if friction > 0.0 and self._friction == "ignore":
             self.notes.add(dynamics, "Coulomb friction is left out, as friction=ignore asks")
         return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
+
+    def _floating_damping(self, joint: Element) -> float:
+        """Viscous damping of a floating joint; its limits are not read, and its dry friction is refused."""
+        damping, friction = self._dynamics(joint)
+        if friction is not None:
+            joint.child("dynamics").fail(
+                f"friction is {friction.coulomb:g}; a floating joint cannot have dry friction; set it to 0, or pass "
+                "friction=ignore"
+            )
+        if joint.optional("limit") is not None:
+            self.notes.add(joint.child("limit"), "<limit> of a floating joint is not read: URDF has none")
+        return damping
 
     def _driven(self, edge: Edge, joint: Joint) -> list[Actuator]:
         """List with the actuator of a joint.

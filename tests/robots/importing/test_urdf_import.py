@@ -11,7 +11,7 @@ import pytest
 
 from robots import build, files, registry
 from robots.importing.rotations import rotation_rpy
-from sim_core.errors import InvalidMechanism
+from sim_core.errors import DescriptionWarning, InvalidMechanism, InvalidRequest
 from sim_core.inverse import forward_kinematics, inverse_dynamics
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -133,3 +133,16 @@ def test_right_angles_give_exact_zeros() -> None:
     R = rotation_rpy((math.pi / 2, -math.pi, 3 * math.pi / 2))
     assert set(np.abs(R).ravel()) == {0.0, 1.0}
     np.testing.assert_allclose(rotation_rpy((1.5708, 0.0, 0.0))[1, 1], math.cos(1.5708), rtol=1e-15)
+
+
+def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write: Write) -> None:
+    def file(dynamics: str) -> str:
+        return write(link("a"), link("b"), joint("loose", "a", "b", "floating", more=f"<dynamics {dynamics}/>"))
+
+    with pytest.warns(DescriptionWarning, match="<limit> of a floating joint is not read"):
+        assert build(file('damping="0.3"')).joint("loose").damping == 0.3
+    with pytest.raises(
+        InvalidRequest, match=r"joint 'loose': <dynamics>: friction is 0.2; a floating joint cannot have dry"
+    ):
+        build(file('damping="0.3" friction="0.2"'))
+    assert build(file('damping="0.3" friction="0.2"'), friction="ignore").joint("loose").friction is None
