@@ -25,14 +25,15 @@ LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
 OTHERS = 0.5  # the same for joints that are to stand still
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
+LARGEST = {"amplitude_deg": 15.0, "amplitude_mm": 50.0}
 
 
 class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Size and duration of the check's motions, the joints to move, and the file for the result.
 
     joints         joints to move; empty for all joints with a servo
-    amplitude_deg  amplitude of a rotating joint, degrees
-    amplitude_mm   amplitude of a sliding joint, mm
+    amplitude_deg  amplitude of a rotating joint, degrees, at most 15
+    amplitude_mm   amplitude of a sliding joint, mm, at most 50
     move_s         duration of each motion (s)
     file           JSON file that the findings are written to; empty for none
     """
@@ -47,6 +48,11 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("amplitude_deg", "amplitude_mm", "move_s"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a number above 0")
+        for name, most in LARGEST.items():
+            if getattr(self, name) > most:
+                raise ValueError(
+                    f"{name} is {getattr(self, name):g}, but the check makes small motions, of {most:g} at most"
+                )
 
 
 class CheckFinding(msgspec.Struct, frozen=True):
@@ -78,7 +84,8 @@ class HilCheck(Node):
         self._place: dict[str, tuple[float, float]] = {}
         self._start: dict[str, float] = {}
         self._names: list[str] = []
-        self._moves: dict[str, float] = {}  # {joint: amplitude with its sign}
+        self._moves: dict[str, float] = {}  # {joint: amplitude with its sign}; 0 for a joint that is held
+        self._unmoved: dict[str, str] = {}  # {joint: reason why it is not moved}
         self._seen: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # sum of velocity times motion
         self._stamps: list[float] = []
@@ -122,8 +129,20 @@ class HilCheck(Node):
             self._plan_moves()
 
     def _plan_moves(self) -> None:
-        """Choose the joints to move, and for each joint the direction that stays farther from its limits."""
+        """Choose the joints to move, and for each joint a direction in which it stays within its limits.
+
+        A joint whose limits leave no room is held. While any joint is outside its limits, no joint is commanded.
+        """
         joints = {joint.name: joint for joint in self._description.joints}
+        room = {
+            name: (
+                math.inf if joint.upper is None else joint.upper - self._start[name],
+                math.inf if joint.lower is None else self._start[name] - joint.lower,
+            )
+            for name, joint in joints.items()
+            if name in self._start
+        }
+        outside = [name for name, rooms in room.items() if min(rooms) < 0.0]
         for actuator in self._description.actuators:
             joint = joints.get(actuator.joint)
             if joint is None or joint.name not in self._start or "position" not in actuator.modes:
@@ -131,11 +150,17 @@ class HilCheck(Node):
             if self._params.joints and joint.name not in self._params.joints:
                 continue
             size = math.radians(self._params.amplitude_deg) if joint.unit == "rad" else 1e-3 * self._params.amplitude_mm
-            here = self._start[joint.name]
-            above = math.inf if joint.upper is None else joint.upper - here
-            below = math.inf if joint.lower is None else here - joint.lower
-            self._moves[joint.name] = size if above >= min(below, size) else -size
+            above, below = room[joint.name]
+            if outside:
+                self._unmoved[joint.name] = f"not moved, as {outside[0]} is outside its limits"
+                continue
+            self._moves[joint.name] = size if above >= size else -size if below >= size else 0.0
             self._names.append(actuator.name)
+            if self._moves[joint.name] == 0.0:
+                self._unmoved[joint.name] = (
+                    f"not moved: its limits leave {max(above, below):.4g} {joint.unit}, the motion needs {size:.4g}; "
+                    "give a smaller amplitude, or bring it away from its limits"
+                )
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
         """Command with the positions of all joints at the time `now`; one of the joints moves back and forth."""
@@ -158,7 +183,7 @@ class HilCheck(Node):
             }
             if self._params.move_s < part_s <= one_s:
                 self._seen[joint] = moved
-            if abs(moved.get(joint, 0.0)) > MOST * abs(size):
+            if size and abs(moved.get(joint, 0.0)) > MOST * abs(size):
                 self._failed = joint
         yield "command", JointCommand(mode="position", name=self._names, value=list(goal.values()), state_seq=seq)
 
@@ -186,10 +211,14 @@ class HilCheck(Node):
             )
 
     def _of_motions(self) -> Iterator[CheckFinding]:
-        if self._start and not self._moves:
+        if self._start and not self._moves and not self._unmoved:
             yield CheckFinding("motions", "note", "no measured joint has a servo: signs are not checked")
+        for joint, why in self._unmoved.items():
+            yield CheckFinding(f"motion of {joint}", "no go", why)
         for joint, size in self._moves.items():
             subject, moved = f"motion of {joint}", self._seen.get(joint)
+            if joint in self._unmoved:
+                continue
             if moved is None:
                 why = (
                     f"not moved, as {self._failed} went too far"
@@ -200,7 +229,7 @@ class HilCheck(Node):
                 continue
             share = moved.get(joint, 0.0) / size
             text = f"{100 * share:.0f} % of {size:+.4g}"
-            others = {k: v for k, v in moved.items() if k in self._moves and k != joint}
+            others = {k: v for k, v in moved.items() if self._moves.get(k) and k != joint}
             far = {k: v / abs(self._moves[k]) for k, v in others.items() if abs(v) > OTHERS * abs(self._moves[k])}
             if joint == self._failed or share > MOST:
                 yield CheckFinding(subject, "no go", f"{text}: it went too far, and all joints were held")
@@ -320,7 +349,7 @@ def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
     for joint in asked:
         if joint not in found:
             raise ValueError(
-                f"there is no joint {joint!r} with a servo{did_you_mean(joint, found)}; "
-                f"the joints with a servo are {', '.join(found)}"
+                f"there is no joint {joint!r} with a servo; the joints with a servo are "
+                f"{', '.join(found)}{did_you_mean(joint, found)}"
             )
     return list(asked) or found

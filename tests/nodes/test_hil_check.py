@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodes.hil_check import CheckFinding, HilCheck, HilCheckParams, duration_s, plan_of_check, servo_joints
-from nodes.messages import RobotState
+from nodes.messages import ActuatorDescription, Description, JointCommand, JointDescription, RobotState
+from nodes.messages.codec import decode
+from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
 
@@ -86,4 +89,64 @@ def test_plans_that_cannot_be_checked_are_refused() -> None:
         servo_joints(plan, ["joint_3"])
     with pytest.raises(ValueError, match="amplitude_deg is 0"):
         HilCheckParams(amplitude_deg=0.0)
+    for name in ("amplitude_deg", "amplitude_mm"):
+        with pytest.raises(ValueError, match=f"{name} is 200, but the check makes small motions, of (15|50) at most"):
+            HilCheckParams(**{name: 200.0})
     assert RobotState in HilCheck.subscribes.values()
+
+
+def commanded(driver: Path) -> tuple[dict[str, CheckFinding], list[JointCommand]]:
+    """The findings of a check, and its commands."""
+    found: list[JointCommand] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic.endswith("/command"):
+            found.append(decode(topic, payload, JointCommand))
+
+    plan = plan_of_check(plan_with(f"{driver}:Faulty"), PARAMS, 2)
+    with compose(plan, carry) as run:
+        run.run()
+        node = run.nodes["hil_check"].node
+        assert isinstance(node, HilCheck)
+        return {each.subject: each for each in node.findings()}, found
+
+
+def test_no_joint_is_commanded_while_one_is_outside_its_limits(tmp_path: Path) -> None:
+    file = tmp_path / "faulty.py"
+    file.write_text(REVERSED.format(cls="Faulty", fault="found.position[0] += 9.0"))
+    found, commands = commanded(file)
+    assert commands == []
+    for joint in ("joint_2", "joint_4"):
+        row = found[f"motion of {joint}"]
+        assert (row.result, row.text) == ("no go", "not moved, as joint_2 is outside its limits")
+
+
+def commands_to(limit: float, position: float) -> tuple[set[float], CheckFinding]:
+    """The commands to a joint with limits -limit .. limit that never moves (rad), and the finding on its motion."""
+    check = HilCheck()
+    check.on_start(Context(name="c", robot="r", step_s=1e-3, params=PARAMS, random=None, plan=None))  # type: ignore[arg-type]
+    joint = JointDescription(name="turn", lower=-limit, upper=limit)
+    servo = ActuatorDescription(name="motor", joint="turn", modes=["position"])
+    check.on_message("description", Description(joints=[joint], actuators=[servo]))
+    found = set()
+    for k in range(2000):
+        state = RobotState(timestamp=1e-3 * k, seq=k, name=["turn"], position=[position], velocity=[0.0])
+        check.on_message("measured_state", state)
+        for _, command in check.on_message("state", state) or ():
+            assert isinstance(command, JointCommand)
+            found.add(command.value[0])
+    return found, {each.subject: each for each in check.findings()}["motion of turn"]
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_near_a_limit_moves_away_from_it(side: float) -> None:
+    away = {side * each for each in commands_to(1.0, 0.99 * side)[0]}
+    assert max(away) == 0.99
+    assert min(away) == pytest.approx(0.99 - math.radians(PARAMS.amplitude_deg))
+
+
+def test_a_joint_without_room_is_held_and_named() -> None:
+    commands, row = commands_to(0.01, 0.0)
+    assert commands == {0.0}
+    assert row.result == "no go"
+    assert row.text.startswith("not moved: its limits leave 0.01 rad, the motion needs 0.02618")

@@ -192,9 +192,11 @@ def check(
         ),
     ] = None,
     amplitude_deg: Annotated[
-        float, typer.Option("--amplitude-deg", help="Amplitude of rotating joints (degrees).")
+        float, typer.Option("--amplitude-deg", help="Amplitude of rotating joints (degrees, at most 15).")
     ] = 1.5,
-    amplitude_mm: Annotated[float, typer.Option("--amplitude-mm", help="Amplitude of sliding joints (mm).")] = 5.0,
+    amplitude_mm: Annotated[
+        float, typer.Option("--amplitude-mm", help="Amplitude of sliding joints (mm, at most 50).")
+    ] = 5.0,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
