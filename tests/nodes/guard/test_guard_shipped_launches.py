@@ -79,3 +79,19 @@ def test_a_shipped_launch_is_not_stopped_by_a_guard(file: str) -> None:
 def test_a_shipped_launch_is_not_stopped_by_a_guard_to_its_end(file: str) -> None:
     began = time.monotonic()
     assert stops(file, 60.0) == [], f"{time.monotonic() - began:.0f} s"
+
+
+def test_an_emergency_stop_of_the_guarded_arm_can_be_released_as_it_does_not_fall() -> None:
+    plan = load_plan(LAUNCH / "examples" / "guarded_arm.toml")
+    plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
+    with compose(plan) as run:
+        run.run(1.2)  # both joints move
+        guard = run.nodes["guard"]
+        run.request("estop", reason="a test")
+        guard.request("estop", {"reason": "a test"})
+        run.step(2000)
+        run.request("release")
+        guard.request("release", {})  # refused while the arm is outside its limits
+        passed = guard.node.counters["passed"]
+        run.step(100)
+        assert guard.node.counters["passed"] > passed
