@@ -258,3 +258,17 @@ def test_a_parameter_of_a_program_is_checked_before_the_launch(program: Path, gr
         with pytest.raises(PlanError) as caught:
             load_plan(ground.launch_file(nodes))
         assert line in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ([], "export client: name the language of the client library with --lang c"),
+        (["--lang", "C"], "--lang 'C': there is no library in this language; languages are c"),
+    ],
+)
+def test_an_export_without_a_known_language_is_one_line(
+    more: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["export", "client", *more]) == 2
+    assert line in capsys.readouterr().err

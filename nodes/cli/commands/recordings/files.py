@@ -149,6 +149,8 @@ def export(
     Rerun contains one run, a file for Foxglove all runs. "client --lang c" writes the client library for nodes in C99,
     with an example controller and a Makefile.
     """
+    if str(file) == "client" and (lang, csv, rerun, foxglove) == (None, None, None, None):
+        raise InputError("export client: name the language of the client library with --lang c")
     if lang is not None or output is not None:
         if str(file) != "client" or lang is None:
             raise InputError(
