@@ -79,6 +79,11 @@ def visible(color: str) -> str:
     return _hex([255.0 * part for part in colorsys.hls_to_rgb(hue, DIMMEST + 0.25 * light, saturation)])
 
 
+def still_shade() -> float:
+    """Brightness of surfaces that do not move, as a factor: they must not outshine the bodies on a dark background."""
+    return 1.0 if theme == "light" else 0.35
+
+
 def axis_colors() -> tuple[str, ...]:
     """Colours of the axes x, y, z."""
     return tuple(visible(color) for color in AXES)

@@ -35,6 +35,7 @@ MOST_CHANGES = 60  # most vertical lines in a plot
 POINTS = 2400  # points drawn per curve
 SMALLEST = 1e-17  # values below are drawn as this on a logarithmic axis
 RING = 2.0
+ABOVE_ALL = 1_000_000  # drawing order of the world axes
 FONT = "DejaVu Sans"  # comes with matplotlib
 MARKS: dict[str, dict[str, Any]] = {  # matplotlib style of each mark in a legend
     BODY: {"marker": "o", "linestyle": ""},
@@ -137,7 +138,7 @@ class _Page:
         frame = scene.frame(signals, min(signals.time, signals.sane_until), -math.inf, ghosts=True)
         if view is None or skeleton is None or frame is None:
             return
-        ground = None if view.planar else floor(view, skeleton.gravity, cloud)
+        ground = None if view.planar else floor(view, skeleton.gravity, cloud, scene.is_covered(cloud))
         held = view.project(cloud)[:, :2]
         frame_box = limits(held if ground is None else np.concatenate([held, ground.triad.reshape(-1, 2)]))
         keys = _few(scene.keys(signals, lambda spots: _any_inside(spots, frame_box)))
@@ -160,8 +161,10 @@ class _Page:
             for segment in ground.grid:
                 _draw_line(axes, segment, palette.FAINT, 1.0, order=0)
             for ends, letter, color in zip(ground.triad, "xyz", palette.axis_colors(), strict=True):
-                _draw_line(axes, ends[:2], color, 1.2, order=1)
-                axes.text(*ends[2], letter, color=color, size=8, weight="bold", ha="center", va="center")
+                _draw_line(axes, ends[:2], color, 1.2, order=ABOVE_ALL)
+                axes.text(
+                    *ends[2], letter, color=color, size=8, weight="bold", ha="center", va="center", zorder=ABOVE_ALL
+                )
         _draw_frame(axes, frame)
         caption = f"{seen_text(view, 0.0 if ground is None else ground.step)}; faint poses are earlier ones"
         self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)

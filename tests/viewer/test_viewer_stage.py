@@ -25,10 +25,13 @@ from nodes.messages import (
     SpringDescription,
 )
 from nodes.recording.reader import RecordingWriter, read_recording
+from tests.viewer.conftest import swinging
+from viewer import palette
 from viewer.data.signals import Signals, from_recording
 from viewer.qt import theme
 from viewer.scene.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
 from viewer.scene.projection import choose_view
+from viewer.scene.scene import Scene, floor, seen_text
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 CABLE_M, LINK_M, STRIDE_M = 20.0, 0.6, 0.9
@@ -247,9 +250,42 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
     rgb = np.frombuffer(bytes(data), dtype=np.uint8).reshape(image.height(), image.bytesPerLine())
     rgb = rgb[:, : 3 * image.width()].reshape(image.height(), image.width(), 3).astype(int)
     green = np.argwhere((rgb[..., 1] > 200) & (rgb[..., 0] < 60) & (rgb[..., 2] < 60))
-    assert len(green) > 50
-    assert np.ptp(green, axis=0).max() <= 2 * np.sqrt(len(green))  # a block and nothing else
+    legend, scene = green[green[:, 0] < 100], green[green[:, 0] >= 100]
+    assert len(legend) > 20  # the mark of what stands still
+    assert len(scene) > 50
+    assert np.ptp(scene, axis=0).max() <= 2 * np.sqrt(len(scene))  # a block and nothing else
     window.close()
+
+
+def test_a_plate_below_the_robot_replaces_the_grid_of_the_floor_and_is_dim_on_a_dark_background() -> None:
+    signals = Signals()
+    plate = Shape(kind="box", size=[9.0, 9.0, 0.1], position=[0.0, 0.0, -2.0], color="#d0d0d0")
+    for topic, message in swinging(planar=False, ticks=50):
+        signals.take(topic, message)
+    assert signals.description is not None
+    bare = Scene("space")
+    cloud = bare.survey(signals)
+    assert cloud is not None
+    assert bare.view is not None
+    assert not bare.is_covered(cloud)
+    assert floor(bare.view, DOWN_Z, cloud, False).step > 0.0
+    signals.description.ground.append(plate)
+    scene = Scene("space")
+    cloud = scene.survey(signals)
+    assert cloud is not None
+    assert scene.view is not None
+    assert scene.is_covered(cloud)
+    covered = floor(scene.view, DOWN_Z, cloud, True)
+    assert (len(covered.grid), covered.step) == (0, 0.0)
+    assert "square" not in seen_text(scene.view, covered.step)
+    shades = []
+    for name in palette.THEMES:
+        palette.use(name)
+        frame = scene.frame(signals, 0.1, 0.1, ghosts=False)
+        assert frame is not None
+        shades.append(max(outline.shade for outline in frame.behind[0][0]))
+    palette.use(palette.DEFAULT)
+    assert shades[1] < 0.5 * shades[0]
 
 
 class Swing(Message, kw_only=True):

@@ -14,6 +14,8 @@ from viewer.qt import theme
 from viewer.scene.projection import View
 from viewer.scene.scene import floor, limits, plane_letters, seen_text
 
+ABOVE_BODIES = 15.0  # z value of the world axes
+
 
 class GroundPlane:
     """Draws the background of the bodies into one plot, and sets the plot's limits."""
@@ -23,11 +25,12 @@ class GroundPlane:
         self._items: list[Any] = []
         self._fits = True
 
-    def draw(self, view: View, gravity: Floats, cloud: Floats, fit: bool = True) -> str:
+    def draw(self, view: View, gravity: Floats, cloud: Floats, is_covered: bool, fit: bool = True) -> str:
         """Draw the background of a view, and return a sentence that names the view.
 
-        cloud  points (k, 3), m, that the picture must contain
-        fit    whether to set the plot's limits so that they contain the points
+        cloud       points (k, 3), m, that the picture must contain
+        is_covered  whether a ground shape lies below all points, so that there is no floor grid
+        fit         whether to set the plot's limits so that they contain the points
         """
         self._fits = fit
         for item in self._items:
@@ -35,7 +38,7 @@ class GroundPlane:
         self._items = []
         for name in ("left", "bottom"):
             self.plot.showAxis(name, view.planar)
-        return self._draw_axes(view, cloud) if view.planar else self._draw_floor(view, gravity, cloud)
+        return self._draw_axes(view, cloud) if view.planar else self._draw_floor(view, gravity, cloud, is_covered)
 
     def _draw_axes(self, view: View, cloud: Floats) -> str:
         for name, letter in zip(("bottom", "left"), plane_letters(view), strict=True):
@@ -44,29 +47,30 @@ class GroundPlane:
         self._fit(view.project(cloud)[:, :2])
         return seen_text(view, 0.0)
 
-    def _draw_floor(self, view: View, gravity: Floats, cloud: Floats) -> str:
-        ground = floor(view, gravity, cloud)
+    def _draw_floor(self, view: View, gravity: Floats, cloud: Floats, is_covered: bool) -> str:
+        ground = floor(view, gravity, cloud, is_covered)
         self._add_segments(ground.grid, theme.FAINT)
         self._draw_triad(ground.triad)
         # the limits follow the bodies; the floor may extend beyond the picture
         self._fit(np.concatenate([view.project(cloud)[:, :2], ground.triad.reshape(-1, 2)]))
         return seen_text(view, ground.step)
 
-    def _add_segments(self, segments: Floats, color: str) -> None:
+    def _add_segments(self, segments: Floats, color: str, z: float = -10.0) -> None:
         points = segments.reshape(-1, 2)
         pen = pg.mkPen(color, width=1)
         item = pg.PlotCurveItem(points[:, 0], points[:, 1], pen=pen, connect="pairs", antialias=True)
-        item.setZValue(-10.0)
+        item.setZValue(z)
         self.plot.addItem(item, ignoreBounds=True)
         self._items.append(item)
 
     def _draw_triad(self, triad: Floats) -> None:
         """Draw the world axes. `triad`: (3, 3, 2), start, end and position of the letter of each axis."""
         for ends, letter, color in zip(triad, "xyz", axis_colors(), strict=True):
-            self._add_segments(ends[None, :2], color)
+            self._add_segments(ends[None, :2], color, z=ABOVE_BODIES)
             text = pg.TextItem(letter, color=color, anchor=(0.5, 0.5))
             text.setFont(theme.font(9.0, bold=True))
             text.setPos(*ends[2])
+            text.setZValue(ABOVE_BODIES)
             self.plot.addItem(text, ignoreBounds=True)
             self._items.append(text)
 

@@ -24,6 +24,7 @@ CHANGE_OPACITY = 0.45
 HOLE_OPACITY = 0.12
 POINTS = 2400  # points drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
+NUMBER_WIDTH = 72  # width of a plot (pixels) for each interval that its time axis has at least
 OFF_PAPER = 10.0  # distance outside the axis, in axis heights, at which a diverging curve is clipped
 SMALLEST = 1e-17  # smaller values, that is rounding and exact zeros, are drawn as this on a logarithmic axis
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
@@ -100,7 +101,8 @@ class FieldPlot:
         if (start, end) != self._x_range:
             self._x_range = (start, end)
             self.plot.setXRange(start, end, padding=0.03)  # room for the first and last label
-            self.plot.getAxis("bottom").space(end - start, 5)
+            width = int(self.plot.getViewBox().width())
+            self.plot.getAxis("bottom").space(end - start, max(2, min(5, width // NUMBER_WIDTH)))
         self._set_y_range(bounds)
         self.show_title(signals)
 

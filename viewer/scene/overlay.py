@@ -28,7 +28,7 @@ SMALLEST_ARROW = 0.005  # fraction of the largest force below which no arrow is 
 LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
 CROSS = 0.009  # half the width of the mark at the end of an overlay line, as a fraction of the picture's size
 FORCE_DARKER = 135  # percent
-STANDS = ("●", "stands still", palette.STILL)
+STANDS = "stands still"
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class SceneOverlay:
         colored = [shape if shape.color else _in_gray(shape) for shape in description.ground]
         still = Description(bodies=[BodyDescription(name="ground", shapes=colored)])
         self._ground, self._stands = Skeleton(still), bool(description.ground)
+        self._ground_color = palette.solid_color(0, colored[0].color) if colored else palette.STILL
         places = {body.name: index for index, body in enumerate(description.bodies)}
 
         def end(body: str, point: Sequence[float]) -> _End:
@@ -82,12 +83,15 @@ class SceneOverlay:
     def keys(self) -> list[tuple[str, str, str]]:
         """Legend entries (mark, name, colour) of ground shapes, springs and forces."""
         springs = [("∿", "springs" if len(self._springs) > 1 else "spring", palette.SPRING)] if self._springs else []
-        still = [STANDS] if self._stands else []
+        still = (
+            [("●", STANDS, palette.darker(self._ground_color, 100.0 / palette.still_shade()))] if self._stands else []
+        )
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
         """Outlines of the ground shapes, which do not move."""
-        return list(self._ground.outlines(AT_REST, view))
+        outlines = self._ground.outlines(AT_REST, view)
+        return [outline._replace(shade=outline.shade * palette.still_shade()) for outline in outlines]
 
     def ground_spots(self) -> Floats:
         """Points of the ground shapes, (k, 3) m."""

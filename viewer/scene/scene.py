@@ -167,6 +167,16 @@ class Scene:
         self.share = min(max(1.8 / aspect if self.wide else 0.5 * aspect, SHARES[0]), SHARES[1])
         return cloud
 
+    def is_covered(self, cloud: Floats) -> bool:
+        """Whether the ground shapes reach as far as the points `cloud` (k, 3), m, in both horizontal directions."""
+        spots = self._stage.ground_spots()
+        if self.skeleton is None or not len(spots):
+            return False
+        gravity = self.skeleton.gravity
+        level = np.arange(3) != (int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2)
+        reach = (spots.min(axis=0) <= cloud.min(axis=0) + 1e-9) & (spots.max(axis=0) >= cloud.max(axis=0) - 1e-9)
+        return bool(reach[level].all())
+
     def know(self, description: Description) -> Skeleton:
         """Skeleton of the described robot. The description of another robot resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
@@ -308,7 +318,7 @@ class Scene:
         ]
         if self.shows_measured and signals.measured is not None:
             found.append(("◐", "measured robot", palette.MEASURED))
-        beside = [key for key in self._stage.keys if key != STANDS or self._shows_ground(is_inside)]
+        beside = [key for key in self._stage.keys if key[1] != STANDS or self._shows_ground(is_inside)]
         return found + beside + self._holds.keys
 
     def _shows_ground(self, is_inside: Callable[[Floats], bool]) -> bool:
@@ -403,8 +413,11 @@ def _names(drawn: Drawn | None) -> Sequence[str]:
     return drawn.names if drawn is not None else ()
 
 
-def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
-    """Floor grid below the points `cloud` (k, 3), m, and the world axes, drawn at the lower left of the points."""
+def floor(view: View, gravity: Floats, cloud: Floats, is_covered: bool) -> Floor:
+    """Floor grid below the points `cloud` (k, 3), m, and the world axes, drawn at the lower left of the points.
+
+    is_covered  whether a ground shape lies below all points: then there is no grid
+    """
     vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
     below = float(np.sign(gravity[vertical]) or -1.0)
     size = float(np.ptp(cloud, axis=0).max())
@@ -413,6 +426,8 @@ def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
     grid = view.project(floor_lines(cloud, vertical, height, step))[..., :2]
     origin = view.project(cloud)[:, :2].min(axis=0) + TRIAD_AT * step
     along = view.project(np.eye(3) * step)[:, None, :2]
+    if is_covered:
+        grid, step = grid[:0], 0.0
     return Floor(grid, origin + along * np.array([0.0, 1.0, 1.3])[:, None], step)
 
 
@@ -431,11 +446,11 @@ def limits(points: Floats) -> tuple[float, float, float, float]:
 
 
 def seen_text(view: View, step: float) -> str:
-    """Sentence that names the view; `step` is the side of a floor square, m."""
+    """Sentence that names the view; `step` is the side of a floor square, m, and 0 for a floor without squares."""
     if view.planar:
         right, up = plane_letters(view)
         return f"seen face on, in the plane {right}{up}"
-    return f"seen from above and aside; one square of the ground is {step:g} m"
+    return "seen from above and aside" + (f"; one square of the ground is {step:g} m" if step > 0.0 else "")
 
 
 def plane_letters(view: View) -> tuple[str, str]:

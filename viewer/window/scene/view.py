@@ -268,7 +268,9 @@ class SceneView(BodyPicture):
         if self._cloud is None or self._scene.view is None:
             return
         fit = self.camera is None
-        self.caption = self._surroundings.draw(self._scene.view, self._gravity, self._cloud, fit)
+        self.caption = self._surroundings.draw(
+            self._scene.view, self._gravity, self._cloud, self._scene.is_covered(self._cloud), fit
+        )
 
     def _note_origins(self, signals: Signals, time: float) -> None:
         poses, description = signals.poses, signals.description
