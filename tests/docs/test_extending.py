@@ -27,7 +27,7 @@ def test_the_page_on_robots_gives_one_that_is_launched_and_one_of_the_registry(f
 
 def test_the_page_on_nodes_gives_one_that_commands_and_its_test(follow: Follow) -> None:
     printed = follow(PAGES / "node.md")
-    assert "1 passed" in printed[".venv/bin/python -m pytest test_my_brake.py"]
+    assert "1 passed" in printed[".venv/bin/python -m pytest -p no:pytest-qt test_my_brake.py"]
 
 
 def test_the_page_on_messages_gives_one_that_is_received_and_one_of_the_table(follow: Follow) -> None:
