@@ -15,6 +15,7 @@ from sim_core.mechanism import Body, Joint, JointFriction, JointRelation, Mechan
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from tests.robots.importing.parts import joint, link
+from tests.robots.importing.robot_files import needs_files, robot_files
 
 AXES = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
 
@@ -90,4 +91,18 @@ def test_a_file_with_light_links_falls_at_1_ms_and_the_smoothing_is_said(tmp_pat
         sim = Simulation(assemble(mechanism), step_s=1e-3)
         sim.advance(2.0)
     assert np.isfinite(sim.state.q).all()
+    assert sim.energy_ledger.largest < 0.01
+
+
+@pytest.mark.soak
+@needs_files
+@pytest.mark.parametrize("name", [name for name in robot_files() if "talos" in name])
+def test_talos_falls_at_1_ms_without_a_warning(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DescriptionWarning)
+        mechanism = build(str(robot_files()[name]), meshes="boxes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+        sim.advance(2.0)
     assert sim.energy_ledger.largest < 0.01
