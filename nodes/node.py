@@ -27,7 +27,7 @@ Outgoing = Iterable[tuple[str, Message]] | None
 
 
 class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Parameters of a node that takes none."""
+    """Empty set of parameters, for a node without parameters."""
 
 
 @dataclass

@@ -104,7 +104,9 @@ class Player(Node):
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """Response of the service `playback`: position in recorded seconds, messages published, whether it is done."""
+        """Response of the service `playback`: position in the recording (s), number of messages published so far, and
+        whether the playback has ended.
+        """
         if name != "playback":
             return super().on_request(name, args)
         return {"position_s": self._position, "messages": self._messages, "done": self._next is None}

@@ -76,7 +76,7 @@ class Recorder(Node):
             raise ValueError(f"file is {params.file[:80]!r} ... and has {len(params.file)} characters; {most}")
         folder = path.absolute().parent
         if not folder.is_dir():
-            raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}")
+            raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}; create it first")
         if path.is_dir():
             raise ValueError(f"file is {params.file!r}, which is a folder; give the path of a file, such as run.mcap")
 
@@ -372,7 +372,8 @@ def run_metadata(context: Context) -> dict[str, str]:
     """The plan and the robot's parameters as JSON, without paths and domain number, because these differ between
     otherwise equal runs.
 
-    A recorder that is not in the plan was started by hand; the metadata then contain the entry "recorded_by".
+    A recorder that is not in the plan was started by a user, beside the launch; the metadata then contain the entry
+    "recorded_by".
     """
     plan: dict[str, Any] = msgspec.to_builtins(context.plan) or {}
     folder = plan.pop("folder", "")

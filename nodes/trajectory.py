@@ -84,7 +84,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if self.file:
             self._check_no_more_than_the_file()
         elif not self.joints or len(set(self.joints)) != len(self.joints):
-            raise ValueError(f"joints is {self.joints}; name at least one joint, and each joint once")
+            raise ValueError(f"key 'joints' is {self.joints}; name at least one joint, and each joint once")
         else:
             self._check_values()
 
@@ -92,8 +92,8 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for name in ("joints", "units", "waypoints", "velocities", "accelerations"):
             if getattr(self, name):
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}, but file = {self.file!r} already defines this; remove one of "
-                    "the two keys"
+                    f"key {name!r} is {getattr(self, name)}, but file = {self.file!r} already defines this; remove one "
+                    "of the two keys"
                 )
 
     def _check_values(self) -> None:
@@ -106,7 +106,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if self.kind == "sine":
             if any(unit not in ANGLES for unit in self.units):
                 raise ValueError(
-                    f'units is {self.units}; use "deg" or "rad", because amplitude_deg of kind "sine" is an angle'
+                    f'key "units" is {self.units}; use "deg" or "rad", because amplitude_deg of kind "sine" is an angle'
                 )
             return
         key = "segments" if self.kind == "acceleration_segments" else "waypoints"

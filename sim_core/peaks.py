@@ -259,7 +259,7 @@ def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] =
     q and v have the shape (n, number of records, n_q), the quaternions of the m spherical and free joints the shape
     (n, number of records, m, 4).
 
-    efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each step
+    efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step
     with_servo  indices of actuators whose inputs are commands to their servos instead of efforts
     """
     layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function

@@ -457,7 +457,8 @@ class Simulation:
             values = np.asarray(effort, dtype=float).reshape(-1)
             if values.size != (n_u := self.system.n_u):
                 raise InvalidRequest(
-                    f"effort has {values.size} entries; {self.system.mechanism.name!r} has {n_u} actuators"
+                    f"effort has {values.size} entries; give one for each of the {n_u} actuators of "
+                    f"{self.system.mechanism.name!r}"
                 )
         require_finite(self.system.mechanism.name, "effort", values.tolist())
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))

@@ -189,19 +189,21 @@ def parse_message(topic: str, text: str) -> Message:
     try:
         data = msgspec.json.decode(text, type=dict)
     except msgspec.MsgspecError as error:
-        raise InputError(f"message for {topic!r}: {error}; expected JSON like {example(kind)}") from error
+        raise InputError(f"message for {topic!r}: {error}; give JSON such as {example(kind)}") from error
     for key in data:
         if key not in fields:
             raise InputError(
                 f"{kind.__name__} has no field {key!r}; its fields are {', '.join(fields)}{did_you_mean(key, fields)}"
             )
     if wrong := misfit(data, kind):
-        raise InputError(f"message for {topic!r}: {wrong}, as in {example(kind)}")
+        raise InputError(f"message for {topic!r}: {wrong}; a valid message is, for example, {example(kind)}")
     message = msgspec.convert(data, kind)
     try:
         encode(message, topic)  # lengths that must agree, numbers that must be finite
     except WireError as error:
-        raise InputError(f"message for {topic!r}: {error.reason}, as in {example(kind)}") from error
+        raise InputError(
+            f"message for {topic!r}: {error.reason}; a valid message is, for example, {example(kind)}"
+        ) from error
     return message
 
 

@@ -82,7 +82,7 @@ class ModelOfRobot:
                     f"joints: robot {name!r} has no actuator on joint {joint!r}{suggestion(joint, driven)}"
                 )
         if len(set(self.joints)) < len(self.joints):
-            raise ValueError(f"joints is {self.joints}, which repeats a joint; name each joint once")
+            raise ValueError(f"key 'joints' is {self.joints}, which repeats a joint; name each joint once")
         self.actuators = [driven[joint].name for joint in self.joints]
         self.indices = np.array([self.names.index(joint) for joint in self.joints])
         limits = [driven[joint].effort_limit for joint in self.joints]

@@ -25,7 +25,7 @@ class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.joints:
-            raise ValueError("joints is empty; name at least one joint")
+            raise ValueError("key 'joints' is empty; name at least one joint")
         for field in ("stiffness", "damping", "effort_limit"):
             values = getattr(self, field)
             if len(values) != len(self.joints) and (values or field != "effort_limit"):

@@ -21,7 +21,7 @@ class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
     def __post_init__(self) -> None:
         if not self.joints:
-            raise ValueError("joints is empty; name at least one joint")
+            raise ValueError("key 'joints' is empty; name at least one joint")
 
 
 class JointPosition(Node):

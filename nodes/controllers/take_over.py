@@ -69,7 +69,7 @@ class TakeOver:
         return self._due
 
     def done(self) -> None:
-        """Cancel the pending fade. Controllers call this if they make a smooth transition of their own."""
+        """Cancel the pending fade. Controllers that make the transition smooth themselves call this method."""
         self._due = False
 
     def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:

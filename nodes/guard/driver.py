@@ -70,7 +70,10 @@ class DriverGuard:
             self._guard.enable(now, message.pressed)
 
     def check(self, now: float) -> list[Message]:
-        """Return the commands that the guard itself gives to the driver at the time `now`, without a received one."""
+        """Return the commands that the guard itself gives to the driver at the time `now`, such as those of a stop.
+
+        Call this method regularly, also while no commands are received.
+        """
         if self._file:
             self._guard.switch(is_pressed(self._file))
         return self._commands(self._guard.check(now))

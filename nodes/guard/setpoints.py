@@ -50,8 +50,8 @@ class Setpoints:
         The result is (x, v, moved_at, {index of joint: exceeded limit}). x, v and moved_at, each (n,), are new values
         for the attributes of the same names.
 
-        period       time since the previous state (s). A setpoint that a limit slows down moves for at most this time,
-                     even if it last moved longer ago
+        period       time since the previous state (s). A setpoint that reaches the commanded position within all limits
+                     moves for the time since its last motion; every other setpoint moves for at most `period`
         goal         (n,) goal of each joint: a position (rad or m) or a velocity (rad/s or m/s)
         rate         (n,) rates of change of the commanded positions (rad/s or m/s)
         by_position  (n,) whether the goal is a position

@@ -135,7 +135,10 @@ class NodeSession:
         return authenticator.rejected_by_kind(self.context) if self.remote_endpoint else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
-        """Set the node's state and detail line, for the next status, and the state in the registry."""
+        """Set the node's state, and a line with details about the state.
+
+        The node's next published status contains both. The registry receives only the state.
+        """
         self.status.state = state
         self.status.detail = detail
         if self._link is not None:

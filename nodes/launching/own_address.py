@@ -31,9 +31,11 @@ def check_own_address(plan: Plan, host: str) -> None:
         if is_own(theirs):
             meant = "to leave out --host" if other == plan.sim.host else f"--host {other}"
             raise PlanError(f"{line}; this computer has the address {theirs} of host {other!r}; did you mean {meant}?")
+    if not (own := own_addresses()):
+        raise PlanError(f"{line}, only loopback addresses; connect this computer to the network of the other hosts")
     raise PlanError(
-        f"{line}; addresses of this computer: {', '.join(own_addresses()) or 'loopback only'}; launch on every host"
-        f" with --set hosts.{host}=ADDRESS"
+        f"{line}; the addresses of this computer are {', '.join(own)}; start the launch on each host with "
+        f"--set hosts.{host}=ADDRESS, where ADDRESS is one of these addresses"
     )
 
 

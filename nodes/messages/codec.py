@@ -112,7 +112,11 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
     if kind is None:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "the topic is not in the topic table, so that its message type is unknown")
+            raise WireError(
+                topic,
+                "the topic is not in the topic table of standard topics, so that its message type is unknown; give the "
+                "message type of the topic",
+            )
         kind = row.message
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
@@ -175,8 +179,11 @@ def _check_state(topic: str, state: RobotState) -> None:
     position, velocity, effort = state.position, state.velocity, state.effort
     count = len(state.name)
     if len(position) != count or len(velocity) != count or len(effort) not in (count, 0):
-        lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(effort)} efforts"
-        raise WireError(topic, f"RobotState has {count} names for {lengths}; give one number per name")
+        raise WireError(
+            topic,
+            f"RobotState has {count} names for {len(position)} positions, {len(velocity)} velocities and "
+            f"{len(effort)} efforts; give one position and one velocity per name, and one effort per name or none",
+        )
     if not math.isfinite(sum(position) + sum(velocity) + sum(effort)):
         _check_each(topic, position=position, velocity=velocity, effort=effort)
     if state.frames or state.twists:
@@ -194,8 +201,12 @@ def _check_reference(topic: str, reference: JointReference) -> None:
     position, velocity, acceleration = reference.position, reference.velocity, reference.acceleration
     count = len(reference.name)
     if len(position) != count or len(velocity) not in (count, 0) or len(acceleration) not in (count, 0):
-        lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(acceleration)} accelerations"
-        raise WireError(topic, f"JointReference has {count} names for {lengths}; give one number per name")
+        raise WireError(
+            topic,
+            f"JointReference has {count} names for {len(position)} positions, {len(velocity)} velocities and "
+            f"{len(acceleration)} accelerations; give one position per name, and one velocity and one acceleration per "
+            "name or none",
+        )
     _check_each(topic, position=position, velocity=velocity, acceleration=acceleration)
 
 
@@ -211,8 +222,10 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
 
 def _check_lines(topic: str, lines: Polylines) -> None:
     if len(lines.name) != len(lines.count):
-        counts = f"{len(lines.count)} counts of points"
-        raise WireError(topic, f"Polylines has {len(lines.name)} names for {counts}; give one count per name")
+        raise WireError(
+            topic,
+            f"Polylines has {len(lines.name)} names for {len(lines.count)} counts of points; give one count per name",
+        )
     if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
         raise WireError(
             topic, f"field points has {len(lines.points)} numbers; give 3 for each of {sum(lines.count)} points"
@@ -231,8 +244,9 @@ def _check_twist(topic: str, twist: Twist) -> None:
 
 def _check_encoders(topic: str, encoders: Encoders) -> None:
     if len(encoders.name) != len(encoders.count):
-        numbers = f"{len(encoders.name)} names for {len(encoders.count)} counts"
-        raise WireError(topic, f"Encoders has {numbers}; give one count per name")
+        raise WireError(
+            topic, f"Encoders has {len(encoders.name)} names for {len(encoders.count)} counts; give one count per name"
+        )
 
 
 def _check_each(topic: str, **fields: list[float]) -> None:

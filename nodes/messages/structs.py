@@ -269,17 +269,17 @@ class Event(Message, kw_only=True):
 
     kind    what happened. Change of constraint mode: the name of the guard, such as "grip", "release" or "fall" of a
             gibbon. Action of a user: "reset", "restore", "pause", "resume"; "speed" (simulated seconds per second);
-            "set" (a parameter); "hand" and "hand_back" (the user commands actuators by hand, and gives them back);
-            "push" (external force on the body `part`; `new` contains, as JSON, the force (3,) in N in world axes, the
-            point (3,) in m in the body's frame, and duration_s). End of the run: "diverged", or "late" (see
+            "set" (a parameter); "hand" and "hand_back" (a user commands actuators in place of the nodes, and ends
+            this); "push" (external force on the body `part`; `new` contains, as JSON, the force (3,) in N in world
+            axes, the point (3,) in m in the body's frame, and duration_s). End of the run: "diverged", or "late" (see
             `overrun_policy`). Event of a node `node` that commands actuators: "refused" (the command was rejected);
             "safe" (the node sent no command in time, and its actuators went to the safe mode); "held" (the node
             disconnected, and its last command stays in force); "cut" (the command was limited to a joint's range;
             published once). Limits of a driver's commands (table `guard` of the node): "guard_clamp" (`part` is the
             joint, `key` the limit, `old` the commanded value, `new` the value passed on); "guard_rejected",
             "guard_stop" and "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
-            jumped); "step_too_large" (the step size is too large for the robot's fastest mode); "energy_departure"
-            (the energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "estop" and
+            jumped); "step_too_large" (the step size is too large for the robot's fastest mode); "energy_departure" (the
+            energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "estop" and
             "estop_released" (an emergency stop of all actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
@@ -430,8 +430,8 @@ class SwingPlan(Message, kw_only=True):
     start     simulation time of the start, s
     duration  time from the start to the arrival of the hand, s
     release   true: the swinging hand releases its grip at the start; false: the hand has released it before
-    elbow     coefficients of the planned elbow angle sum elbow[k] x^k, rad, with the sign of the joint "elbow"; x rises
-              from 0 to 1 over the duration; the elbow is at rest at the end
+    elbow     coefficients of the planned elbow angle elbow[0] + elbow[1] x + elbow[2] x^2 + ..., rad, with the sign of
+              the joint "elbow"; x rises from 0 to 1 over the duration; the elbow is at rest at the end
     torque    elbow torque (N m) at equal time intervals from start to end
     path      x, y, z in m of the swinging hand at equal time intervals from start to end (3n,)
     target    planned grip position along the line, m

@@ -167,12 +167,12 @@ def _check_commands(
                 )
     for name in names:
         if name in commanders:
-            what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"
+            what = f"actuator {name!r}" if len(names) < len(actuators) else "all actuators"
             other = commanders[name]
             every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
             fewer = "; a node commands all actuators unless its classmethod commands() names fewer" if every else ""
             raise PlanError(
-                f"{where}: the node commands {what} node {other!r} also commands{fewer}; remove one of the two nodes"
+                f"{where}: two nodes, {other!r} and {node!r}, command {what}{fewer}; remove one of the two nodes"
             )
         commanders[name] = node
 

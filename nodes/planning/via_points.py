@@ -119,7 +119,11 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """(joints, their units, {(joint, "" or "_s" or "_s2"): column index}) of the header of a CSV file."""
+    """(joints, unit of each joint, {(joint, suffix): column index}) of the header of a CSV file.
+
+    The suffix at the end of a column's name is "" for positions, "_s" for velocities (per s), and "_s2" for
+    accelerations (per s^2).
+    """
     if header[0] != "time_s":
         raise ViaPointError(f"{where}: the first column is {header[0]!r}; it must be time_s")
     units: dict[str, str] = {}
@@ -162,7 +166,7 @@ def _read_toml(path: Path, text: str) -> ViaPoints:
     if unknown := [unit for unit in units if unit not in UNITS]:
         raise ViaPointError(f"{path}: unknown unit {unknown[0]!r}; the units are {', '.join(UNITS)}")
     if len(set(joints)) < len(joints):
-        raise ViaPointError(f"{path}: joints is {joints}; name each joint once")
+        raise ViaPointError(f"{path}: key 'joints' is {joints}; name each joint once")
     lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip().startswith("[[via]]")]
     times: list[float] = []
     tables: tuple[Rows, Rows, Rows] = ([], [], [])

@@ -23,7 +23,7 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
 
     A vector field becomes one column per vector entry. The heading is "position[arm]" if the messages name the entries
     and the names are the same in all messages, otherwise "position[0]". NaN is written as an empty cell, and any
-    value other than a number or text as JSON. For a recording with holes, `<folder>/holes.csv` lists the holes.
+    value other than a number or text as JSON. If messages are missing, `<folder>/holes.csv` lists them.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
 
 
 def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
-    """Write a file with one row per hole and topic, and return its path.
+    """Write a file with one row for each hole (missing messages) and topic, and return its path.
 
     If there are no holes, remove the file that an earlier export wrote to `path`, and return [].
     """

@@ -29,6 +29,7 @@ class Piece:
     parts  (topic, index of the run, columns) of the messages; the index is None for latched topics, whose messages
            belong to all runs
     runs   the runs found so far
+    holes  missing messages, see `pieces`
     read   end of the part of the file that was read so far, bytes
     size   size of the file, bytes
     whole  whether the file was read to its end
@@ -49,10 +50,11 @@ class Piece:
 
 
 def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | None = None) -> Iterator[Piece]:
-    """The pieces of a recording, in file order, of about `length` bytes each; at least one.
+    """The pieces of a recording, in file order, of about `length` bytes each; there is at least one piece.
 
-    scanned  the recording after a scan of the whole file: each piece then has the holes of the whole file. None: a
-             piece has the holes of the part that was read so far
+    scanned  the recording after a scan of the whole file. The attribute `holes` of every piece then lists the messages
+             that are missing in the whole file. If `scanned` is None, it lists those that are missing in the part of
+             the file that was read so far
 
     Raises RecordingError for a file that cannot be read.
     """
@@ -228,7 +230,8 @@ class GrowingRecording:
         self.share = 1.0 if has_ended else (piece.read - self._began) / max(1, piece.size - self._began)
 
     def recording(self) -> Recording:
-        """The recording so far. Its attributes describe the part that was read; `holes` are those found so far.
+        """The recording so far. Its attributes describe the part of the file that was read, also `holes` (missing
+        messages).
 
         Raises RecordingError if the whole recording has no run with the wanted number.
         """

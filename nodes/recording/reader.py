@@ -91,7 +91,7 @@ class RecordingFile:
     holes             missing messages, in file order
     damage            short descriptions of damage that removed no message
     cut_off           whether the file ends before its writer closed it
-    truncated         whether messages are missing: the file was cut off, or has a hole
+    truncated         whether messages are missing, at the end of the file (cut off) or elsewhere
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -146,7 +146,7 @@ class RecordingFile:
         return 0 if self._scanner is None else self._scanner.position
 
     def holes_so_far(self) -> list[Hole]:
-        """The holes in the part of the file that an iteration has read so far."""
+        """The holes (missing messages) in the part of the file that an iteration has read so far."""
         return [] if self._scanner is None else self._scanner.holes_so_far()
 
     def _take_metadata(self, scanner: Scanner) -> None:
@@ -188,12 +188,12 @@ class RecordingFile:
 class Recording(Mapping[str, Columns]):
     """A recording in memory: `recording[topic][field]` is an array with one row per message.
 
-    Vectors of constant length have shape (n, length), text is an array of str, dictionaries of numbers are columns of
-    their own ("outputs.height"), lists of varying length are arrays of lists. Each topic has the column `log_time`, s.
+    Vectors of constant length have shape (n, length), text is an array of str, each entry of a dictionary of numbers is
+    a column ("outputs.height"), lists of varying length are arrays of lists. Each topic has the column `log_time`, s.
 
     description  description of the robot; None if the file does not contain it
     metadata     the run's metadata: plan and parameters as JSON; {} if they are damaged
-    truncated    whether messages are missing: the file was cut off, or has a hole
+    truncated    whether messages are missing, at the end of the file (cut off) or elsewhere
     holes        where messages are missing, and how many
     cut_off      whether the file ends early because its writer did not close it
     warning      one line on what is missing or damaged; "" for an intact recording

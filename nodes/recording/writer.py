@@ -273,10 +273,10 @@ class RecordingWriter:
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
         """Add one message. Raises ValueError for a time that cannot be recorded, and OSError if the disk is full.
 
-        Despite an OSError the message is kept, and the next flush tries again to write it. If more than
-        MAX_BACKLOG_BYTES are queued, `write` drops the message and raises OSError, until the disk accepts the queue.
-        The attribute `messages` counts the messages that were kept; the dropped messages are a hole in the file, which
-        readers detect.
+        While at most MAX_BACKLOG_BYTES are queued, a message that raises OSError stays in the queue, and the next flush
+        tries again to write it. While more are queued, `write` first tries to write the queue; if that fails, it drops
+        the new message and raises OSError. The attribute `messages` counts the messages that were not dropped. Readers
+        of the file detect that the dropped messages are missing.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")

@@ -33,7 +33,7 @@ class Actuation:
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
     heard_at    time (s) at or after which each node with a watchdog sent its latest command; infinite without watchdogs
-    by_hand     names of actuators that a user commands by hand; commands of nodes to these actuators have no effect
+    by_hand     names of actuators that a user commands; commands of nodes to these actuators have no effect
     joints      monitor of the range of each joint's motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
     """
@@ -105,9 +105,9 @@ class Actuation:
         return ""
 
     def take_by_hand(self, command: JointCommand, joints: Joints, now: float) -> list[str]:
-        """Command actuators as a user, by hand: from now on, commands of nodes to these actuators have no effect.
+        """Command actuators as a user: from now on, commands of nodes to these actuators have no effect.
 
-        Returns the names of the actuators that were not yet commanded by hand. Raises ValueError with a one-line
+        Returns the names of the actuators that the user did not command before. Raises ValueError with a one-line
         message if the servos refuse the command.
         """
         if reason := self.servos.objection(command.mode, command.name):
@@ -125,7 +125,7 @@ class Actuation:
         return taken
 
     def give_back(self, joints: Joints) -> list[str]:
-        """End all commands by hand, and return the names of the actuators concerned.
+        """End all commands of the user, and return the names of the actuators that the user commanded.
 
         These actuators go to their safe mode until a node commands them. An actuator that a node commanded before
         belongs to this node again.
@@ -200,7 +200,7 @@ class Actuation:
         return found
 
     def make_safe(self, joints: Joints) -> None:
-        """Put all actuators into their safe mode now; their commanding nodes keep them."""
+        """Put all actuators into their safe mode now. Each actuator stays assigned to the node that commands it."""
         names = [actuator.name for actuator in self._simulation.system.mechanism.actuators if actuator.joint]
         self.servos.rest(names, joints()[0] if self._hold else None)
         self.safe.update(self._owners.keys() & set(names))
@@ -245,7 +245,10 @@ class Actuation:
         self.joints.clear()
 
     def to_plain(self) -> dict[str, Any]:
-        """Servos, owners, watchdogs and counts as plain data, for a snapshot. The loads are not included."""
+        """Servos, commanding node of each actuator, watchdogs and counts as plain data, for a snapshot.
+
+        The loads are not included.
+        """
         return {
             "servos": self.servos.to_plain(),
             "owners": dict(self._owners),
@@ -262,7 +265,7 @@ class Actuation:
         }
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Set servos, owners, watchdogs and counts to a result of `to_plain`. Call `moved` before."""
+        """Continue from a result of `to_plain`. Call `moved` before."""
         self._owners, self._gone, self.safe = dict(plain["owners"]), set(plain["gone"]), set(plain["safe"])
         if self._watchdog_s is not None:
             limit = self._watchdog_s
@@ -278,7 +281,7 @@ class Actuation:
 
         watchdog_trips    number of times that a watchdog tripped
         commanded_by      names of the commanding nodes, separated by commas; None where no node commands
-        by_hand           names of the actuators that a user commands by hand
+        by_hand           names of the actuators that a user commands in place of the nodes
         commands_taken    {node: number of its accepted commands}
         commands_refused  {node: number of its refused commands, and the latest reason}
         loads             loads of the actuators, see `Loads.to_plain`

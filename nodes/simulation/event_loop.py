@@ -50,7 +50,7 @@ STEP_REPLY_S = 1.5  # latest reply to a call of `step`, even if its steps take l
 ROUND_TRIP_EVERY = 16  # steps; one wait in so many receives commands as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
-FAST_BATCH = 32  # steps between two turns of a lossless participant in mode fast
+FAST_BATCH = 32  # time steps after which a lossless participant runs again, in mode fast
 
 
 class SimHost:

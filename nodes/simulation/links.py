@@ -56,9 +56,10 @@ class Links:
         return self._compute_s.get(node, 0.0)
 
     def ticks_of_turn(self, node: str, decimation: int) -> int:
-        """Number of time steps from one turn of the node, that is, one execution, to its next turn.
+        """Number of time steps after which the node runs again.
 
-        decimation  the node is due on each `decimation`-th time step; it skips a turn while it still computes
+        decimation  number n: the node is due on each n-th time step. It does not run while it still computes the
+                    messages of an earlier time step
         """
         steps = math.ceil((self.compute_s(node) - ROUNDING_S) / self._step_s)
         return max(math.ceil(steps / decimation), 1) * decimation

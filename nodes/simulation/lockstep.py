@@ -137,7 +137,7 @@ class ScheduledParticipant:
             self.waiting.append((topic, payload))
 
     def due(self) -> list[EncodedMessage]:
-        """Remove and return the messages for the turn that begins now."""
+        """Remove the messages that the participant receives now, before it runs, and return them."""
         incoming, self.waiting = self.needed, []
         return incoming
 
@@ -163,8 +163,8 @@ class Scheduler:
     """Advances a simulation together with its participants.
 
     carry  function called with every message of the server and of the participants, in the order of publication
-    batch  number of time steps between two turns of a lossless participant, which receives all messages of these time
-           steps in one turn; 1 in lockstep
+    batch  number of time steps after which a lossless participant runs again; it then receives all messages of these
+           time steps at once; 1 in lockstep
     links  communication links, which compute the arrival time of each message; None: messages arrive at once
     """
 
@@ -196,7 +196,9 @@ class Scheduler:
         self.server.start()
 
     def queue_first(self, messages: Sequence[EncodedMessage]) -> None:
-        """Queue messages that the server published before the schedule existed, for each participant's first turn."""
+        """Queue messages that the server published before this scheduler existed. Each participant receives them when
+        it first runs.
+        """
         for topic, payload in messages:
             for participant in self._route(topic):
                 self._send(SERVER, participant, topic, payload)
@@ -208,7 +210,7 @@ class Scheduler:
                 participant.waiting += messages
 
     def step(self) -> None:
-        """Give every due participant its turn, then take one time step."""
+        """Run every participant that is due, then take one time step."""
         self._take_turns()
         if self.server.tick == self._snapshot_tick:
             self._take_snapshot()
@@ -285,7 +287,7 @@ class Scheduler:
         """Continue from a snapshot: take unpublished time steps up to the restart tick, then one time step whose
         messages are published.
 
-        Until then only participants that publish have turns. Participants that start anew, without their recorded
+        Until then only participants that publish messages run. Participants that start anew, without their recorded
         state, do not run; their recorded messages are used instead. The users' recorded actions are repeated.
 
         latched  latest messages of latched topics (such as descriptions), which the server does not send again

@@ -72,7 +72,7 @@ class Recorded:
         sim = plan.get("sim", {})
         if sim.get("mode") != "realtime":
             raise PlanError(
-                f"{path} was recorded in mode {sim.get('mode')!r}, in which messages take no time of their own; give "
+                f"{path} was recorded in mode {sim.get('mode')!r}, in which the network delays no messages; give "
                 "the recording of a run in mode 'realtime'"
             )
         self.server = str(sim.get("host", LOCAL))

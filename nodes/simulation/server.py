@@ -43,7 +43,7 @@ from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
 DRAWN = 6  # decimals of the points of lines, m
-HAND_S = 3.0  # s without a renewal after which a command by hand ends
+HAND_S = 3.0  # s without a renewal after which a user's command of actuators ends
 MOST_WAITING = 1024  # most commands between two steps
 
 
@@ -98,7 +98,7 @@ class SimServer:
 
         self.state = "paused"
         self._pause_asked = False
-        self._hand_until = 0.0  # by time.monotonic(): commands by hand end here, unless they are renewed
+        self._hand_until = 0.0  # by time.monotonic(): a user's commands end here, unless they are renewed
         self._emergency = ""  # reason of an emergency stop, which refuses commands
         self.steps_left = 0
         self.speed = sim.speed
@@ -416,7 +416,7 @@ class SimServer:
 
     def _take_steps(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"step: the argument n is {n!r}; it must be a whole number of at least 1")
+            raise ValueError(f"step: the argument 'n' is {n!r}; it must be a whole number of at least 1")
         if self.state != "paused":
             raise ValueError(f"step: the simulation is {self.state}; call the service pause first")
         if not self.steps_left:
@@ -425,7 +425,9 @@ class SimServer:
 
     def _set_speed(self, x: Any = None) -> None:
         if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
-            raise ValueError(f"speed: the argument x is {x!r}; it must be a number from {SPEED_MIN:g} to {SPEED_MAX:g}")
+            raise ValueError(
+                f"speed: the argument 'x' is {x!r}; it must be a number from {SPEED_MIN:g} to {SPEED_MAX:g}"
+            )
         if not self._realtime:
             raise ValueError(
                 f"speed: the launch runs in mode {self.plan.sim.mode!r}, but the speed can be set in mode 'realtime' "
@@ -442,16 +444,16 @@ class SimServer:
         self.publish_events([self._pushes.push(**args)])
 
     def _hand_command(self, mode: Any = "effort", name: Any = None, value: Any = None) -> list[str]:
-        """Command actuators by hand from the next step on.
+        """Command actuators as a user, in place of the nodes, from the next time step on.
 
-        Returns the names of all actuators that are commanded by hand. Nodes' commands to these actuators have no effect
+        Returns the names of all actuators that a user commands. Nodes' commands to these actuators have no effect
         until the service `give_back` is called, or until HAND_S seconds have passed since the last call of
         `hand_command`.
         """
         if not self._realtime:
             raise ValueError(
-                f"hand_command: the launch runs in mode {self.plan.sim.mode!r}, but commands by hand require mode "
-                "'realtime'; set mode = \"realtime\" in [sim] of the launch file"
+                f"hand_command: the launch runs in mode {self.plan.sim.mode!r}, but a user can command actuators in "
+                "mode 'realtime' only; set mode = \"realtime\" in [sim] of the launch file"
             )
         if self._emergency:
             raise ValueError(
@@ -464,18 +466,18 @@ class SimServer:
             raise ValueError(f"hand_command: {error}; pass mode, name = [actuators] and value = [numbers]") from None
         if len(command.name) != len(command.value) or not all(map(math.isfinite, command.value)):
             raise ValueError(
-                f"hand_command: the argument value is {command.value}; pass a list with one finite number for each "
-                f"entry of the argument name, whose length is {len(command.name)}"
+                f"hand_command: the argument 'value' is {command.value}; pass a list with one finite number for each "
+                f"entry of the argument 'name', whose length is {len(command.name)}"
             )
         self._hand_until = time.monotonic() + HAND_S
         if command.name and (taken := self.actuation.take_by_hand(command, self._joints, self._clock)):
-            self.publish_events([Event(kind="hand", detail=f"{', '.join(taken)} commanded by hand")])
+            self.publish_events([Event(kind="hand", detail=f"a user now commands {', '.join(taken)}")])
         return sorted(self.actuation.by_hand)
 
     def _give_back(self) -> None:
-        """End all commands by hand."""
+        """End all commands of the user to actuators."""
         if names := self.actuation.give_back(self._joints):
-            self.publish_events([Event(kind="hand_back", detail=f"{', '.join(names)} no longer commanded by hand")])
+            self.publish_events([Event(kind="hand_back", detail=f"the user no longer commands {', '.join(names)}")])
 
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""

@@ -10,8 +10,9 @@ SERVICES = {
     "step": "n: advance a paused simulation by n steps",
     "push": "body, force: an external force on a body, 3 numbers, N, world axes; point = 3 numbers, m, in the body's "
     "frame; duration_s = 0.1",
-    "hand_command": "mode, name, value: command actuators by hand, as JointCommand; ends 3 s after the last call",
-    "give_back": "end all commands by hand: the nodes have their actuators again",
+    "hand_command": "mode, name, value: command actuators in place of the nodes, with the fields of JointCommand; ends "
+    "3 s after the last call",
+    "give_back": "end all commands of `hand_command`, so that the nodes command these actuators again",
     "reset": "set the robot back to its start, and simulation time to zero",
     "speed": "x: simulated seconds per wall second",
     "estop": "put all actuators into their safe mode until `release`: reason = text",

@@ -224,15 +224,15 @@ class SeveralServers:
         namespace, _, body = str(args.get("body")).rpartition("/")
         if namespace not in self._parts:
             raise ValueError(
-                f"push: the argument body is {args.get('body')!r}; it must begin with a namespace and a slash, and the "
-                f"namespaces are {', '.join(self._parts)}"
+                f"push: the argument 'body' is {args.get('body')!r}; it must begin with a namespace and a slash, and "
+                f"the namespaces are {', '.join(self._parts)}"
             )
         self._parts[namespace].request("push", {**args, "body": body})
 
     def _hand_command(self, args: dict[str, Any]) -> list[str]:
-        """Command actuators by hand; returns the names of all actuators that are commanded by hand.
+        """Command actuators as a user, in place of the nodes; returns the names of all actuators that a user commands.
 
-        The name of an actuator begins with its namespace. A call without names renews the present commands by hand, for
+        The name of an actuator begins with its namespace. A call without names renews the user's present commands to
         all robots.
         """
         names, values = args.get("name") or [], args.get("value") or []

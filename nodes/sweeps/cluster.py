@@ -179,7 +179,10 @@ class SweepProcess:
             raise SweepError(refusal)
 
     def rows(self, cells: bytes) -> bytes:
-        """Encoded rows of the encoded cells. Raises EOFError if the process has ended."""
+        """Run cells in the process, and return their rows. Raises EOFError if the process has ended.
+
+        cells  list of cells or of their numbers, encoded; the rows are encoded, too
+        """
         self._connection.send_bytes(cells)
         return self._connection.recv_bytes()
 

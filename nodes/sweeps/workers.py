@@ -1,4 +1,7 @@
-"""The work of a sweep's worker processes: they run cells. A lost cell gets a row with the reason of the loss."""
+"""The work of a sweep's worker processes, which run cells (runs of the sweep).
+
+If the process of a cell ends early, the row of the cell in the sweep's results has the reason.
+"""
 
 from __future__ import annotations
 

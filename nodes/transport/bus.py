@@ -235,7 +235,7 @@ class PublisherConnection:
         topic = _shown(frame)
         row = lookup(topic)
         if row is None:
-            self._refusals.refuse(topic, "not in the topic table")
+            self._refusals.refuse(topic, "not in the topic table of standard topics")
             return None
         if len(self._known) < 1024:
             self._known[frame] = (topic, row.message)

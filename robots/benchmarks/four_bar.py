@@ -18,7 +18,7 @@ def parallelogram_four_bar() -> Mechanism:
     """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad, rotating at 6 rad/s.
 
     Each bar is uniform with 1 kg. The model has absolute coordinates, four revolute joints and eight constraint rows;
-    gravity acts along -y. The coupler translates as long as the mechanism stays a parallelogram.
+    gravity acts along -y. The coupler translates while the mechanism is a parallelogram.
     """
     c, s = math.cos(START), math.sin(START)
     half = CRANK / 2

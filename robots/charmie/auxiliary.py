@@ -69,7 +69,9 @@ def mirrored(point: Point, side: float) -> Point:
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """Return {point: position (3,) in m} of one half of the balancing mechanism, in link 3's axes. [eqs. 22 to 27]
+    """Return {point: position (3,) in m} of one half of the balancing mechanism, in link 3's axes.
+
+    [GoncalvesEtAl2024, eqs. 22 to 27]
 
     The points are F3, B4sla, B4slb and B4slc of the paper, and the anchor of the spring.
 
@@ -99,7 +101,7 @@ def spring_5s(p: Parameters, tilt: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str, float]) -> dict[str, AuxiliaryBody]:
-    """Return {name: AuxiliaryBody} for given joint positions. [eqs. 20 to 27]
+    """Return {name: AuxiliaryBody} for given joint positions. [GoncalvesEtAl2024, eqs. 20 to 27]
 
     lift   joint position of the lift (m)
     tilt   joint position of the tilt (rad)

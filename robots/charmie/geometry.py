@@ -61,7 +61,7 @@ def length_of_lift(p: Parameters, position: float) -> float:
 
 
 def tilt_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the tilt (rad) for a length of actuator 5d (m). [eqs. 7 to 14]"""
+    """Joint position of the tilt (rad) for a length of actuator 5d (m). [GoncalvesEtAl2024, eqs. 7 to 14]"""
     return tilt_motion(p, Motion(length)).x
 
 
@@ -133,7 +133,9 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def balance_motion(p: Parameters, lift: Motion) -> tuple[Motion, Motion]:
-    """Motions of the bar and the slider of the balancing mechanism, for a motion of the lift. [eqs. 22 to 25]
+    """Motions of the bar and the slider of the balancing mechanism, for a motion of the lift.
+
+    [GoncalvesEtAl2024, eqs. 22 to 25]
 
     Returns (elevation of the bar above the horizontal in rad, distance of the slider from the middle in m). Both are
     the same for the two halves of the mechanism. The printed eq. 25 is a tautology; here the slider has the x

@@ -98,7 +98,7 @@ def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, Bo
 
 
 def tension(spring: ExtensionSpring, length: float) -> float:
-    """Tension (N) of an extension spring of a given length (m). [eq. 35, with the opposite sign]"""
+    """Tension (N) of an extension spring of a given length (m). [GoncalvesEtAl2024, eq. 35, with the opposite sign]"""
     return spring.pretension + spring.stiffness * (length - spring.free_length)
 
 
@@ -130,7 +130,7 @@ class BalanceHalf:
 
 
 def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
-    """Loads of one half of the balancing mechanism at a position of the lift (m). [eqs. 39 to 41]
+    """Loads of one half of the balancing mechanism at a position of the lift (m). [GoncalvesEtAl2024, eqs. 39 to 41]
 
     The bar rotates freely about F3, so its slider exerts only a force along z on link 4.
 
@@ -180,7 +180,9 @@ def _driven(given: LinearActuator, line: PlanarMotion, turned: float) -> _Driven
 
 
 def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, Acting, float]:
-    """Divide the load on link 5 between link 4 and actuator 5d, which carry this link. [eqs. 36 to 38]
+    """Divide the load on link 5 between link 4 and actuator 5d, which carry this link.
+
+    [GoncalvesEtAl2024, eqs. 36 to 38]
 
     Returns (load of link 4 on link 5, load of actuator 5d on link 5, force of actuator 5d in N).
 
@@ -208,7 +210,7 @@ def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, float, np.ndarray]:
-    """Divide the load on link 4 between link 3, actuator 4d and the sliders. [eqs. 42, 43]
+    """Divide the load on link 4 between link 3, actuator 4d and the sliders. [GoncalvesEtAl2024, eqs. 42, 43]
 
     Returns (load of link 3 on link 4, force of actuator 4d in N, torque vector (3,) in N m that both sliders exert
     together, along z). The guide between links 3 and 4 carries no force along z and no torque about z. The actuator

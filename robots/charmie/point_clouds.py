@@ -62,9 +62,9 @@ class LocalPoints:
 
 
 def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
-    """Return {body: LocalPoints} of the bodies of the open tree. [secs. 3.2 and 4.2, first step]
+    """Return {body: LocalPoints} of the bodies of the open tree, which `main_clouds` transforms to world positions.
 
-    The points do not depend on joint positions.
+    The points do not depend on joint positions. [GoncalvesEtAl2024, secs. 3.2 and 4.2, first step]
     """
     found = {}
     for body in mechanism.bodies:
@@ -84,7 +84,7 @@ def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, Point
 
 
 def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
-    """Return {body: PointCloud} of the bodies of the open tree. [eqs. 15 and 19]
+    """Return {body: PointCloud} of the bodies of the open tree. [GoncalvesEtAl2024, eqs. 15 and 19]
 
     The local points of each body are transformed by the body's posture.
     """

@@ -1,7 +1,7 @@
 """Readable equations of motion, M a + J' lam = f and J a = gamma, with the names that the mechanism's description uses.
 
 The SymPy expressions are made from the same expression graph as the compiled kernels. The equations of small systems
-are simplified. In the equations of larger systems, values that occur several times get symbols of their own.
+are simplified. In the equations of larger systems, symbols stand for values that occur several times.
 [Schiehlen1993, sec. 2.4]
 """
 
@@ -98,9 +98,9 @@ def _values(
     """Convert an expression graph to SymPy. Returns (expressions, named).
 
     expressions  the SymPy expression of each node of the graph, in the order of the nodes
-    named        (symbol, expression) of each value that has a symbol of its own
+    named        (symbol, expression) of each value that occurs several times; the symbol stands for the value
 
-    naming  whether values that occur several times get symbols of their own
+    naming  whether symbols stand for values that occur several times; otherwise `named` is empty
     """
     uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
     values: list[sympy.Expr] = []

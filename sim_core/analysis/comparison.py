@@ -83,14 +83,15 @@ def compare(
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:
-        raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of steps of {step_s} s")
+        raise InvalidRequest(f"argument 'seconds' is {seconds}; it must be a whole number of time steps of {step_s} s")
     Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # warns about the start, once
     all_of_them = stabilizers is None
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
     if isinstance(stabilizers, str):
         raise InvalidRequest(
-            f"stabilizers is {stabilizers!r}; it must be a sequence of stabilizers, or a mapping {{label: stabilizer}}"
+            f"argument 'stabilizers' is {stabilizers!r}; it must be a sequence of stabilizers, or a mapping "
+            "{label: stabilizer}"
         )
     if not isinstance(stabilizers, Mapping):
         stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}

@@ -215,8 +215,8 @@ class StateNorm:
 class Measures:
     """Stability measure IS1_T of the motions from n starts.
 
-    is1        (n,) largest distance from the equilibrium within T, divided by the distance at the start, at least 1; 1
-               for a start at the equilibrium; nan for a motion that diverged
+    is1        (n,) IS1_T: largest distance from the equilibrium within the time T, divided by the distance at the
+               start, at least 1; 1 for a start at the equilibrium; nan for a motion that diverged
     distances  (n, rows) largest deviation of each component, in the norm's units
     peaks      ranges of the states
     [Schiehlen1993, eq. 46]
@@ -279,12 +279,16 @@ def _measured(
 
 @dataclass(frozen=True)
 class Worst:
-    """Result of a search for the start, at a given distance from an equilibrium, whose motion has the largest IS1_T.
+    """Result of a search for the initial state from which the motion goes furthest away from an equilibrium.
 
-    value      IS1_T of the motion from `start`, a lower bound of IS2_T, which is the largest IS1_T of all starts at
-               this distance; inf if a motion diverged
-    start      (rows,) offsets from the equilibrium, in the norm's units
-    distances  (rows,) largest deviation of each component in the motion from `start`
+    All initial states of the search have the same distance from the equilibrium. The stability measure IS1_T of a
+    motion is its largest distance from the equilibrium within the time T, divided by the initial distance. IS2_T is the
+    largest IS1_T of all motions with this initial distance.
+
+    value      largest IS1_T that the search found, a lower bound of IS2_T; inf if a motion diverged
+    start      (rows,) initial state of the motion with the largest IS1_T: offsets from the equilibrium, in the norm's
+               units
+    distances  (rows,) largest deviation of each component in this motion, in the norm's units
     runs       number of motions computed
     """
 
@@ -316,12 +320,13 @@ def worst(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Search for the start, at the distance `radius` from an equilibrium, whose motion has the largest stability
-    measure IS1_T.
+    """Search for the motion with the largest stability measure IS1_T, among all that start at the distance `radius`
+    from an equilibrium.
 
-    IS1_T is computed by `measure`. The largest value found is a lower bound of IS2_T, the largest IS1_T of all starts
-    at this distance. All starts at this distance form the surface of a cube. About half of the motions start on a grid
-    over the surface, corners included, the others near the worst starts found so far. [Schiehlen1993, eq. 47]
+    IS1_T is the largest distance of a motion from the equilibrium within the time T = `seconds`, divided by `radius`.
+    The largest value found is a lower bound of the stability measure IS2_T, the largest IS1_T of all these motions. The
+    starts at the distance `radius` form the surface of a cube. About half of the motions start on a grid over the
+    surface, corners included, the others near the worst starts found so far. [Schiehlen1993, eq. 47]
 
     radius  distance of the starts from the equilibrium, in the units of `StateNorm`
     runs    largest number of motions to compute

@@ -138,7 +138,8 @@ def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
         contact, _ = symbols.contacts[constraint.name]
         return contact.slope * ca.DM(contact.axis) - ca.DM(contact.direction)
     raise InvalidMechanism(
-        f"constraint {constraint.name!r} must act on a single point of a body; use Anchored or BeamContact"
+        f"constraint {constraint.name!r} does not act on a single point of a body, so that its force has no single "
+        "direction; use Anchored or BeamContact"
     )
 
 

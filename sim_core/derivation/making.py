@@ -1,6 +1,6 @@
 """CasADi functions of the kernels, made from expressions.
 
-A kernel that uses lookup tables has the rows that it needs from the tables as further inputs.
+If the equations of a kernel use lookup tables, the table rows that it needs are additional inputs of the kernel.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def dense_function(
 
 
 def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
-    """{name: symbol} of t, q, v, u, p, the inputs of most kernels; a keyword argument replaces u by another vector."""
+    """{name: symbols} of the inputs t, q, v, u, p that most kernels have.
+
+    For kernels with another input in place of u, a keyword argument gives its name and symbols, such as tau=tau.
+    """
     fourth = in_place_of_u or {"u": symbols.u}
     return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
 

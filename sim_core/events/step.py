@@ -123,11 +123,11 @@ class StepEvents:
         return past
 
     def _conditions_hold(self) -> np.ndarray:
-        """Mask (n_guards,) of the guards with conditions that may fire now because all their conditions hold.
+        """Mask (n_guards,) of the guards, other than Crossings, that may fire now because all their conditions hold.
 
-        A guard that would undo an earlier event of this step may fire only if its conditions became true within this
-        step; otherwise the guard waits for the next step. A contact that was released because of its force is therefore
-        not engaged again at once, although the two bodies are still close.
+        A guard that would undo an earlier event of this time step may fire only if its conditions became true within
+        this time step; otherwise the guard waits for the next time step. A contact that was released because of its
+        force is therefore not engaged again at once, although the two bodies are still close.
         """
         became = (self._before < -CLEARLY) & (self._after >= 0.0)
         undoes = self._switching.would_undo(self._changed, self._left)

@@ -99,7 +99,7 @@ class Switching:
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
         """Raise InvalidRequest for an unknown constraint mode, or for parameters p whose flags contradict the mode.
 
-        With the index UNNAMED, no mode prescribes the flags; each of them must then be 0 or 1.
+        constraint_mode  index of the mode. With UNNAMED no mode prescribes the flags in p, and each flag must be 0 or 1
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
@@ -153,11 +153,12 @@ class Switching:
         return found
 
     def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:
-        """Mask (n_guards,) of the guards that would undo earlier events of this step.
+        """Mask (n_guards,) of the guards that would undo earlier events of this time step.
 
         Such a guard would switch a constraint again, or return to a constraint mode that was left.
-        changed  (n_switched,) mask of the constraints that were switched in this step
-        left     indices of the constraint modes that were left in this step
+
+        changed  (n_switched,) mask of the constraints that were switched in this time step
+        left     indices of the constraint modes that were left in this time step
         """
         holds = self.holds
         back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)
@@ -173,10 +174,11 @@ class Switching:
         self._w.guard_directions[:] = np.where(self.watched(), self.directions, NOT_WATCHED)
 
     def watch_anew(self) -> None:
-        """Compute the guard values from the state alone, and make the stepping loop check the active guards.
+        """Compute the guard values without constraint forces, and make the stepping loop check the active guards.
 
-        "From the state alone" means with multipliers of zero. A Crossing whose point is at its level counts as not yet
-        crossed, so that it may fire in the first step.
+        The constraint forces are not known before the first time step, so the multipliers are set to zero. A Crossing
+        fires when a point of a body passes a given level of a coordinate. If the point is exactly at the level now, it
+        counts as not yet past the level, so that the Crossing may fire in the first time step.
         """
         w = self._w
         w.lam[:] = 0.0

@@ -139,7 +139,7 @@ def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) 
 
 
 def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
-    """The program with every sum over both branches rewritten as rest + (terms of the left + terms of the right)."""
+    """The program, with each sum over twin branches rewritten as rest + (terms of the left + terms of the right)."""
     nodes, sides = program.nodes, _sides(program, twins)
     uses = Counter(arg for node in nodes for arg in node.args) + Counter(program.results.values())
     inside = {arg for node in nodes if node.op in SUMS for arg in node.args if nodes[arg].op in SUMS and uses[arg] == 1}

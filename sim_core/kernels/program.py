@@ -63,7 +63,11 @@ class Node(NamedTuple):
 
 @dataclass
 class Program:
-    """A kernel as a list of nodes, each listed after its arguments, and {(result, element): index of its node}."""
+    """A kernel as an expression graph.
+
+    nodes    the nodes of the graph; each node is listed after the nodes that are its arguments
+    results  {(index of a result, index of an element): index of the node that computes this element}
+    """
 
     name: str
     input_names: tuple[str, ...]

@@ -101,7 +101,9 @@ def validate(mechanism: Mechanism) -> None:
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism if there is no constraint mode, a free coordinate is invalid, or nothing can move."""
     if not mechanism.constraint_modes:
-        raise InvalidMechanism(f"{owner}: constraint_modes is empty; give at least one, such as ConstraintMode()")
+        raise InvalidMechanism(
+            f"{owner}: field 'constraint_modes' is empty; give at least one, such as ConstraintMode()"
+        )
     for body in mechanism.bodies:
         for name in body.free or ():
             if name not in (known := COORDINATES[body.orientation]):
@@ -279,7 +281,7 @@ def _check_outputs(mechanism: Mechanism, owner: str) -> None:
         where = f"{owner}: output {output.name!r}"
         axes = output.axes if isinstance(output, vectors) else "x"
         if not axes or {*axes} - {*"xyz"}:
-            raise InvalidMechanism(f"{where}: axes is {axes!r}; it must consist of the letters x, y and z")
+            raise InvalidMechanism(f"{where}: field 'axes' is {axes!r}; it must consist of the letters x, y and z")
         known: dict[str, list[str]] = {
             "constraint": [c.name for c in mechanism.constraints if isinstance(c, JointRelation | PrescribedMotion)],
             "contact": [contact.name for contact in mechanism.contacts],
@@ -288,7 +290,7 @@ def _check_outputs(mechanism: Mechanism, owner: str) -> None:
             if isinstance(output, asks) and getattr(output, kind) not in known[kind]:
                 raise UnknownName(where, kind, getattr(output, kind), known[kind])
         if isinstance(output, ForceOutput) and not output.constraints:
-            raise InvalidMechanism(f"{where}: constraints is empty; name at least one")
+            raise InvalidMechanism(f"{where}: field 'constraints' is empty; name at least one constraint")
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:

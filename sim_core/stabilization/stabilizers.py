@@ -249,7 +249,11 @@ class FuzzyPaper(Stabilizer):
         return gain * self.Kp, gain * self.Kd
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """Largest stable step size, s, from the steepest chords of the control surface and of the one-input rules."""
+        """Largest step size, s, at which constraint violations do not grow.
+
+        It is the limit of a linear law whose gains are the slopes of the steepest chords of the control surface, or of
+        the rules with a single input if these give a smaller limit.
+        """
         from sim_core.stabilization.rules import largest_chord
 
         rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
@@ -258,7 +262,7 @@ class FuzzyPaper(Stabilizer):
 
 @dataclass(frozen=True)
 class SampledFuzzy(Stabilizer):
-    """The default stabilizer: fuzzy control computed once per step, with gains that depend on the step size h.
+    """The default stabilizer: fuzzy control computed once per time step, with gains that depend on the step size h.
 
     The gains place both poles of the violation's sampled dynamics at `pole`, so that every step size is stable.
     saturation  violation at which the control saturates, in the unit of the row; None: 1 % of the characteristic

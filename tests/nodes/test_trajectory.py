@@ -152,7 +152,7 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"joints": []}, "joints is []"),
+        ({"joints": []}, "key 'joints' is []"),
         ({"joints": ["arm", "arm"]}, "each joint once"),
         ({"rate_hz": 0.0}, "rate_hz is 0.0; it must be a number above 0"),
         ({"period_s": -1.0}, "period_s is -1.0"),
@@ -167,7 +167,10 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 1"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
-        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], but file = 'points.csv' already defines this"),
+        (
+            {"kind": "steps", "file": "points.csv"},
+            "key 'joints' is ['arm'], but file = 'points.csv' already defines this",
+        ),
         (
             {"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]},
             "waypoint 1 is [0.0, 1.0, 2.0]; every row must have 2 numbers: t and one value",

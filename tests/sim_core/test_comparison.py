@@ -158,5 +158,5 @@ def test_labels_say_what_differs_from_the_defaults() -> None:
 
 @pytest.mark.parametrize(("seconds", "step"), [(1.0, 0.3), (1.0, 0.0), (0.0, 1e-3), (float("nan"), 1e-3)])
 def test_what_is_no_whole_number_of_steps_is_refused(pendulum: System, seconds: float, step: float) -> None:
-    with pytest.raises(InvalidRequest, match="it must be a whole number of steps"):
+    with pytest.raises(InvalidRequest, match="it must be a whole number of time steps"):
         compare(pendulum, seconds, step)

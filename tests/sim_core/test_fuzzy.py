@@ -137,11 +137,11 @@ def test_the_papers_scalings_are_those_they_print() -> None:
 
 
 def test_what_a_scaling_lacks_is_said() -> None:
-    with pytest.raises(InvalidRequest, match="sets is 'IV'; it must be one of I, II, III"):
+    with pytest.raises(InvalidRequest, match="'sets' is 'IV'; it must be one of I, II, III"):
         nada("IV")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="case 2 requires phi and phidot"):
         man(case=2)
-    with pytest.raises(InvalidRequest, match="case is 3; it must be 1"):
+    with pytest.raises(InvalidRequest, match="'case' is 3; it must be 1"):
         man(case=3)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match=r"phidot is 0.0; it must be positive"):
         man(case=2, phi=1.0, phidot=0.0, speed=1.0)

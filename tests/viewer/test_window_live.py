@@ -98,7 +98,7 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         qtbot.waitUntil(lambda: client.sim_status()["speed"] == 0.5, timeout=PATIENCE_MS)
         steering.speed.setCurrentText("-1")
         steering.set_speed()
-        qtbot.waitUntil(lambda: "the argument x is -1.0; it must be" in steering.said.text(), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: "the argument 'x' is -1.0; it must be" in steering.said.text(), timeout=PATIENCE_MS)
         # parameters: limits and units from the node, a change, a refusal before it is sent
         qtbot.waitUntil(lambda: parameters.item("swing_up", "torque_limit") is not None, timeout=PATIENCE_MS)
         item = parameters.item("swing_up", "torque_limit")

@@ -183,7 +183,7 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
 
 
 def _until(series: Series | None, time: float) -> Series | None:
-    """The series, or None if its last row is later than `time`, s."""
+    """The series, or None if its rows continue beyond `time` (s), because simulation time was then set back."""
     return None if series is None or series.times[-1] > time else series
 
 

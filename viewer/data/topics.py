@@ -65,7 +65,7 @@ class Table:
         self._data = np.zeros((len(self.labels) + 1, FIRST_ROWS))  # times, then a row per field
 
     def extend(self, times: Sequence[float], rows: Any) -> None:
-        """Add rows (n, labels) with their times, s. Of more than CAPACITY rows, the latest are added."""
+        """Add rows (n, labels) with their times (s). Of more than CAPACITY rows, only the latest are added."""
         if len(times) > CAPACITY:
             self.total += len(times) - CAPACITY
             self._count = 0  # rows from before those that are left out

@@ -330,7 +330,7 @@ def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
 def _link(first: Any, other: Any, alike: bool) -> None:
     """Link the time axes of two plots.
 
-    alike  whether the plots have equal widths; pyqtgraph's own link aligns pixels and suits only such plots
+    alike  whether the plots have equal widths. Only then is pyqtgraph's own link used, because it aligns pixels
     """
     if alike:
         other.setXLink(first)

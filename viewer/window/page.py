@@ -86,7 +86,8 @@ class Page(QtWidgets.QWidget):
     def _show_clock(self, text: str) -> None:
         """Show the time.
 
-        The label has a fixed size that only grows, because any change of its size would lay out the page again.
+        The label becomes wider if the text needs more room, but never narrower, because each change of the label's size
+        lays out the page again.
         """
         if text == self.clock.text():
             return

@@ -137,7 +137,7 @@ def segments(time: Floats, factor: float = GAP_FACTOR) -> list[slice]:
 
 
 class Resampled:
-    """Interpolated values (n, k) of a stream: cubic between samples; NaN inside gaps and outside the stream."""
+    """Values (n, k) of a stream, interpolated between samples by cubics; NaN inside gaps and outside the stream."""
 
     def __init__(self, time: Floats, values: Floats) -> None:
         from scipy.interpolate import CubicSpline

@@ -53,7 +53,7 @@ class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return next(name for name, (kind, _) in KINDS.items() if type(example) is kind)
 
     def limits(self) -> str:
-        """Allowed values as text; "" where every value of the type is allowed."""
+        """Allowed values as text; "" if every value of the type is allowed."""
         if self.choices:
             return " | ".join(map(text_of, self.choices))
         if self.min is not None or self.max is not None:

@@ -23,7 +23,7 @@ TOP = {"sim", "hosts", "args", *PARTS, *PLAIN_KEYS}
 class NodeTable(NodePlan, kw_only=True, forbid_unknown_fields=True):
     """A table [[nodes]] of a launch file.
 
-    if  condition on the arguments, such as "args.viewer and not args.fast"; where it is false, the node is left out
+    if  condition on the arguments, such as "args.viewer and not args.fast"; if it is false, the node is left out
     """
 
     condition: bool | str = msgspec.field(name="if", default=True)
@@ -32,7 +32,7 @@ class NodeTable(NodePlan, kw_only=True, forbid_unknown_fields=True):
 class MilestoneTable(Milestone, kw_only=True, forbid_unknown_fields=True):
     """A table [[milestones]] of a launch file.
 
-    if  condition on the arguments; where it is false, the milestone is left out
+    if  condition on the arguments; if it is false, the milestone is left out
     """
 
     condition: bool | str = msgspec.field(name="if", default=True)
@@ -41,7 +41,7 @@ class MilestoneTable(Milestone, kw_only=True, forbid_unknown_fields=True):
 class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[groups]]: nodes that are switched on and off together.
 
-    if          condition on the arguments, such as "args.viewer and not args.fast"; where it is false, the whole group
+    if          condition on the arguments, such as "args.viewer and not args.fast"; if it is false, the whole group
                 is left out
     nodes       the group's nodes, written [[groups.nodes]]
     milestones  the group's milestones, written [[groups.milestones]]
@@ -58,7 +58,7 @@ class Include(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A table [[include]]: another launch file, whose nodes are added to those of the including file.
 
     file       launch file to include, relative to the including file's folder or to the folder above launch/
-    if         condition on the arguments; where it is false, nothing is included
+    if         condition on the arguments; if it is false, nothing is included
     args       values of the included file's arguments
     namespace  first part of the names of the included nodes and topics, as in "left/charmie/state"; with a namespace, a
                launch may have several tables [sim]
@@ -113,7 +113,7 @@ class Tables:
     def part(self, namespace: str) -> Tables:
         """The tables of the simulation with this namespace.
 
-        These are the tables of `self` if the namespace has no simulation of its own.
+        These are the tables of `self` if no simulation runs in the namespace.
         """
         own = self.parts.get(namespace, self)
         return replace(

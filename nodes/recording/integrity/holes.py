@@ -87,5 +87,5 @@ def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], meta
 
 
 def inner(holes: Iterable[Hole]) -> list[Hole]:
-    """The holes that are followed by intact messages, that is, all holes except a truncated end of the file."""
+    """The holes (missing messages) that intact messages follow: all holes except a truncated end of the file."""
     return [hole for hole in holes if hole.cause != CUT_OFF]

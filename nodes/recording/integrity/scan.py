@@ -127,7 +127,7 @@ class Scanner:
                 yield channel, message[2], message[3]
 
     def holes_so_far(self) -> list[Hole]:
-        """The holes in the part of the file that was read so far.
+        """The holes (missing messages) in the part of the file that was read so far.
 
         The attribute `counted` of a hole is false while its number of missing messages is unknown, because that number
         is in a later part of the file.
@@ -459,8 +459,8 @@ class Scanner:
     def _next_anchor(self, start: int) -> tuple[int, tuple[checks.Check, int] | None] | None:
         """Find the next intact chunk or check record from position `start` on; None if there is neither.
 
-        For a chunk, the result is (position of the chunk, None). For a check record, the result is (position of its
-        end, (content, position of its end)).
+        For a chunk, the result is (position of the chunk, None). For a check record that ends at position p, the result
+        is (p, (content of the check record, p)).
         """
         check = self._next_check(start)
         until = self._size if check is None else check[1]
@@ -541,7 +541,7 @@ class Scanner:
         return True
 
     def _finish(self) -> None:
-        """Compare the numbers of messages read with the file's statistics, and complete the holes."""
+        """Compare the numbers of messages read with the file's statistics, and complete `holes` (missing messages)."""
         summary = self._summary()
         is_open = [place for place in self._found_holes if place.hole.cause == DAMAGED]
         if summary is None and not is_closed_by(self._bytes, self._size):

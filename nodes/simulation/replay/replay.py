@@ -87,10 +87,14 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
         wanted = run.rpartition(":")[2]
         same = [node for node in plan.nodes if node.run.rpartition(":")[2] == wanted]
         if len(same) != 1:
+            if not there:
+                raise PlanError(
+                    f"the recorded plan has no nodes that {run!r} could replace; give the recording of a run with nodes"
+                )
             many = "no node" if not same else f"{len(same)} nodes"
             raise PlanError(
                 f"the recorded plan has {many} of the class {wanted!r}; use --as NAME to say which node is replaced"
-                f"{suggestion(wanted, there) if there else ': the plan has no nodes'}"
+                f"{suggestion(wanted, there)}"
             )
         chosen = same[0]
     return NodePlan(name=chosen.name, run=run, decimation=chosen.decimation, params={**chosen.params, **params})

@@ -2,7 +2,7 @@
 
 A snapshot is taken within a time step, after all nodes have run and replied and before the simulation advances. It
 contains the state of the server, with the commands of this time step, and the state of each node, with the messages
-that wait for the node's next turn. The rest of the run depends on nothing else.
+that the node will receive when it next runs. The rest of the run depends on nothing else.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def ends_at_rest(results: Results) -> list[Finding]:
 
 
 def same_claw(results: Results) -> list[Finding]:
-    """Compare the claw's position with the result of each other simulation engine."""
+    """Compare the claw's position with the positions that other simulation engines compute."""
     found = []
     for name, other in seen(results).others.items():
         apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
@@ -150,7 +150,7 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def same_force(results: Results) -> list[Finding]:
-    """Compare the force of body 2 on body 3 with the result of each other simulation engine."""
+    """Compare the force of body 2 on body 3 with the forces that other simulation engines compute."""
     found = []
     for name, other in seen(results).others.items():
         apart = _relative(seen(results).ours.force, other.force)

@@ -33,7 +33,7 @@ def nada(
     The paper states neither the conjunction nor the width of the sets. [NadaBayoumi2024, secs. 3.3, 4]
     """
     if sets not in SETS:
-        raise InvalidRequest(f"nada: the argument sets is {sets!r}; it must be one of {', '.join(SETS)}")
+        raise InvalidRequest(f"nada: the argument 'sets' is {sets!r}; it must be one of {', '.join(SETS)}")
     made = FuzzySets(SETS[sets], conjunction, width)
     if permitted is None:
         return FuzzyPaper(1e2, 1e-2, 1e4, made)
@@ -66,11 +66,11 @@ def man(
     if case == 1:
         return FuzzyPaper(1 / UNIVERSE, 1 / UNIVERSE, 100 * UNIVERSE, sets)
     if case != 2:
-        raise InvalidRequest(f"man: the argument case is {case}; it must be 1 (start at rest) or 2 (start in motion)")
+        raise InvalidRequest(f"man: the argument 'case' is {case}; it must be 1 (start at rest) or 2 (start in motion)")
     if phi is None or phidot is None or speed is None:
         raise InvalidRequest(
-            "man: case 2 requires phi and phidot (1-norms of Phi and Phidot after the first step) and speed (2-norm of "
-            "the initial velocities); pass all three arguments"
+            "man: case 2 requires phi and phidot (1-norms of Phi and Phidot after the first time step) and speed "
+            "(2-norm of the initial velocities); pass all three arguments"
         )
     _require_positive("man", phi=phi, phidot=phidot, speed=speed)
     return FuzzyPaper(1 / phi, 1 / phidot, UNIVERSE * speed / phi, sets)
@@ -79,7 +79,7 @@ def man(
 def _require_positive(owner: str, **values: float) -> None:
     for name, value in values.items():
         if not 0.0 < value < float("inf"):
-            raise InvalidRequest(f"{owner}: the argument {name} is {value}; it must be positive and finite")
+            raise InvalidRequest(f"{owner}: the argument {name!r} is {value}; it must be positive and finite")
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:

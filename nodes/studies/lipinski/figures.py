@@ -38,7 +38,10 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
-    """Draw beam and arms at the instants POSES, or at the end of a shorter run; one row per kind of supports."""
+    """Draw beam and arms at several instants (POSES), or at the end of a run that is shorter.
+
+    There is one row of drawings per kind of supports.
+    """
     axes = figure.subplots(len(supported), len(POSES), sharex=True, sharey=True)
     for row, (supports, run) in zip(axes, supported.items(), strict=True):
         found, model = results[run], model_of(run)

@@ -131,7 +131,7 @@ class Runs:
     def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
         """Run of the crank-slider that starts at its dead centre.
 
-        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `triple`
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
         printed  whether the run starts with the velocities printed in the paper; otherwise it starts with velocities
                  that meet the constraints
         """

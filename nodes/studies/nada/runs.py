@@ -103,7 +103,7 @@ class Runs:
     def unstabilized(self, reading: str) -> dict[str, Run]:
         """{label of an integrator: run of the rotary pendulum with this integrator and without stabilization}.
 
-        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
         """
         adaptive = reading == ONE_CALL
         found = {}
@@ -114,7 +114,7 @@ class Runs:
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
         """{label: run of the rotary pendulum with Baumgarte stabilization}, one run for each of three sets of gains.
 
-        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
         dt       the paper's time step in s
         """
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
@@ -126,7 +126,7 @@ class Runs:
         fuzzy control with three kinds of fuzzy sets. Two are the project's own: sampled fuzzy stabilization and
         projection.
 
-        reading  meaning of the "time step" in the paper, FIXED or ONE_CALL, see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
         dt       the paper's time step in s
         """
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
@@ -210,8 +210,8 @@ class Runs:
     def bounded(self) -> dict[str, Run]:
         """{label: run of the triple pendulum with fuzzy stabilization}, to compare with the paper's bounds.
 
-        Two runs have different fixed step sizes, one run has an adaptive solver, and one run has the gains that follow
-        from the paper's outline (RECIPE).
+        Two runs have different fixed step sizes, and one run has an adaptive solver. In the fourth run, the gains are
+        computed from the permitted violation, as the paper's outline says (method RECIPE).
         """
         span = min(60.0, self.spans.triple)
         return {

@@ -20,7 +20,8 @@ PI_NAMES = ["−π", "−π/2", "0", "π/2", "π"]
 def is2_single(results: Results, figure: Any) -> None:
     """Draw the stability measure IS2 of the single pendulum over the initial distance r (figure 2).
 
-    Points show the result of the search over initial states, and the curve shows the closed form.
+    IS2 is the largest factor by which the distance from the equilibrium grows, over all motions that start at r. Points
+    show the result of the search over initial states, and the curve shows the closed form.
     """
     axis, curve = figure.subplots(), results.parts["single curve"]
     r = np.linspace(0.01, CRITICAL, 400)
@@ -34,7 +35,8 @@ def is2_single(results: Results, figure: Any) -> None:
 def _found(axis: Any, curve: dict[str, Any]) -> None:
     """Draw the stability measure IS2 as points over the initial distance r from the equilibrium.
 
-    A cross at the top marks a distance at which a motion tumbles.
+    IS2 is the largest factor by which this distance grows, over all motions that start at r. A cross at the top marks a
+    distance at which a motion tumbles.
     """
     bounded = [(r, y) for r, y, over in zip(curve["r"], curve["is2"], curve["tumbles"], strict=True) if not over]
     over = [r for r, over in zip(curve["r"], curve["tumbles"], strict=True) if over]
@@ -62,7 +64,10 @@ def portrait(results: Results, figure: Any) -> None:
 
 
 def is1_single(results: Results, figure: Any) -> None:
-    """Draw the stability measure IS1 of the single pendulum over its initial state, for T = 100 (figure 4)."""
+    """Draw the stability measure IS1 of the single pendulum over its initial state, for T = 100 (figure 4).
+
+    IS1 is the largest factor by which the distance from the equilibrium grows within the time T.
+    """
     axis, found = figure.subplots(), results.parts["single map"]
     draw_map(figure, axis, found, 2.5, "IS1 within T = 100 (1)")
     for r, color in RADII:
@@ -73,6 +78,8 @@ def is1_single(results: Results, figure: Any) -> None:
 
 def draw_map(figure: Any, axis: Any, found: dict[str, Any], most: float, label: str) -> None:
     """Draw the stability measure IS1 over a square of initial states; motions that tumble have one dark colour.
+
+    IS1 is the largest factor by which a motion's distance from the equilibrium grows.
 
     most  largest IS1 of the colour scale
     """
@@ -101,7 +108,8 @@ def trajectory(results: Results, figure: Any) -> None:
 def is1_time(results: Results, figure: Any) -> None:
     """Draw the stability measure IS1 of one motion against the duration T (figure 6).
 
-    Points show the values that another integrator computes.
+    IS1 is the largest factor by which the distance from the equilibrium grows within T. Points show the values that
+    another integrator computes.
     """
     axis, found = figure.subplots(), results.parts["example"]
     axis.plot(found["t"], found["is1"], color=BLUE, label="IS1_T")
@@ -113,7 +121,8 @@ def is1_time(results: Results, figure: Any) -> None:
 def is2_double(results: Results, figure: Any) -> None:
     """Draw the stability measure IS2 of the double pendulum over the initial distance r (figure 7).
 
-    A vertical line marks the distance from which the initial energy suffices for tumbling.
+    IS2 is the largest factor by which the distance from the equilibrium grows, over all motions that start at r. A
+    vertical line marks the distance from which the initial energy suffices for tumbling.
     """
     axis, curve = figure.subplots(), results.parts["double curve"]
     _found(axis, curve)
@@ -136,7 +145,10 @@ def sensitivity(results: Results, figure: Any) -> None:
 
 
 def double_map(results: Results, figure: Any) -> None:
-    """Draw the stability measure IS1 of the double pendulum over both initial angles (figure 9)."""
+    """Draw the stability measure IS1 of the double pendulum over both initial angles (figure 9).
+
+    IS1 is the largest factor by which a motion's distance from the equilibrium grows.
+    """
     axis, found = figure.subplots(), results.parts["map"]
     draw_map(figure, axis, found, MOST, "IS1 within T = 100 (1)")
     low = found["axis"]

@@ -94,7 +94,8 @@ def double() -> System:
 def is2_of_single(r: float) -> float:
     """Stability measure IS2 of the single pendulum at the initial distance r; inf for r above CRITICAL.
 
-    [Schiehlen1993, eqs. 54, 55]
+    IS1 is a motion's largest distance from the equilibrium, divided by its initial distance; IS2 is the largest IS1 of
+    all motions that start at the distance r. [Schiehlen1993, eqs. 54, 55]
     """
     return math.acos(math.cos(r) - r**2 / 2) / r if r <= CRITICAL else math.inf
 
@@ -102,7 +103,8 @@ def is2_of_single(r: float) -> float:
 def is1_of_single(starts: Array) -> Array:
     """Stability measure IS1 (n,) of the single pendulum for each initial state (n, 2).
 
-    IS1 is inf for initial states from which the pendulum tumbles. [Schiehlen1993, eqs. 52, 53]
+    IS1 is the largest distance of a motion from the equilibrium, divided by its initial distance. It is inf for initial
+    states from which the pendulum tumbles. [Schiehlen1993, eqs. 52, 53]
     """
     angle, rate = starts.T
     bounded = rate**2 <= 2 * (1 + np.cos(angle))
@@ -140,9 +142,11 @@ def tumbles(distances: Array) -> Array:
 
 
 def single_curve(spans: Spans) -> dict[str, Any]:
-    """Stability measure IS2 of the single pendulum over the initial distance r.
+    """Stability measure IS2 of the single pendulum over the initial distance r from the equilibrium.
 
-    The result also has the distance r above which a motion tumbles, found by bisection.
+    IS1 is a motion's largest distance from the equilibrium, divided by its initial distance; IS2 is the largest IS1 of
+    all motions that start at the distance r. The result also has the distance r above which a motion tumbles, found by
+    bisection.
     """
     system, radii = single(), np.linspace(0.05, 1.6, spans.radii)
 
@@ -171,8 +175,9 @@ def cells(reach: float, count: int) -> Array:
 def single_map(spans: Spans) -> dict[str, Any]:
     """Map of the stability measure IS1 of the single pendulum over initial angle and rate, both in -2 .. 2.
 
-    All initial states in one row of the map have the same rate. The result also has the largest difference between the
-    map and the closed form [Schiehlen1993, eq. 52].
+    IS1 is the largest distance of a motion from the equilibrium, divided by its initial distance. All initial states in
+    one row of the map have the same rate. The result also has the largest difference between the map and the closed
+    form [Schiehlen1993, eq. 52].
     """
     axis = cells(2.0, spans.single_cells)
     starts = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -203,7 +208,8 @@ def portrait() -> dict[str, Any]:
 def example() -> dict[str, Any]:
     """Motion of the paper's figure 5, and its stability measure IS1 against the duration T (figure 6).
 
-    The result also has the values of IS1 that a second integrator gives for some durations.
+    IS1 is the largest distance of the motion from the equilibrium within T, divided by its initial distance. The result
+    also has the values of IS1 that a second integrator gives for some durations.
     """
     system, steps = double(), round(T / FINE)
     q0, v0 = np.array([EXAMPLE[:2]]), np.array([EXAMPLE[2:]])
@@ -222,9 +228,11 @@ def example() -> dict[str, Any]:
 
 
 def double_curve(spans: Spans) -> dict[str, Any]:
-    """Stability measure IS2 of the double pendulum over the initial distance r.
+    """Stability measure IS2 of the double pendulum over the initial distance r from the equilibrium.
 
-    The result also says for each r whether the motion with the largest IS1 tumbles.
+    IS1 is a motion's largest distance from the equilibrium, divided by its initial distance; IS2 is the largest IS1 of
+    all motions that start at the distance r. The result also says for each r whether the motion with the largest IS1
+    tumbles.
     """
     system, radii = double(), np.linspace(0.04, 0.8, spans.radii)
     found = [worst(system, float(r), seconds=T, time_unit_s=1.0, step_s=STEP, runs=spans.runs) for r in radii]
@@ -236,9 +244,10 @@ def double_curve(spans: Spans) -> dict[str, Any]:
 
 
 def boundary(spans: Spans) -> dict[str, Any]:
-    """Motions of the double pendulum with the largest IS1, at initial distances just below and above `least_radius`.
+    """Motions of the double pendulum that go furthest from the equilibrium, for two initial distances from it.
 
-    For each of the two motions, the result has the factor by which the distance to a neighbouring motion grows.
+    One initial distance is just below, the other just above `least_radius`. For each of the two motions, the result has
+    the factor by which the distance to a neighbouring motion grows.
     """
     system, result = double(), {}
     for name, r in (("below", 0.7126), ("above", 0.713)):
@@ -276,8 +285,9 @@ def sensitivity() -> dict[str, Any]:
 def double_map(spans: Spans) -> dict[str, Any]:
     """Map of the stability measure IS1 of the double pendulum over both initial angles, in -pi .. pi rad.
 
-    All initial states in one row of the map have the same angle of the lower arm. Both initial rates are RATE. The
-    result also says which motions tumble.
+    IS1 is the largest distance of a motion from the equilibrium, divided by its initial distance. All initial states in
+    one row of the map have the same angle of the lower arm. Both initial rates are RATE. The result also says which
+    motions tumble.
     """
     from scipy.ndimage import label
 

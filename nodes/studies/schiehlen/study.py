@@ -92,7 +92,8 @@ COLUMNS = {"r": Column("distance r (1)"), "is2": Column("IS2, at least (1)"), "t
 def curve(results: Results, name: str) -> list[dict[str, Any]]:
     """Table rows of a curve of the stability measure IS2.
 
-    A row has the initial distance r from the equilibrium, IS2, and whether the motion with the largest IS1 tumbles.
+    IS2 is the largest factor by which the distance from the equilibrium grows, over all motions that start at the
+    distance r. A row has r, IS2, and whether the motion with this factor tumbles.
 
     name  name under which the results contain the curve
     """

@@ -332,7 +332,9 @@ class CurveAuthenticator:
         self._reject(UNKNOWN if peer is None else peer[0], kind, reason)
 
     def _was_counted(self, address: str | None) -> bool:
-        """Whether an ended connection has already been counted as rejected. This is done when its key is refused.
+        """Whether an ended connection has already been counted as rejected.
+
+        A connection whose key is refused is counted at once, before the connection ends.
 
         address  address of the peer; None if the connection ended before its address was read
         """
@@ -376,7 +378,10 @@ class CurveAuthenticator:
             self._set_filters(watched)
 
     def _defer_io(self) -> None:
-        """Defer the I/O threads as long as an address is blocked, and twice as long as a key is blocked."""
+        """Let other threads run before the I/O threads (`io_threads.defer`) while an address or a key is blocked.
+
+        After the block of a key, the I/O threads stay deferred for another time of the same length.
+        """
         now = time.monotonic()
         blocks = list(self._blocked_keys.values())
         is_deferring = bool(self._blocked_until) or any(now < until + pause for until, pause in blocks)

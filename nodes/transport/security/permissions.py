@@ -123,7 +123,10 @@ def _check_host(host: str, peer: Peer, registry_host: str) -> None:
     except keys.KeysError as error:
         raise PermissionRefused(f"the registry cannot check the key of the computer: {error}") from None
     if host == registry_host or known.get(host) != peer.key:
-        raise PermissionRefused(f"host {host!r} is not the host of {peer.text}")
+        raise PermissionRefused(
+            f"{peer.text} may not register a node of host {host!r}, because this key is not the key of that host; "
+            f"start the node on host {host!r}, or correct the name of the key in the registry's allow-list"
+        )
 
 
 def _check_keys(endpoints: Mapping[str, str]) -> None:

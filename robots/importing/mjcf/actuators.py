@@ -46,7 +46,7 @@ def _read(element: Element, joints: Mapping[str, Joint], automatic: bool, notes:
         return
     gear = _gear(element)
     if gear == 0.0:
-        element.fail("gear is 0; it must not be 0")
+        element.fail("gear is 0; give a gear ratio other than 0")
     if abs(gear) != 1.0 and element.tag == "motor":
         notes.add(element, "commands are efforts at the joint: gear times MuJoCo's control")
     joint = joints[target]

@@ -16,7 +16,7 @@ from sim_core.mechanism.pushes import push_names
 
 @dataclass(frozen=True)
 class PushForce:
-    """Generalized force (n_q,) of an external force on one body, and its power, W."""
+    """An external force on one body: its generalized force (n_q,), and its power (W)."""
 
     generalized: ca.SX
     power: ca.SX

@@ -113,7 +113,7 @@ class ConstrainedFactor:
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+        """Range (begin, end) of indices at which the column `parts` has the reciprocal pivots of the constraint rows.
 
         The range is empty if no constraint row may lose rank.
         """

@@ -37,7 +37,7 @@ class KktFactor(Protocol):
         """All numbers of the factor that `solve` needs, as one column."""
 
     def pivots(self) -> tuple[int, int]:
-        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+        """Range (begin, end) of indices at which the column `parts` has the reciprocal pivots of the constraint rows.
 
         The range is empty if no constraint row may lose rank.
         """
@@ -230,15 +230,15 @@ def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> 
 
 
 def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
-    """Floor of each row's regularization: the row's largest diagonal entry of S over the sampled states.
+    """Floor of each row's regularization: the largest value of the row's diagonal entry of S over the sampled states.
 
     diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
 
     If a diagonal entry depends on tunables, the floor is the smallest of the floors at the representative values of
-    these tunables, because the floor for light bodies would be too large for heavy ones. Without representative
-    values, the floor is the expression at the first state. A row that is zero at all states gets the mean floor of the
-    other rows. Floors are rounded to three digits, because further digits, and thus the kernels, would differ between
-    processors.
+    these tunables, because the floor for light bodies would be too large for heavy ones. If these tunables have no
+    representative values, the floor is the diagonal entry at the first sampled state, as an expression of the tunables.
+    A row that is zero at all sampled states gets the mean floor of the other rows. Computed floors are rounded to three
+    digits, because further digits, and thus the kernels, would differ between processors.
     """
     found = []
     for column in zip(*diagonals, strict=True):

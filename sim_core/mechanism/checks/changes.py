@@ -106,8 +106,8 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
         )
     if guard.target and not guard.source:
         raise InvalidMechanism(
-            f"{where} has the target {guard.target!r} but no source; give the constraint mode in which the guard is "
-            "active as source"
+            f"{where} has the target {guard.target!r} but no source; set the field 'source' to the constraint mode in "
+            "which the guard is active"
         )
     if not guard.target and not (engages or releases):
         raise InvalidMechanism(

@@ -151,8 +151,11 @@ BAD_INPUT = {
     "topic pub x/comand {}": (2, "did you mean 'x/command'?"),
     'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; choose one of effort, position, velocity"),
     "topic pub x/command {": (2, "expected JSON"),
-    'topic pub x/cmd_vel {"linear":0.2}': (2, 'as in {"linear": [0.5, 0.5, 0.5], "angular": [0.5, 0.5, 0.5]}'),
-    'topic pub x/cmd_vel {"linear":[0.2]}': (2, "linear has 1 number; it must have 3, as in {"),
+    'topic pub x/cmd_vel {"linear":0.2}': (2, 'for example, {"linear": [0.5, 0.5, 0.5], "angular": [0.5, 0.5, 0.5]}'),
+    'topic pub x/cmd_vel {"linear":[0.2]}': (
+        2,
+        "linear has 1 number; it must have 3; a valid message is, for example, {",
+    ),
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
     "run nodes/recorder.py:Record": (2, "did you mean 'Recorder'?"),
@@ -269,7 +272,7 @@ def test_what_is_no_launch_file_is_said_to_be_what_it_is(tmp_path: Path, capsys:
 def test_the_example_in_a_refusal_is_a_message_of_its_topic(topic: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_message(topic, "[]")
-    example = str(refused.value).partition("JSON like ")[2]
+    example = str(refused.value).partition("JSON such as ")[2]
     said = parse_message(topic, example)
     assert {name: getattr(said, name) for name in json.loads(example)} == json.loads(example) != {}
 

@@ -51,7 +51,7 @@ def test_it_says_how_far_joints_with_a_reference_were_from_it_in_their_units() -
 
 
 def test_no_joint_and_a_joint_that_the_state_lacks_are_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="joints is empty"):
+    with pytest.raises(msgspec.ValidationError, match="key 'joints' is empty"):
         started([])
     with pytest.raises(ValueError, match=r"position needs joint 'c'"):
         told(started(["c"]), [0.0, 0.0])

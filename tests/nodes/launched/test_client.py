@@ -76,7 +76,7 @@ def test_services_answer_and_refuse_in_one_line(live: Any) -> None:
         assert client.sim_status()["mode"] == "realtime"
         assert client.call("damper", "get_parameters")["damping"] == 1e-3
         assert client.call("damper", "describe_parameters")["damping"].keys() == {"unit", "low", "high"}
-        with pytest.raises(ServiceError, match="speed: the argument x is -1"):
+        with pytest.raises(ServiceError, match="speed: the argument 'x' is -1"):
             client.call("sim", "speed", x=-1)
         with pytest.raises(ServiceError, match="has no service 'dance'"):
             client.call("damper", "dance")

@@ -211,7 +211,7 @@ def test_services_steer_the_simulation_and_refuse_in_one_line(foxglove: Foxglove
         assert foxglove.call("/sim/snapshot")["time"] == paused
         assert foxglove.call("/sim/step", n=3)["time"] == pytest.approx(paused + 3 * 5e-3)
         assert foxglove.call("/sim/restore")["time"] == pytest.approx(paused)
-        assert "step: the argument n is 0; it must be a whole number of at least 1" in foxglove.call("/sim/step", n=0)
+        assert "step: the argument 'n' is 0; it must be a whole number of at least 1" in foxglove.call("/sim/step", n=0)
         assert "has no argument 'soon'" in foxglove.call("/sim/pause", soon=True)
         foxglove.call("/sim/speed", x=2.0)
         assert client.sim_status()["speed"] == 2.0

@@ -35,8 +35,8 @@ def test_an_address_is_ones_own_if_a_socket_can_have_it() -> None:
         ),
         ("robot", "desk", "did you mean --host robot?"),
         ("desk", "robot", "did you mean to leave out --host?"),
-        ("", "desk", "; addresses of this computer: 10.0.0.9; launch on every host with --set hosts.desk=ADDRESS"),
-        ("", "robot", "; addresses of this computer: 10.0.0.9; launch on every host with --set hosts.robot=ADDRESS"),
+        ("", "desk", "are 10.0.0.9; start the launch on each host with --set hosts.desk=ADDRESS, where ADDRESS is"),
+        ("", "robot", "are 10.0.0.9; start the launch on each host with --set hosts.robot=ADDRESS, where ADDRESS is"),
     ],
 )
 def test_another_host_than_the_one_meant(

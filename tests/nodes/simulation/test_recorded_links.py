@@ -166,7 +166,7 @@ def test_a_recording_that_cannot_tell_is_refused_in_one_line(tmp_path: Path, lau
     for given, line in (
         ({"trips": 5}, "has 5 round trips to node 'hold' on host 'robot'; record at least 20"),
         ({"trips": 0}, r"has no round trips to a node of this plan \(topic 'clock'\); record them with"),
-        ({"mode": "lockstep"}, "was recorded in mode 'lockstep', in which messages take no time of their own"),
+        ({"mode": "lockstep"}, "was recorded in mode 'lockstep', in which the network delays no messages"),
     ):
         record(tmp_path / "real.mcap", **given)  # type: ignore[arg-type]
         with pytest.raises(PlanError, match=line) as refusal:

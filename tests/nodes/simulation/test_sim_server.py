@@ -93,7 +93,7 @@ def test_a_command_by_hand_ends_with_a_reset_an_emergency_stop_and_without_renew
     ("args", "reason"),
     [
         ({"name": ["elbow"], "value": [1.0]}, "no actuator 'elbow'; its actuators are arm"),
-        ({"name": ["arm"], "value": []}, "the argument value is .*; pass a list with one finite number"),
+        ({"name": ["arm"], "value": []}, "the argument 'value' is .*; pass a list with one finite number"),
         ({"name": ["arm"], "value": [1.0], "mode": "position"}, "mode 'position'"),
         ({"name": ["arm"], "value": ["much"]}, "hand_command: .*pass mode, name"),
     ],
@@ -106,7 +106,7 @@ def test_a_wrong_command_by_hand_is_refused(
         server.request("hand_command", args)
     assert server.status()["by_hand"] == []
     server, _ = started(make_plan(mode="lockstep"))
-    with pytest.raises(ValueError, match="require mode 'realtime'"):
+    with pytest.raises(ValueError, match="in mode 'realtime' only"):
         server.request("hand_command", args)
 
 

@@ -105,12 +105,20 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
     colleague, pid = scene.colleague, os.getpid()
     mine = colleague.entry("mine")
     return [
-        ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not the host of key 'colleague'"),
+        (
+            "register",
+            colleague.entry("sim", pid=pid, host="desk"),
+            "key 'colleague' at .* may not register a node of host 'desk'",
+        ),
         ("register", colleague.entry("sim", pid=pid), "the plan gives this node to host 'desk'"),
-        ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not the host of key 'colleague'"),
+        (
+            "register",
+            colleague.entry("swing_up", host="robot"),
+            "key 'colleague' at .* may not register a node of host 'robot'",
+        ),
         ("register", colleague.entry("swing_up"), "the plan gives this node to host 'robot'"),
-        ("register", mine | {"host": "desk"}, "host 'desk' is not the host of key 'colleague'"),
-        ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not the host of key"),
+        ("register", mine | {"host": "desk"}, "key 'colleague' at .* may not register a node of host 'desk'"),
+        ("register", mine | {"host": "nowhere"}, "may not register a node of host 'nowhere', because this key is not"),
         (
             "register",
             mine | {"remote_endpoints": colleague.ends(scene.robot.key)},
@@ -144,7 +152,7 @@ def test_an_allowed_key_takes_no_name_of_another_host(scene: Scene, caplog: pyte
     assert said[0].startswith(
         "registry: refused 1 calls of \"key 'colleague' at 127.0.0.1\": register: name 'sim' is taken"
     )
-    assert said[0].endswith("; host 'desk' is not the host of key 'colleague' at 127.0.0.1")
+    assert "; key 'colleague' at 127.0.0.1 may not register a node of host 'desk', because this key is" in said[0]
 
 
 def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Sliders that command the actuated joints of the live robot by hand, and a line that says who commands the robot."""
+"""Sliders with which the user commands the joints of the live robot, and a line that says who commands the robot."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class JointRow:
 class JointPanel(QtWidgets.QWidget):
     """Panel with one row for each actuated joint.
 
-    When the user moves a slider, the joint is commanded by hand, and commands of nodes to this joint have no effect.
+    From the user's first motion of a slider on, the slider commands the joint, and commands of nodes to this joint have
+    no effect. The button "Give back" ends this.
     """
 
     def __init__(self, calls: ServiceCalls) -> None:
@@ -94,7 +95,7 @@ class JointPanel(QtWidgets.QWidget):
         self.commander.setObjectName("caption")
         self.commander.setWordWrap(True)
         self.back = QtWidgets.QPushButton("Give back")
-        self.back.setToolTip("end the commands by hand: the nodes have their actuators again")
+        self.back.setToolTip("stop commanding joints with the sliders; the nodes command these joints again")
         self.back.setFocusPolicy(QtCore.Qt.FocusPolicy.NoFocus)
         self.back.setEnabled(False)
         self.back.clicked.connect(lambda _: self.give_back())
@@ -119,7 +120,7 @@ class JointPanel(QtWidgets.QWidget):
         self._timer.timeout.connect(self._send)
 
     def show_signals(self, signals: Signals) -> None:
-        """Show the joints of the robot. Joints that are not commanded by hand show their present values."""
+        """Show the joints of the robot. Joints that the user does not command show their present values."""
         if signals.description is not None and signals.description is not self._description:
             self._show_robot(signals.description)
         self._namespace = signals.robot.rpartition("/")[0]
@@ -172,12 +173,12 @@ class JointPanel(QtWidgets.QWidget):
                 self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
 
     def renew(self) -> None:
-        """Renew the commands by hand, if there are any. The simulation ends them after some seconds without renewal."""
+        """Renew the user's commands, if there are any. The simulation ends them after some seconds without renewal."""
         if self.by_hand:
             self._calls.call("sim", "hand_command", quiet=True)
 
     def give_back(self) -> None:
-        """End the commands by hand, so that nodes command all joints again."""
+        """End the user's commands to joints, so that the nodes command all joints again."""
         self._pending.clear()
         self._calls.call("sim", "give_back", lambda _: self._taken(()))
 
@@ -197,7 +198,7 @@ class JointPanel(QtWidgets.QWidget):
         others = str(own.get("commanded_by") or "").split(", ")
         nodes = [name for name in others if name and name != "hand"]
         if status.get("mode") != "realtime":
-            text = f"mode {status.get('mode')}: only in realtime can joints be commanded by hand"
+            text = f"mode {status.get('mode')}: the sliders command joints in mode realtime only"
         elif self.by_hand:
             rest = f"; {_commanding(nodes)} the others" if nodes else ""
             text = f"you command {', '.join(sorted(self.by_hand))}{rest}"

@@ -154,7 +154,7 @@ def _check_output(picture: Path) -> None:
     if picture.suffix != ".png":
         raise InputError(f"--output {str(picture)!r}: the picture is a PNG; give it a name that ends in .png")
     if not picture.absolute().parent.is_dir():
-        raise InputError(f"--output {str(picture)!r}: there is no folder {str(picture.parent)!r}")
+        raise InputError(f"--output {str(picture)!r}: there is no folder {str(picture.parent)!r}; create it first")
     for path in (picture, picture.with_suffix(".npz")):
         if path.is_dir():
             raise InputError(f"--output {str(picture)!r}: {str(path)!r} is a folder; give another name")

@@ -165,7 +165,7 @@ def export_robot(
     from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():
-        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
+        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}; create it first")
     mechanism, choices = built(name, param, as_tree=form not in FOLDERS)
     if form in FOLDERS:
         _export_folder(mechanism, form, output, target)
@@ -206,7 +206,7 @@ def import_robot(
     if not is_model_file(file):
         raise InputError(f"{file!r} is no model file; give a file with a name that ends with {' or '.join(MODELS)}")
     if output is not None and not output.absolute().parent.is_dir():
-        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
+        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}; create it first")
     mechanism, _ = built(file, param)
     name = robot_name(file)
     text = python_source(mechanism, name, f"The robot of {Path(file).name}, written by armswing robot import.")

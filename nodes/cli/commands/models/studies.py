@@ -149,7 +149,9 @@ def _refuse_foreign(folder: Path, marker: dict[str, Any] | None, foreign: list[s
         if os.path.exists(path) and not os.path.isdir(path):
             raise InputError(f"--output {str(folder)!r}: {str(path)!r} is a file; expected a folder")
     if not os.path.isdir(folder.absolute().parent):
-        raise InputError(f"--output {str(folder)!r}: there is no folder {str(folder.absolute().parent)!r}")
+        raise InputError(
+            f"--output {str(folder)!r}: there is no folder {str(folder.absolute().parent)!r}; create it first"
+        )
     if marker is not None and marker["study"] != paper:
         raise InputError(f"--output {str(folder)!r} holds the results of {marker['study']!r}; name another folder")
     if foreign:

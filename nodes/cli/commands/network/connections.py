@@ -31,7 +31,7 @@ def graph(
     if live == (file is not None):
         raise InputError("no launch file is named; name a launch file, or pass --live for the live launch")
     if svg is not None and not svg.absolute().parent.is_dir():
-        raise InputError(f"--svg {str(svg)!r}: there is no folder {str(svg.absolute().parent)!r}")
+        raise InputError(f"--svg {str(svg)!r}: there is no folder {str(svg.absolute().parent)!r}; create it first")
 
     from nodes.launching.graph import Member, members_of, text
     from nodes.launching.graph import svg as picture

@@ -21,7 +21,7 @@ app = typer.Typer(
 TopicName = Annotated[
     str, typer.Argument(help="Name of a topic, as `armswing topic list` prints it.", show_default=False)
 ]
-Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
+Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; with 0, until Ctrl-C.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
 PERIOD_S = 1.0
 ROUND_TRIPS = 16  # measurements of another host's clock before the first delay is printed
@@ -48,8 +48,10 @@ def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: armswing topic echo rotary_pendulum/state -n 1")
 def echo(
     topic: TopicName,
-    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
-    field: Annotated[str | None, typer.Option("--field", help="Print this field alone.", show_default=False)] = None,
+    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Number of messages; with 0, until Ctrl-C.")] = 0,
+    field: Annotated[
+        str | None, typer.Option("--field", help="Print only this field of each message.", show_default=False)
+    ] = None,
     timeout: Timeout = 10.0,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -121,7 +123,7 @@ def pub(
     topic: TopicName,
     message: Annotated[str, typer.Argument(help="The message's fields as JSON.", show_default=False)],
     rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 50.0,
-    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
+    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Number of messages; with 0, until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:
     """Publish a message repeatedly, until -n messages are sent, Ctrl-C is pressed, or the launch ends."""

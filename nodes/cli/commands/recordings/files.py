@@ -55,7 +55,7 @@ def record(
 
     folder = output.absolute().parent
     if not folder.is_dir():
-        raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}")
+        raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}; create it first")
     if output.exists() and not force:
         raise InputError(f"--output {str(output)!r} exists; pass --force to replace it")
     if output.is_dir() or not os.access(folder, os.W_OK):
@@ -232,7 +232,7 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
     if speakers:
         raise InputError(
             f"node {speakers[0][0]!r} already publishes robot {robot!r} in this domain; "
-            "choose another domain, as with --domain 1"
+            "choose another domain, for example with --domain 1"
         )
 
 

@@ -134,7 +134,7 @@ def _refuse_foreign(folder: Path, foreign: str) -> None:
         raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
     parent = folder.absolute().parent
     if not parent.is_dir():
-        raise InputError(f"--output {str(folder)!r}: there is no folder {str(parent)!r}")
+        raise InputError(f"--output {str(folder)!r}: there is no folder {str(parent)!r}; create it first")
     if foreign:
         raise InputError(
             f"--output {str(folder)!r} holds {foreign!r}, which no report wrote; name an empty or a new folder"

@@ -90,7 +90,7 @@ def view(
     if png is not None and layout is not None:
         raise InputError("--png draws the automatic picture; --layout is for a window or a film")
     if png is not None and not png.absolute().parent.is_dir():
-        raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
+        raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}; create it first")
     if png is not None and png.suffix.lower() != ".png":
         raise InputError(f"--png {str(png)!r}: pictures are PNG; name the file {str(png.with_suffix('.png'))!r}")
     if png is not None and file is None:
@@ -150,7 +150,7 @@ def _film(
     if not files:
         raise InputError(f"{option} makes a film of a recording; name the recording's file")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
+        raise InputError(f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}; create it first")
     from viewer.film import Film, parse_size
 
     defaults = (15.0, "960x540") if option == "--gif" else (30.0, "1280x720")

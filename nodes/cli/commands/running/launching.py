@@ -140,7 +140,9 @@ def launch(
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")
     if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
+        raise InputError(
+            f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}; create it first"
+        )
 
     import msgspec
 

@@ -143,7 +143,7 @@ def snapshot(
     import msgspec
 
     if not file.absolute().parent.is_dir():
-        raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}")
+        raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}; create it first")
     if file.exists() and not force:
         raise InputError(f"{str(file)!r} exists; pass --force to replace it")
     state = _call(domain, "snapshot")

@@ -252,7 +252,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
         (say if not options.as_json else warn)(f"wrote {recording}")
     wrong = [] if before is None else differing(sweep, before, row)
     if wrong:
-        warn(f"armswing: the repeated run of cell {cell} differs from its row in cells.csv in {', '.join(wrong)}")
+        warn(f"armswing: the repeated run of cell {cell} differs from row {cell} of cells.csv in {', '.join(wrong)}")
     elif before is not None and not options.as_json:
         say(f"the same as row {cell} of {folder / 'cells.csv'}")
     raise typer.Exit(1 if wrong or row.result in LOST else 0)
@@ -344,7 +344,10 @@ def _write_page(
 
 
 def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list[Path]) -> int:
-    """Print how many cells (runs) have each result, list the first lost cells, and return the number of lost cells."""
+    """Print how many cells (runs) have each result, and list the first lost cells; returns the number of lost cells.
+
+    A lost cell has no verdict, because its run diverged, crashed or was stopped, for example.
+    """
     from nodes.sweeps.cells import LOST, values_text
 
     counts = Counter(row.result for row in rows.values())

@@ -35,10 +35,12 @@ def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -
 def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) -> None:
     if bool(motion.joint) == bool(motion.body):
         named = f"joint {motion.joint!r} and body {motion.body!r}" if motion.joint else "neither a joint nor a body"
-        raise InvalidMechanism(f"{where}: the constraint moves {named}; set either the field joint or the field body")
+        raise InvalidMechanism(
+            f"{where}: the constraint moves {named}; set exactly one of the fields 'joint' and 'body'"
+        )
     if (motion.motion is None) == (not motion.input):
         has = "both a motion and an input" if motion.input else "neither a motion nor an input"
-        raise InvalidMechanism(f"{where}: the constraint has {has}; set either the field motion or the field input")
+        raise InvalidMechanism(f"{where}: the constraint has {has}; set exactly one of the fields 'motion' and 'input'")
     inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
     if motion.input and motion.input not in inputs:
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)

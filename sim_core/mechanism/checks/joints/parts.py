@@ -62,7 +62,7 @@ def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
 def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, where: str) -> None:
     """Raise InvalidMechanism for the first of the item's fields `names` whose value is negative.
 
-    least  lowest permitted value; always 0, as the error message assumes
+    least  lowest permitted value; pass 0, because the error message says that the value must not be negative
     where  label of the mechanism and the item, which begins the error message
     """
     for name in names:
