@@ -36,6 +36,7 @@ enum {
     SOURCES = 64,
     PARAMETERS = 64,
     PLOTTED = 64,
+    REASONS = 64, /* largest number of different refusals that are printed */
     PATH_SIZE = 108, /* of sockaddr_un */
     ENDPOINT_SIZE = 192,
     ADDRESS_SIZE = 64, /* of an IP address as text */
@@ -390,6 +391,8 @@ struct armswing_client {
     char plot_topic[TOPIC_SIZE], event_topic[TOPIC_SIZE];
     int64_t plot_seq, event_seq, status_seq, retry_at[2];
     int plot_announced, told_of_registry;
+    uint64_t reasons[REASONS]; /* refusals of commands that were printed, as numbers */
+    int n_reasons;
     struct {
         char name[ARMSWING_NAME];
         double value;
@@ -1019,6 +1022,10 @@ static void subscribe(armswing_client *client, connection *link) {
             join_text(frame + 1, sizeof frame - 1, client->topics[i].full, (char *)NULL);
             send_frames(link, frame, strlen(frame), NULL, 0);
         }
+    if (!client->lockstep && client->event_topic[0] && strcmp(client->sources[link->source].name, "sim") == 0) {
+        join_text(frame + 1, sizeof frame - 1, client->event_topic, (char *)NULL); /* has the refused commands */
+        send_frames(link, frame, strlen(frame), NULL, 0);
+    }
     send_frames(link, "\x01~", 2, NULL, 0);
 }
 
@@ -1394,6 +1401,25 @@ static void take_turn(armswing_client *client, connection *link, armswing_value 
 
 /* -- received messages */
 
+/* Print why the simulation refuses this node's commands, each reason once; reasons may differ in numbers. */
+static void take_event(armswing_client *client, armswing_value event) {
+    const char *slash = strrchr(client->name, '/'), *detail;
+    uint64_t reason = 14695981039346656037U; /* FNV-1a of all but the digits */
+    size_t i, length;
+    if (!armswing_is_text(armswing_get(event, "kind"), "refused") ||
+        !armswing_is_text(armswing_get(event, "node"), slash ? slash + 1 : client->name) ||
+        !armswing_text(armswing_get(event, "detail"), &detail, &length))
+        return;
+    for (i = 0; i < length; i++)
+        if (detail[i] < '0' || detail[i] > '9') reason = (reason ^ (unsigned char)detail[i]) * 1099511628211U;
+    for (i = 0; i < (size_t)client->n_reasons; i++)
+        if (client->reasons[i] == reason) return;
+    if (client->n_reasons == REASONS) return;
+    client->reasons[client->n_reasons++] = reason;
+    fprintf(stderr, "WARNING %s: the simulation refuses the node's commands: %.*s\n", client->name,
+            (int)(length > 400 ? 400 : length), detail);
+}
+
 static void take_stream(armswing_client *client, connection *link, const unsigned char *name, size_t length,
                         armswing_value payload) {
     source *from = &client->sources[link->source];
@@ -1404,6 +1430,8 @@ static void take_stream(armswing_client *client, connection *link, const unsigne
         link->confirmed = 1;
         return;
     }
+    if (length == strlen(client->event_topic) && memcmp(name, client->event_topic, length) == 0 && is_whole(payload))
+        take_event(client, payload);
     index = subscription(client, (const char *)name, length);
     if (index < 0) return; /* ZeroMQ matches prefixes */
     if ((size_t)(payload.end - payload.at) > LARGEST_MESSAGE || !is_whole(payload) || head_of(payload).kind != MAP) {
@@ -1777,6 +1805,7 @@ static int read_host(armswing_client *client) {
 static void check_remote_links(armswing_client *client) {
     const int64_t now = milliseconds();
     const int check = now >= client->check_at;
+    char reason[512] = "";
     size_t i;
     if (check) client->check_at = now + CHECK_MS;
     for (i = client->n_links; i-- > 0;) {
@@ -1790,12 +1819,11 @@ static void check_remote_links(armswing_client *client) {
         }
         link->broken |= link->ready ? now - link->heard_at > SILENCE_MS : now - link->opened_at > HANDSHAKE_MS;
         if (check && link->ready && !link->broken && !curve_is_allowed(link->curve.peer, line, sizeof line)) {
-            fprintf(stderr, "WARNING %s: closed a connection to %s: %s\n", client->name,
-                    link->accepted ? link->peer : "a publisher", line);
-            link->broken = 1;
+            memcpy(reason, line, sizeof reason), link->broken = 1;
         }
         if (link->broken) drop_link(client, i);
     }
+    if (reason[0]) fprintf(stderr, "WARNING %s: closed connections: %s\n", client->name, reason);
 }
 
 static void accept_links(armswing_client *client, role of, int listener, int encrypted) {

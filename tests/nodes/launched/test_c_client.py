@@ -130,6 +130,30 @@ def test_it_outlives_what_is_no_message_and_a_reset(
     assert sockets(ground) == []
 
 
+def test_it_prints_once_why_its_commands_are_refused(
+    controlled: tuple[Any, subprocess.Popen[str]], until: Callable[..., None]
+) -> None:
+    _, process = controlled
+    assert process.stderr is not None
+    with Client(0) as client:
+
+        def refused() -> tuple[int, str]:
+            told = client.sim_status()["commands_refused"].get(NAME, {"count": 0, "reason": ""})
+            return told["count"], told["reason"]
+
+        for reason in ("a hand in the cell", "a hand in the cell", "the door is open"):
+            before = refused()[0]
+            client.estop(reason)
+            until(lambda before=before, reason=reason: refused() > (before, "") and refused()[1] == reason)
+            client.estop(release=True)
+    lines = [process.stderr.readline() for _ in range(3)]
+    assert lines == [
+        "my_controller: joined robot rotary_pendulum\n",
+        "WARNING my_controller: the simulation refuses the node's commands: a hand in the cell\n",
+        "WARNING my_controller: the simulation refuses the node's commands: the door is open\n",
+    ]
+
+
 def test_without_a_launch_it_says_so(program: Path, ground: Any) -> None:
     done = subprocess.run([program], env=ground.environment, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 2

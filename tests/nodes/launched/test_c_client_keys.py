@@ -23,6 +23,7 @@ from nodes.plan.key_checks import PlanError
 
 PACKAGES = "apt-get install make gcc libc6-dev libsodium-dev"
 REPLY_MS = 5000
+CHECK_MS = 500  # interval in which the client looks for revoked keys
 HERE = "127.0.0.1"
 
 
@@ -88,8 +89,9 @@ class Computer:
             process.communicate()
 
 
-def call(port: int, server: str, own: tuple[str, str], name: str, timeout_ms: int = REPLY_MS) -> dict[str, Any] | None:
-    """Reply to a call over tcp with keys; None without one."""
+@contextmanager
+def connected(port: int, server: str, own: tuple[str, str]) -> Iterator[zmq.Socket[bytes]]:
+    """A socket that is connected over tcp with keys."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server))
@@ -98,6 +100,12 @@ def call(port: int, server: str, own: tuple[str, str], name: str, timeout_ms: in
         socket.setsockopt(zmq.HEARTBEAT_IVL, 100)
         socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 300)
         socket.connect(f"tcp://{HERE}:{port}")
+        yield socket
+
+
+def call(port: int, server: str, own: tuple[str, str], name: str, timeout_ms: int = REPLY_MS) -> dict[str, Any] | None:
+    """Reply to a call over tcp with keys; None without one."""
+    with connected(port, server, own) as socket:
         socket.send(msgspec.msgpack.encode({"id": 7, "call": name, "args": {}}))
         if not socket.poll(timeout_ms):
             return None
@@ -134,13 +142,17 @@ def test_calls_are_answered_for_allowed_keys_alone_and_a_stranger_is_counted(
         large = call(port, public, robot.friend, 300 * "x")  # more than a byte's length
         assert large is not None
         assert "has no service" in large["error"]
-        robot.write("allowed", "")
-        assert call(port, public, robot.friend, "status", 500) is None  # revoked
+        with connected(port, public, robot.friend) as open_one:
+            open_one.send(msgspec.msgpack.encode({"id": 7, "call": "clock", "args": {}}))
+            assert open_one.poll(REPLY_MS)
+            robot.write("allowed", "")
+            assert call(port, public, robot.friend, "status", 2 * CHECK_MS) is None  # revoked
         assert process.poll() is None
         process.terminate()
         assert process.wait(10.0) == 1  # no launch was there
         assert process.stderr is not None
         output = process.stderr.read()
+    assert f"closed connections: key {robot.friend[0]} is not allowed" in output
     assert "rejected 1 connections, the last from 127.0.0.1: a key that is not allowed" in output
 
 
