@@ -20,6 +20,15 @@ from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import Angles, Defaults, read_document
 from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
 from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
+from robots.importing.mjcf.joints import (
+    check_free,
+    kind_of,
+    largest_angle,
+    limits_of,
+    not_negative,
+    oriented_joint,
+    spring_of,
+)
 from robots.importing.mjcf.meshes import MeshAssets
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
 from robots.importing.notes import Notes
@@ -28,9 +37,9 @@ from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
 from robots.smoothing import with_resolved_friction
 from robots.stops import with_stops
-from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, JointSpring, Mechanism, Shape, Z
-from sim_core.mechanism.joints import JointKind, Quaternion
-from sim_core.spatial import quaternions_from_rotations, rotation_about
+from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape, Z
+from sim_core.mechanism.joints import JointKind
+from sim_core.spatial import rotation_about
 
 Friction = Literal["regularized", "ignore"]
 Contact = Literal["compliant", "ground", "ignore"]
@@ -188,7 +197,7 @@ class Reader:
             self._poses[given], self._in_mechanism[given] = pose, name
         joints = [self._defaults.applied(child, inherited) for child in element.all("joint")]
         joints = [*element.all("freejoint"), *joints]
-        self._check_free(joints, name, parent)
+        check_free(joints, name, parent, self._compiler.get("alignfree") == "true")
         carrier = parent
         for index, joint in enumerate(joints):
             label = self._joint_name(joint, name, index)
@@ -254,12 +263,16 @@ class Reader:
 
         p, R  pose of the child body in the parent body at the joint position `ref`
         """
-        kind = _kind_of(joint)
+        kind = kind_of(joint)
         if kind not in KINDS:
             joint.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}")
         check_joint(joint, self.notes)
         if kind in ("ball", "free"):
-            self._read_oriented_joint(joint, Joint(name=name, kind=KINDS[kind], parent=parent, child=child), p, R)
+            self._friction_of(joint)
+            limit = largest_angle(joint, self._angles.unit, self._autolimits, self.notes) if kind == "ball" else None
+            bare = Joint(name=name, kind=KINDS[kind], parent=parent, child=child)
+            self._joints.append(oriented_joint(joint, bare, p, R, limit))
+            self._refs.append((*(vector(p) if kind == "free" else ()), 0.0, 0.0, 0.0))
             return
         unit = self._angles.unit if kind == "hinge" else 1.0
         along = joint.numbers("axis", 3, Z)
@@ -272,7 +285,7 @@ class Reader:
             R = np.asarray(rotation_about(axis, -ref)) @ R
         elif ref != 0.0:
             at = at - ref * np.array(axis)
-        lower, upper = self._limits(joint, unit)
+        lower, upper = limits_of(joint, unit, self._autolimits)
         self._refs.append((ref,))
         self._joints.append(
             Joint(
@@ -284,104 +297,28 @@ class Reader:
                 child_point=vector(point),
                 axis=axis,
                 rotation=rows(R),
-                damping=self._not_negative(joint, "damping"),
-                armature=self._not_negative(joint, "armature"),
-                spring=self._spring(joint, unit),
+                damping=not_negative(joint, "damping"),
+                armature=not_negative(joint, "armature"),
+                spring=spring_of(joint, unit),
                 friction=self._friction_of(joint),
                 lower=lower,
                 upper=upper,
             )
         )
 
-    def _check_free(self, joints: list[Element], body: str, parent: str) -> None:
-        """Raise InvalidMechanism for a free joint that is not the only joint of a child of the world, or that has
-        align=true.
-        """
-        free = [joint for joint in joints if _kind_of(joint) == "free"]
-        if not free:
-            return
-        if parent != GROUND:
-            free[0].fail(
-                f"body {body!r} has a free joint, but is not a child of the world; "
-                "move the body to the world, or remove the joint"
-            )
-        if len(joints) > 1:
-            free[0].fail(
-                f"body {body!r} has a free joint and {len(joints) - 1} more; a free joint must be the body's only joint"
-            )
-        align = free[0].attributes.get("align", "auto")
-        if align == "true" or (align == "auto" and self._compiler.get("alignfree") == "true"):
-            free[0].fail("align is true, which moves the body's frame and is not supported; set align to false")
-
-    def _read_oriented_joint(self, element: Element, joint: Joint, p: Array, R: Array) -> None:
-        """Append a ball or free joint.
-
-        joint  the joint with its name, kind and bodies
-        p, R   pose of the body in the parent body; for a free joint, it gives the start
-        """
-        if self._not_negative(element, "frictionloss") > 0.0:
-            element.fail(f"frictionloss of a {_kind_of(element)} joint is not supported; remove this attribute")
-        stiffness = self._not_negative(element, "stiffness")
-        joint = replace(
-            joint, damping=self._not_negative(element, "damping"), armature=self._not_negative(element, "armature")
-        )
-        if joint.kind == "free":
-            start = _quaternion(R)
-            spring = JointSpring(stiffness=stiffness, rest_quaternion=start, rest_point=vector(p))
-            self._joints.append(replace(joint, quaternion=start, spring=spring if stiffness > 0.0 else None))
-            self._refs.append((*vector(p), 0.0, 0.0, 0.0))
-            return
-        point = np.array(element.numbers("pos", 3, ORIGIN))
-        self._joints.append(
-            replace(
-                joint,
-                parent_point=vector(p + R @ point),
-                child_point=vector(point),
-                rotation=rows(R),
-                spring=JointSpring(stiffness=stiffness) if stiffness > 0.0 else None,
-                upper=self._largest_angle(element),
-            )
-        )
-        self._refs.append((0.0, 0.0, 0.0))
-
-    def _largest_angle(self, ball: Element) -> float | None:
-        """Limit of a ball joint's rotation angle, rad; None without a limit."""
-        lower, upper = self._limits(ball, self._angles.unit)
-        if lower is None or upper is None:
-            return None
-        if lower != 0.0:
-            ball.fail(f"range is {ball.attributes['range']!r}; that of a ball joint must begin with 0")
-        if upper >= math.pi:
-            self.notes.add(ball, "the range of the ball joint reaches 180 degrees, and limits nothing")
-            return None
-        return upper
-
-    def _not_negative(self, joint: Element, name: str) -> float:
-        value = joint.number(name, 0.0)
-        if value < 0.0:
-            joint.fail(f"{name} is {value:g}; it must not be negative")
-        return value
-
-    def _spring(self, joint: Element, unit: float) -> JointSpring | None:
-        stiffness = self._not_negative(joint, "stiffness")
-        rest = joint.number("springref", 0.0) * unit
-        return JointSpring(stiffness=stiffness, rest=rest) if stiffness > 0.0 else None
-
     def _friction_of(self, joint: Element) -> JointFriction | None:
-        loss = self._not_negative(joint, "frictionloss")
+        """Dry friction of a joint; that of a ball or free joint is refused."""
+        loss, kind = not_negative(joint, "frictionloss"), kind_of(joint)
         if loss > 0.0 and self._friction == "ignore":
             self.notes.add(joint, "frictionloss is left out, as friction=ignore asks")
-        return JointFriction(coulomb=loss) if loss > 0.0 and self._friction != "ignore" else None
+            return None
+        if loss > 0.0 and kind in ("ball", "free"):
+            joint.fail(f"frictionloss of a {kind} joint is not supported; remove it, or pass friction=ignore")
+        return JointFriction(coulomb=loss) if loss > 0.0 else None
 
-    def _limits(self, joint: Element, unit: float) -> tuple[float | None, float | None]:
-        limited = joint.attributes.get("limited", "auto")
-        automatic = self._compiler.get("autolimits", "true") == "true"
-        if limited == "false" or (limited == "auto" and not (automatic and "range" in joint.attributes)):
-            return None, None
-        lower, upper = (bound * unit for bound in joint.numbers("range", 2))
-        if not lower < upper:
-            joint.fail(f"range is {joint.attributes['range']!r}; its first number must be below the second")
-        return lower, upper
+    @property
+    def _autolimits(self) -> bool:
+        return self._compiler.get("autolimits", "true") == "true"
 
     def _geoms(self, element: Element, inherited: str) -> list[Geom]:
         found = []
@@ -502,16 +439,6 @@ class Reader:
         given = geom.element.attributes
         rgba = given.get("rgba") or self._colors.get(given.get("material", ""), "")
         return hex_color([float(word) for word in rgba.split()[:3]]) if rgba else ""
-
-
-def _kind_of(joint: Element) -> str:
-    return "free" if joint.tag == "freejoint" else joint.attributes.get("type", "hinge")
-
-
-def _quaternion(R: Array) -> Quaternion:
-    """Unit quaternion w x y z of a rotation matrix (3, 3)."""
-    w, x, y, z = quaternions_from_rotations(R[None])[0].tolist()
-    return w, x, y, z
 
 
 def _merged(root: Element, tag: str) -> dict[str, str]:

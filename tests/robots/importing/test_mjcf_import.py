@@ -254,7 +254,7 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         ),
         (
             made(joint='<joint name="x" type="ball" frictionloss="1"/>'),
-            r"joint 'x': frictionloss of a ball joint is not supported",
+            r"joint 'x': frictionloss of a ball joint is not supported; remove it, or pass friction=ignore",
         ),
         (
             made(joint='<joint name="x" type="ball" range="-10 20"/>'),

@@ -233,3 +233,13 @@ def test_a_range_of_half_a_turn_limits_nothing_and_is_noted(write_mjcf: Write) -
         mechanism = build(path)
     assert mechanism.joint("shoulder").upper is None
     assert any("the range of the ball joint reaches 180 degrees" in str(each.message) for each in caught)
+
+
+def test_friction_of_a_ball_joint_is_left_out_on_request(write_mjcf: Write) -> None:
+    path = write_mjcf(SPRUNG.replace('range="0 50"', 'range="0 50" frictionloss="0.2"'))
+    with pytest.raises(
+        InvalidRequest, match="joint 'shoulder': frictionloss of a ball joint is not supported; remove it"
+    ):
+        build(path)
+    with pytest.warns(DescriptionWarning, match="frictionloss is left out, as friction=ignore asks"):
+        assert build(path, friction="ignore").joint("shoulder").friction is None
