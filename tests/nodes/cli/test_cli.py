@@ -150,7 +150,7 @@ BAD_INPUT = {
     "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
     "topic pub x/comand {}": (2, "did you mean 'x/command'?"),
     'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; choose one of effort, position, velocity"),
-    "topic pub x/command {": (2, "expected JSON"),
+    "topic pub x/command {": (2, "give JSON"),
     'topic pub x/cmd_vel {"linear":0.2}': (2, 'for example, {"linear": [0.5, 0.5, 0.5], "angular": [0.5, 0.5, 0.5]}'),
     'topic pub x/cmd_vel {"linear":[0.2]}': (
         2,
