@@ -409,6 +409,8 @@ struct armswing_client {
     const char *state;
     int registered, seen_news, stopping, exit_code;
     char reason[256], refusal[256];
+    char stopped[256];    /* reason of an emergency stop, "" for none */
+    uint64_t stop_calls;  /* number of `estop` calls */
     uint64_t call_id, received, sent, lost, refused, overruns, turns, bins[BINS];
     int64_t longest_ns;
     FILE *times;
@@ -849,6 +851,7 @@ static double duration_quantile(const armswing_client *client, double share) {
 /* Hand a received message to the node. */
 static void deliver(armswing_client *client, int index, armswing_value fields) {
     armswing_message message;
+    if (client->stopped[0] && strcmp(client->topics[index].name, "command") == 0) return;
     message.name = client->topics[index].name, message.topic = client->topics[index].full, message.fields = fields;
     client->received++;
     if (client->node->on_message != NULL) client->node->on_message(client, &message);
@@ -887,13 +890,15 @@ static void put_status(armswing_client *client, buffer *to, int64_t seq) {
         const char *name;
         uint64_t count;
     } counters[] = {{"received", client->received}, {"sent", client->sent},         {"lost", client->lost},
-                    {"refused", client->refused},   {"overruns", client->overruns}, {"turns", client->turns}};
+                    {"refused", client->refused},   {"overruns", client->overruns}, {"turns", client->turns},
+                    {"emergency_stops", client->stop_calls}};
+    const size_t n = sizeof counters / sizeof *counters - (client->stop_calls == 0);
     size_t i;
     pack_map(to, 11), put_stamp(client, to, seq);
     pack_text(to, "node"), pack_text(to, client->name);
     pack_text(to, "state"), pack_text(to, client->state);
-    pack_text(to, "counters"), pack_map(to, sizeof counters / sizeof *counters);
-    for (i = 0; i < sizeof counters / sizeof *counters; i++)
+    pack_text(to, "counters"), pack_map(to, n);
+    for (i = 0; i < n; i++)
         pack_text(to, counters[i].name), pack_integer(to, (int64_t)counters[i].count);
     pack_text(to, "timing"), pack_map(to, client->turns ? 3 : 0);
     if (client->turns) {
@@ -1278,6 +1283,59 @@ static int is_of_launch(const armswing_client *client, const connection *link) {
     return sign != NULL && strcmp(sign + 1, digits) == 0;
 }
 
+static void publish_stop(armswing_client *client, const char *kind, const char *detail) {
+    buffer *to = &client->message;
+    const char *slash = strrchr(client->name, '/');
+    if (client->event_topic[0] == '\0') return;
+    clear(to);
+    pack_map(to, 6), put_stamp(client, to, ++client->event_seq);
+    pack_text(to, "kind"), pack_text(to, kind);
+    pack_text(to, "node"), pack_text(to, slash ? slash + 1 : client->name);
+    pack_text(to, "detail"), pack_text(to, detail);
+    publish(client, client->event_topic, to);
+}
+
+/* Begin an emergency stop, or end it where `release`; the result, or why it is refused in `line`. */
+static void emergency_stop(armswing_client *client, armswing_value args, int release, buffer *result, char *line,
+                           size_t size) {
+    const armswing_value given = armswing_get(args, "after");
+    const int acts = client->node->on_emergency_stop != NULL;
+    const char *text = "";
+    size_t length = 0;
+    int64_t after = 0;
+    int i, roles = 0;
+    char detail[320];
+    for (i = 0; i < client->n_topics; i++) {
+        if (!client->topics[i].published && strcmp(client->topics[i].name, "command") == 0) roles |= 1;
+        if (client->topics[i].published && strcmp(client->topics[i].name, "measured_state") == 0) roles |= 2;
+    }
+    if (roles != 3) {
+        if (!release) snprintf(line, size, "node '%.90s' drives no robot; send an emergency stop to a driver", client->name);
+    } else if (!release) {
+        client->stop_calls++;
+        if (client->stopped[0] == '\0') {
+            armswing_text(armswing_get(args, "reason"), &text, &length);
+            if (length > 200) /* at the end of a character of UTF-8 */
+                for (length = 200; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;) length--;
+            copy_text(client->stopped, sizeof client->stopped, text, length);
+            if (client->stopped[0] == '\0') copy_text(client->stopped, sizeof client->stopped, "emergency stop", 14);
+            if (acts) client->node->on_emergency_stop(client, 1);
+            join_text(detail, sizeof detail, client->stopped, ": commands are held back", (char *)NULL);
+            publish_stop(client, "estop", detail);
+        }
+        pack_text(result, acts ? "the driver stops the robot, and commands are held back"
+                               : "commands are held back: the node has no guard");
+        return;
+    } else if (given.at != NULL && (!armswing_integer(given, &after) || (uint64_t)after != client->stop_calls)) {
+        snprintf(line, size, "release: another emergency stop was called meanwhile; to end it, release the robot again");
+    } else if (client->stopped[0]) {
+        client->stopped[0] = '\0';
+        if (acts) client->node->on_emergency_stop(client, 0);
+        publish_stop(client, "estop_released", "");
+    }
+    pack_nil(result);
+}
+
 /* Reply to a call. */
 static void serve(armswing_client *client, connection *link, armswing_value call, int delimited, int64_t received_ns) {
     const armswing_value id = armswing_get(call, "id"), asked = armswing_get(call, "call");
@@ -1299,6 +1357,9 @@ static void serve(armswing_client *client, connection *link, armswing_value call
         refuse(client, "(service)", line);
     } else if (armswing_is_text(asked, "shutdown")) {
         pack_nil(&result), client->stopping = 1;
+    } else if (armswing_is_text(asked, "estop") || armswing_is_text(asked, "release")) {
+        emergency_stop(client, args, armswing_is_text(asked, "release"), &result, line, sizeof line);
+        publish_plotted(client);
     } else if (armswing_is_text(asked, "get_parameters")) {
         put_parameters(client, &result);
     } else if (armswing_is_text(asked, "describe_parameters")) {
@@ -1311,8 +1372,8 @@ static void serve(armswing_client *client, connection *link, armswing_value call
         size_t length = 0;
         armswing_text(asked, &text, &length);
         snprintf(line, sizeof line,
-                 "node '%.90s' has no service '%.*s'; its services are clock, describe_parameters, get_parameters, "
-                 "set_parameters, shutdown, status",
+                 "node '%.90s' has no service '%.*s'; its services are clock, describe_parameters, estop, "
+                 "get_parameters, release, set_parameters, shutdown, status",
                  client->name, (int)(length > 80 ? 80 : length), text);
     }
     pack_map(&to, 4);

@@ -74,6 +74,9 @@ typedef struct {
     void (*on_reset)(armswing_client *client, double time);      /* simulation time was set back to `time`, s */
     const char *(*on_parameters)(armswing_client *client);       /* NULL, or why the new values are refused */
     void (*on_stop)(armswing_client *client);
+    /* `armswing estop` was called (stopped is 1), or the robot is released (0). A driver, which subscribes to "command" and
+     * publishes "measured_state", gets no commands in between; here it can brake its motors. */
+    void (*on_emergency_stop)(armswing_client *client, int stopped);
 } armswing_node;
 
 /* Run a node until it is asked to stop. Returns the exit code: 0 stopped, 1 failed, 2 bad arguments or refused. */

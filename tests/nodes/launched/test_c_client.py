@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import zmq
 
 from nodes.cli.application import run
 from nodes.client import Client, read_recording
-from nodes.messages import JointCommand
+from nodes.messages import Event, JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
@@ -253,6 +254,92 @@ def test_a_late_copy_of_an_earlier_turn_is_refused_and_not_run_again(
         process.terminate()
         _, err = process.communicate(timeout=10.0)
     assert b"dropped 1: (turn): a late copy of the request of an earlier turn" in err
+
+
+DRIVER = """
+#include "armswing_client.h"
+#include <math.h>
+
+static const char *const SUBSCRIBES[] = {"state", "command", NULL};
+static const char *const PUBLISHES[] = {"measured_state", NULL};
+static armswing_parameter parameters[] = {{"taken", 0.0, "", 0.0, HUGE_VAL}, {"braked", 0.0, "", 0.0, HUGE_VAL}, {0}};
+
+static void on_message(armswing_client *client, const armswing_message *message) {
+    (void)client;
+    if (message->name[0] == 'c') parameters[0].value += 1.0;
+}
+
+static void on_emergency_stop(armswing_client *client, int stopped) {
+    (void)client;
+    parameters[1].value = stopped;
+}
+
+int main(int count, char **arguments) {
+    armswing_node node = {0};
+    node.name = "driver", node.subscribes = SUBSCRIBES, node.publishes = PUBLISHES, node.parameters = parameters;
+    node.on_message = on_message, node.on_emergency_stop = on_emergency_stop;
+    return armswing_main(count, arguments, &node);
+}
+"""
+
+
+def test_a_driver_gets_no_commands_in_an_emergency_stop_until_it_is_released(
+    program: Path, ground: Any, until: Callable[..., None]
+) -> None:
+    source, driver = program.parent / "driver.c", program.parent / "driver"
+    source.write_text(DRIVER)
+    subprocess.run(
+        [
+            "cc",
+            "-std=c99",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            driver,
+            source,
+            program.parent / "armswing_client.c",
+            "-lm",
+        ],
+        check=True,
+        timeout=100,
+    )
+    nodes = ground.node("Damper") + f'[[nodes]]\nname = "driver"\nrun = "{driver}"\n'
+    ground.wait_until_running(ground.start("launch", ground.launch_file(nodes)), 3)
+    with Client(0) as client:
+
+        def value(name: str) -> float:
+            return float(client.call("driver", "get_parameters")[name])
+
+        until(lambda: value("taken") > 20.0)
+        answers = {each.node: (each.how, each.error) for each in client.estop("a hand in the cell")}
+        assert answers == {
+            "sim": ("safe mode zero_effort", ""),
+            "driver": ("the driver stops the robot, and commands are held back", ""),
+        }
+        taken, received = value("taken"), client.call("driver", "status")["counters"]["received"]
+        assert value("braked") == 1.0
+        until(lambda: client.call("driver", "status")["counters"]["received"] > received + 20)  # states
+        assert value("taken") == taken
+        client.estop("the door is open")
+        with pytest.raises(ServiceError, match="another emergency stop was called meanwhile"):
+            client.call("driver", "release", after=1)
+        assert [each.error for each in client.estop(release=True)] == ["", ""]
+        assert value("braked") == 0.0
+        until(lambda: value("taken") > taken + 20.0)
+
+        def stop() -> None:
+            with Client(0) as caller:
+                caller.estop(150 * "ä")
+
+        caller = threading.Timer(1.0, stop)
+        caller.start()
+        events = (message for _, message in client.stream("rotary_pendulum/event", timeout_s=20.0))
+        told = next(
+            each for each in events if isinstance(each, Event) and (each.kind, each.node) == ("estop", "driver")
+        )
+        caller.join()
+        assert told.detail == 100 * "ä" + ": commands are held back"  # cut at 200 bytes
 
 
 @pytest.mark.parametrize(
