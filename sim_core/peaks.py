@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CALL_S = 0.02  # duration of one call of the compiled loop
+BLOCK_S = 0.003  # least duration of a block, beside which the time to fill it is short
 GAINS = 3  # Kp, Kd, Ku of the sampled fuzzy law
 MOST_GROUPS = 256  # groups per block
 
@@ -204,8 +205,9 @@ class Work:
             if first <= total:
                 return
             self._take(block[:here], begin)
+            group_s = each_s * (total + 1)
             share = -(-self.count // lanes) // 16 + 1  # every thread gets several blocks
-            groups = max(1, min(MOST_GROUPS, share, int(CALL_S / (each_s * (total + 1)))))
+            groups = max(1, min(MOST_GROUPS, max(share, int(BLOCK_S / group_s)), int(CALL_S / group_s)))
 
     def fill(self, block: Array, begin: int) -> None:
         """Fill `block` with the initial states and inputs of systems; the first is the one with index `begin`.

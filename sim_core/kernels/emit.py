@@ -25,7 +25,6 @@ from sim_core.kernels.sincos import double
 FLAGS = "contract nsz"
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
-INLINED = 6_000  # lines up to which a kernel is inlined into a loop around it
 LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
 STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
 WIDTHS = (2, 4, 8, 16, 32)
@@ -37,7 +36,8 @@ def module_of(
     twins: Mapping[str, Twins] | None = None,
     lanes: int = 1,
     linkage: str = "",
-    inline: bool = False,
+    inlined: int = 0,
+    fused: bool = False,
 ) -> str:
     """LLVM IR of a module with one kernel per function, named by `native.symbol_name`.
 
@@ -45,7 +45,8 @@ def module_of(
              may be computed in one vector
     lanes    number of systems that one call of a kernel evaluates
     linkage  "internal " for kernels that are called within the module only
-    inline   whether kernels up to the size INLINED are inlined where they are called
+    inlined  number of lines up to which a kernel is inlined where it is called
+    fused    whether sines and cosines are those of `sincos.fused_definitions`
     """
     writers = []
     for name, function in functions.items():
@@ -53,9 +54,12 @@ def module_of(
         if twins and lanes == 1:
             program, pairs = paired(program, twins)
         writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
-    bodies = [writer.text(linkage, inline) for writer in writers]
+    bodies = [writer.text(linkage, inlined) for writer in writers]
     widths = sorted({width for writer in writers for width in writer.widths})
-    return "\n\n".join([*_declarations(lanes), *[sincos.definitions(width) for width in widths], *bodies]) + "\n"
+    angles = [sincos.definitions(width) for width in widths]
+    if fused:
+        angles = [part(width) for width in widths for part in (sincos.fused_declaration, sincos.fused_definitions)]
+    return "\n\n".join([*_declarations(lanes), *angles, *bodies]) + "\n"
 
 
 def _declarations(lanes: int) -> list[str]:
@@ -94,7 +98,7 @@ class Kernel:
         self._unread = sum(node.op == "input" for node in program.nodes)
         self._pending: list[tuple[tuple[int, int], int]] = []
 
-    def text(self, linkage: str = "", inline: bool = False) -> str:
+    def text(self, linkage: str = "", inlined: int = 0) -> str:
         """LLVM IR of the kernel's definition."""
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
@@ -108,8 +112,8 @@ class Kernel:
         self._store()
         quick = len(self._lines) > LARGE and not self.symbol.endswith(STEPPED)
         how = "nounwind noinline optnone" if quick else "nounwind"
-        if inline:
-            how = "nounwind alwaysinline" if len(self._lines) < INLINED else "nounwind"
+        if inlined:
+            how = "nounwind alwaysinline" if len(self._lines) < inlined else "nounwind"
         head = f"define {linkage}void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {how} {{"
         return "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
 

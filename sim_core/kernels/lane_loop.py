@@ -20,6 +20,8 @@ from sim_core.kernels.sincos import double
 SYMBOL = "ranges"
 STAGES = 4
 FAST = "contract"
+INLINED = 3_000  # lines up to which a kernel is inlined at each of the four stages
+RARELY = '!0 = !{!"branch_weights", i32 1, i32 100}'
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ def module(
     begins at step number `first` of a run of `total` steps. Step number `total` only updates the range and does not
     move the systems, so that a whole run has `count` = total + 1.
     """
-    kernel = module_of(functions, lanes=lanes, linkage="internal ", inline=True)
-    return kernel + "\n" + "\n".join(_Loop(layout, n_rows, lanes, servos).lines()) + "\n"
+    kernel = module_of(functions, lanes=lanes, linkage="internal ", inlined=INLINED, fused=True)
+    return "\n".join([kernel, *_Loop(layout, n_rows, lanes, servos).lines(), RARELY]) + "\n"
 
 
 class _Loop:
@@ -217,7 +219,7 @@ class _Loop:
 
     def _step_loop(self) -> None:
         self._label("steps_head")
-        self._add("%step = phi i64 [%first, %group], [%step_next, %stage_3]")
+        self._add("%step = phi i64 [%first, %group], [%step_next, %stages]")
         self._add("%step_left = icmp slt i64 %step, %stop")
         self._add("br i1 %step_left, label %begin, label %group_end")
         self._label("begin")
@@ -227,29 +229,20 @@ class _Loop:
             self._splat("start", self._do(f"fmul double {start}, %h"))
             self._store("%start", "t", 0)
             self._add("call void @correction(ptr %correction_in, ptr %correction_out)")
-        self._add("br label %stage_head")
-        self._label("stage_head")
-        froms = ", ".join(f"[{k + 1}, %stage_{k}]" for k in range(STAGES - 1))
-        self._add(f"%stage = phi i64 [0, %begin], {froms}")
-        # t = (step + (stage + 1) // 2 / 2) h
-        self._add("%stage_up = add i64 %stage, 1")
-        self._add("%halves = lshr i64 %stage_up, 1")
-        part = self._do(f"fmul double {self._do('uitofp i64 %halves to double')}, {double(0.5)}")
-        now = self._do(f"fadd double {self._do('sitofp i64 %step to double')}, {part}")
-        self._splat("now", self._do(f"fmul double {now}, %h"))
-        self._store("%now", "t", 0)
-        self._add("call void @rates(ptr %in, ptr %out)")
-        ends = " ".join(f"i64 {k}, label %stage_{k}" for k in range(1, STAGES))
-        self._add(f"switch i64 %stage, label %ranged [{ends}]")
-        self._range_update()
+        self._add("%step_real = sitofp i64 %step to double")
         for stage in range(STAGES):
-            self._label(f"stage_{stage}")
+            # t = (step + (stage + 1) // 2 / 2) h
+            now = self._do(f"fadd double %step_real, {double(0.5 * ((stage + 1) // 2))}")
+            self._splat(f"now_{stage}", self._do(f"fmul double {now}, %h"))
+            self._store(f"%now_{stage}", "t", 0)
+            self._add("call void @rates(ptr %in, ptr %out)")
+            if stage == 0:
+                self._range_update()
             self._stage(stage)
-            if stage == STAGES - 1:
-                if self._layout.orientations:
-                    self._add("call void @rebase(ptr %rebase_in, ptr %rebase_out)")
-                self._add("%step_next = add i64 %step, 1")
-            self._add(f"br label %{'steps_head' if stage == STAGES - 1 else 'stage_head'}")
+        if self._layout.orientations:
+            self._add("call void @rebase(ptr %rebase_in, ptr %rebase_out)")
+        self._add("%step_next = add i64 %step, 1")
+        self._add("br label %steps_head")
 
     def _servo_efforts(self) -> None:
         """Set the efforts of actuators with a servo, and move the servos' targets."""
@@ -262,7 +255,7 @@ class _Loop:
             self._store(effort, "u", servo.actuator)
 
     def _pick(self, test: str, a: str, b: str) -> str:
-        return self._select(self._do(f"fcmp {test} {self._real} {a}, {b}"), a, b)
+        return self._select(self._is(test, a, b), a, b)
 
     def _stage(self, stage: int) -> None:
         """Write the code of one of the four stages of a classical Runge-Kutta step. [HairerNorsettWanner1993, ch. II.1]
@@ -291,29 +284,32 @@ class _Loop:
     # -- range --------------------------------------------------------------------------------------------------------
 
     def _range_update(self) -> None:
-        """Write the code that extends the range to the current state and to extrema within the last step.
+        """Write the update of the range by the state and by the extrema since the previous step.
 
-        If a slope changed sign in the step, the Hermite cubic over the step has an extremum.
-
-        At the start and end of a step of size h, let x0, x1 be the values and d0, d1 the slopes. With D0 = h d0 and
-        D1 = h d1, the cubic is x0 + s (D0 + s (B + s C)) for s from 0 to 1, where B = 3 (x1 - x0) - 2 D0 - D1 and
-        C = D0 + D1 - 2 (x1 - x0). Its extremum is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
+        Between two steps, a state is the cubic through the values x0, x1 and slopes d0, d1 at both. An extremum lies
+        between the steps if d0 and d1 differ in sign. It exceeds the larger of x0, x1 (a minimum: falls below the
+        smaller) by 4/27 h |d1 - d0| at most, since 0 <= s (1 - s)^2 <= 4/27 for s from 0 to 1. It is computed only if
+        it may lie outside the range, which is rare. The code that follows belongs to the block `stages`.
         """
-        self._label("ranged")
-        turned, values, slopes = [], [], []
+        reach = self._op("fmul", "%whole", self._number(-4.0 / 27.0))
+        outside, values, slopes = [], [], []
         for row, (x, d) in enumerate(self._states()):
-            self._extend(x, row)
-            product = self._do(f"fmul {self._real} {self._load('slope', row)}, {d}")
-            turned.append(self._do(f"fcmp olt {self._real} {product}, {self._number(0.0)}"))
+            low, high = self._extend(x, row)
+            x0, d0 = self._load("before", row), self._load("slope", row)
+            turned = self._is("olt", self._do(f"fmul {self._real} {d0}, {d}"), self._number(0.0))
+            bend = self._op("fmul", reach, self._op("fsub", d, d0))
+            above = self._is("ogt", self._op("fadd", self._pick("ogt", x, x0), bend), high)
+            below = self._is("olt", self._op("fadd", self._pick("olt", x, x0), bend), low)
+            outside.append(self._both("and", turned, self._both("or", above, below)))
             values.append(x)
             slopes.append(d)
-        some = turned[0]
-        for flag in turned[1:]:
-            some = self._do(f"or {self._flags} {some}, {flag}")
+        some = outside[0]
+        for flag in outside[1:]:
+            some = self._both("or", some, flag)
         any_lane = self._do(f"call i1 @llvm.vector.reduce.or.v{self._lanes}i1({self._flags} {some})")
-        self._add(f"br i1 {any_lane}, label %cubic, label %kept")
+        self._add(f"br i1 {any_lane}, label %cubic, label %kept, !prof !0")
         self._label("cubic")
-        for row, (flag, x, d) in enumerate(zip(turned, values, slopes, strict=True)):
+        for row, (flag, x, d) in enumerate(zip(outside, values, slopes, strict=True)):
             self._extend(self._select(flag, self._extremum(x, d, row), x), row)
         self._add("br label %kept")
         self._label("kept")
@@ -321,7 +317,8 @@ class _Loop:
             self._store(x, "before", row)
             self._store(d, "slope", row)
         self._add("%is_last = icmp eq i64 %step, %total")
-        self._add("br i1 %is_last, label %group_end, label %stage_0")
+        self._add("br i1 %is_last, label %group_end, label %stages")
+        self._label("stages")
 
     def _states(self) -> Iterator[tuple[str, str]]:
         """Yield (value, time derivative) of each entry of the state whose range is recorded."""
@@ -345,6 +342,11 @@ class _Loop:
                 yield value, rate
 
     def _extremum(self, x: str, d: str, row: int) -> str:
+        """Extremum of the cubic through the values x0, x and slopes d0, d at both ends of a step h.
+
+        For s from 0 to 1 and D = h d, the cubic is x0 + s (D0 + s (B + s C)), B = 3 (x - x0) - 2 D0 - D1,
+        C = D0 + D1 - 2 (x - x0). Its extremum between the ends is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
+        """
         x0 = self._load("before", row)
         D0 = self._op("fmul", "%whole", self._load("slope", row))
         D1 = self._op("fmul", "%whole", d)
@@ -355,8 +357,7 @@ class _Loop:
         product = self._op("fmul", self._number(3.0), self._op("fmul", C, D0))
         square = self._op("fsub", self._op("fmul", B, B), product)
         kind, end = self._real, f"v{self._lanes}f64"
-        above = self._do(f"fcmp ogt {kind} {square}, {self._number(0.0)}")
-        square = self._select(above, square, self._number(0.0))
+        square = self._pick("ogt", square, self._number(0.0))
         root = self._do(f"call {kind} @llvm.sqrt.{end}({kind} {square})")
         signed = self._do(f"call {kind} @llvm.copysign.{end}({kind} {root}, {kind} {D0})")
         s = self._op("fdiv", D0, self._op("fsub", signed, B))
@@ -366,8 +367,15 @@ class _Loop:
     def _select(self, flag: str, yes: str, no: str) -> str:
         return self._do(f"select {self._flags} {flag}, {self._real} {yes}, {self._real} {no}")
 
-    def _extend(self, x: str, row: int) -> None:
-        for name, test in (("low", "olt"), ("high", "ogt")):
-            held = self._load(name, row)
-            beyond = self._do(f"fcmp {test} {self._real} {x}, {held}")
-            self._store(self._select(beyond, x, held), name, row)
+    def _is(self, test: str, a: str, b: str) -> str:
+        return self._do(f"fcmp {test} {self._real} {a}, {b}")
+
+    def _both(self, op: str, a: str, b: str) -> str:
+        return self._do(f"{op} {self._flags} {a}, {b}")
+
+    def _extend(self, x: str, row: int) -> tuple[str, str]:
+        """Extend the range of a row by the value x, and return its smallest and largest value."""
+        low, high = (self._pick(test, x, self._load(name, row)) for name, test in (("low", "olt"), ("high", "ogt")))
+        self._store(low, "low", row)
+        self._store(high, "high", row)
+        return low, high

@@ -115,6 +115,49 @@ def test_a_system_that_diverges_has_no_range_and_disturbs_no_other(pendulum: Sys
     np.testing.assert_array_equal(torn.high[[0, 2]], calm.high[[0, 2]])
 
 
+def test_a_large_angle_changes_no_byte_of_other_systems(pendulum: System) -> None:
+    """The C library reduces angles beyond 524288 rad, which the vector code cannot."""
+    q, v = starts(pendulum, 12)
+    turned = q.copy()
+    turned[5] += 1e6
+    run = {"step_s": 0.05, "steps": 400, "threads": 1}
+    near, far = (pendulum.batch(16).peaks(start, v, **run) for start in (q, turned))
+    others = [k for k in range(12) if k != 5]
+    assert far.high[others].tobytes() == near.high[others].tobytes()
+    assert far.v[others].tobytes() == near.v[others].tobytes()
+    for k in (4, 32):
+        assert pendulum.batch(k).peaks(turned, v, **run).v.tobytes() == far.v.tobytes()
+    short = {"step_s": 0.05, "steps": 20}
+    rolled, peaks = (pendulum.batch(8).rollout(turned, v, **short), pendulum.batch(8).peaks(turned, v, **short))
+    np.testing.assert_allclose(peaks.v[5], rolled.v[5, -1], rtol=0, atol=1e-8)  # an ulp of the angle is 1e-10
+
+
+def test_the_range_is_that_of_all_cubics(pendulum: System) -> None:
+    """A cubic is evaluated only if its extremum may lie outside the range; this evaluates all of them densely."""
+    q, v = starts(pendulum, 6, 0.5)
+    h, steps = 0.1, 100
+    rolled = pendulum.batch(8).rollout(q, v, step_s=h, steps=steps)
+    peaks = pendulum.batch(8).peaks(q, v, step_s=h, steps=steps)
+    s = np.linspace(0.0, 1.0, 2001)[:, None]
+    for row in range(6):
+        x = np.hstack([rolled.q[row], rolled.v[row]])
+        a = np.array(
+            [pendulum.acceleration(0.0, *state)[0] for state in zip(rolled.q[row], rolled.v[row], strict=True)]
+        )
+        D = h * np.hstack([rolled.v[row], a])
+        low, high = x.min(axis=0), x.max(axis=0)
+        for x0, x1, D0, D1 in zip(x, x[1:], D, D[1:], strict=False):
+            B, C = 3 * (x1 - x0) - 2 * D0 - D1, D0 + D1 - 2 * (x1 - x0)
+            cubic = x0 + s * (D0 + s * (B + s * C))
+            turned = D0 * D1 < 0  # only then the range has the extremum
+            low = np.where(turned, np.minimum(low, cubic.min(axis=0)), low)
+            high = np.where(turned, np.maximum(high, cubic.max(axis=0)), high)
+        np.testing.assert_allclose(peaks.low[row], low, rtol=0, atol=3e-7)
+        np.testing.assert_allclose(peaks.high[row], high, rtol=0, atol=3e-7)
+        assert (peaks.high[row] >= high - 1e-9).all()
+        assert (peaks.low[row] <= low + 1e-9).all()
+
+
 def test_bad_requests_are_refused_in_one_line(pendulum: System) -> None:
     batch = pendulum.batch(8)
     q, v = starts(pendulum, 3)
