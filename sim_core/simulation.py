@@ -329,6 +329,11 @@ class Simulation:
         """A copy of the coordinates q (n_q,)."""
         return np.array(self._w.q)
 
+    @property
+    def velocities(self) -> np.ndarray:
+        """A copy of the velocities v (n_q,)."""
+        return np.array(self._w.v)
+
     def snapshot(self) -> State:
         """A copy of the complete state: everything that determines the rest of the run."""
         w = self._w

@@ -36,6 +36,7 @@ class Composition:
     nodes  {name: class} of node classes that are not in a file; each replaces the plan's node of this name, or is added
            if the plan has no such node
     begin  point of a recorded run from which this run continues, see `read_restart`; None for a run from its start
+    start  coordinates q and velocities v (n_q,) at the start of a run of one robot; None for the robot's own start
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Composition:
         carry: Out | None = None,
         nodes: Mapping[str, type[Node]] | None = None,
         begin: Restart | None = None,
+        start: tuple[Any, Any] | None = None,
     ) -> None:
         classes = dict(nodes or {})
         named = {node_plan.name for node_plan in plan.nodes}
@@ -58,6 +60,9 @@ class Composition:
         self.server = make_server(plan, wall_clock=False)
         if begin is not None:
             require_robot(begin, self.server.code_hash)
+        if start is not None:
+            (only,) = self.server.parts
+            only.begin_at(*start)
         self.nodes: dict[str, HostedNode] = {}
         for node_plan in plan.nodes:
             node = (classes.get(node_plan.name) or load_class(node_plan.run, plan.folder))()
@@ -138,12 +143,13 @@ def compose(
     carry: Out | None = None,
     nodes: Mapping[str, type[Node]] | None = None,
     begin: Restart | None = None,
+    start: tuple[Any, Any] | None = None,
 ) -> Composition:
     """A `Composition` of the server and the nodes of a plan, at the start or at a point of a recorded run.
 
     The parameters are those of `Composition`.
     """
-    return Composition(plan, carry, nodes, begin)
+    return Composition(plan, carry, nodes, begin, start)
 
 
 def _silent(_topic: str, _payload: bytes) -> None:

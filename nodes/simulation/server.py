@@ -173,6 +173,14 @@ class SimServer:
         self.publish_state()
         self._publish_notices()
 
+    def begin_at(self, q: Any, v: Any) -> None:
+        """Set the start of the run to the coordinates q and velocities v (n_q,), before `start`.
+
+        Raises InvalidRequest with a one-line message for values of wrong size or that are not finite.
+        """
+        self.simulation.reset(q, v)
+        self._clear(None)
+
     def publish_state(self) -> None:
         """Publish the present state and poses."""
         self._publish_state()

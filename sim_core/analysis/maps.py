@@ -19,6 +19,7 @@ from sim_core.solve import coordinate_scales
 from sim_core.system import System
 
 Array = np.ndarray
+MOST_WIDE = 4  # coordinates up to which 16 lanes are faster than 8
 PART = 65_536  # motions judged at a time
 
 
@@ -54,7 +55,8 @@ def state_map(
     seconds: float,
     *,
     u: Array | None = None,
-    lanes: int = 8,
+    modes: Mapping[str, str] | None = None,
+    lanes: int | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StateMap:
@@ -65,8 +67,40 @@ def state_map(
     start                     {component of the state: value} of further components; all others have the values of the
                               mechanism's start, or follow from the constraints
     seconds                   simulation time of each motion
-    u                         constant actuator efforts (n_u,)
-    lanes, threads, progress  as for `Batch.peaks`
+    u                         constant actuator efforts (n_u,), or commands where `modes` gives the actuator a servo
+    modes                     {actuator: "position" or "velocity"}, as for `Batch.peaks`
+    lanes                     systems per vector, which only the computing time depends on; by default `usual_lanes`
+    threads, progress         as for `Batch.peaks`
+    """
+    q, v = grid(norm, axes, start, seconds)
+    efforts = None if u is None else np.tile(u, (len(q), 1))
+    steps = math.ceil(seconds / norm.step_s - 1e-9)
+    peaks = norm.system.batch(lanes or usual_lanes(norm.system)).peaks(
+        q,
+        v,
+        efforts,
+        step_s=seconds / steps,
+        steps=steps,
+        modes=modes,
+        threads=threads,
+        progress=progress,
+        stabilizer="sampled_fuzzy",
+    )
+    return map_of(norm, axes, seconds, q, v, peaks)
+
+
+def usual_lanes(system: System) -> int:
+    """Systems per vector with which a map takes the shortest time.
+
+    Two registers per value, 16 lanes, hide the latency of operations as long as the values fit in the registers.
+    """
+    return 16 if system.n_q <= MOST_WIDE else 8
+
+
+def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float], seconds: float) -> tuple[Array, Array]:
+    """Initial states q, v (n, n_q) of a map, row by row; for the parameters see `state_map`.
+
+    Raises InvalidRequest or UnknownName with a one-line message for invalid parameters.
     """
     system, names = norm.system, state_rows(norm.system)
     for name in (*axes, *start):
@@ -86,25 +120,21 @@ def state_map(
     for name, mesh in zip(axes, meshes, strict=True):
         states[:, names.index(name)] = mesh.ravel()
     given = np.array([names.index(name) for name in (*axes, *start)])
-    q, v = completed(system, states, given) if system.max_rows else (states[:, :n], states[:, n:])
-    efforts = None if u is None else np.tile(u, (len(q), 1))
-    steps = math.ceil(seconds / norm.step_s - 1e-9)
-    batch = system.batch(lanes)
-    peaks = batch.peaks(
-        q,
-        v,
-        efforts,
-        step_s=seconds / steps,
-        steps=steps,
-        threads=threads,
-        progress=progress,
-        stabilizer="sampled_fuzzy",
-    )
+    return completed(system, states, given) if system.max_rows else (states[:, :n], states[:, n:])
+
+
+def map_of(norm: StateNorm, axes: Mapping[str, Array], seconds: float, q: Array, v: Array, peaks: Peaks) -> StateMap:
+    """The map of motions with given initial states and ranges.
+
+    q, v   initial states (n, n_q), from `grid`
+    peaks  ranges of the motions
+    """
     is1, over = np.empty(len(q)), np.empty(len(q), dtype=bool)
     for begin in range(0, len(q), PART):  # in parts, to keep the memory small
         part = slice(begin, begin + PART)
         is1[part], over[part] = _judged(norm, peaks, part, q[part], v[part])
-    shape = meshes[0].shape
+    across, up = axes.values()
+    shape = len(up), len(across)
     return StateMap(
         dict(axes),
         is1.reshape(shape),
@@ -113,7 +143,7 @@ def state_map(
         norm,
         seconds,
         peaks,
-        _violation(system, peaks),
+        _violation(norm.system, peaks),
     )
 
 

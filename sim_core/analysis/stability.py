@@ -40,7 +40,7 @@ SHRINK = 0.6
 def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     """Coordinates q (n_q,) of an equilibrium that satisfies the constraints, near the coordinates `near` (n_q,).
 
-    u  actuator efforts, by default zero
+    u  actuator efforts (n_u,), by default zero, or a function of q and v that returns them
     Raises InvalidRequest if no equilibrium is found.
     """
     from scipy.optimize import least_squares
@@ -51,10 +51,10 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
             f"argument 'near' is {near!r}; for {system.mechanism.name!r} give {system.n_q} finite numbers, in the "
             f"order {', '.join(system.coordinate_names)}"
         )
-    rest = np.zeros(system.n_q)
+    rest, efforts = np.zeros(system.n_q), _efforts(u)
 
     def unrest(q: Array) -> Array:
-        a = system.acceleration(0.0, q, rest, u)[0]
+        a = system.acceleration(0.0, q, rest, efforts(q, rest))[0]
         return np.concatenate([a, system.residual(0.0, q, rest)[0]])
 
     size = max(1.0, float(np.abs(unrest(start)).max()), float(np.abs(unrest(start + 0.1)).max()))
@@ -84,17 +84,25 @@ def poles(system: System, about: Array, u: Any = None) -> Array:
     """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
 
     about  equilibrium (n_q,)
+    u      actuator efforts, as for `equilibrium`
     """
-    n, step = system.n_q, 1e-6
+    n, step, efforts = system.n_q, 1e-6, _efforts(u)
     rest = np.zeros(n)
     A = np.zeros((2 * n, 2 * n))
     A[:n, n:] = np.eye(n)
     for k, e in enumerate(np.eye(n) * step):
-        ahead, behind = (system.acceleration(0.0, about + sign * e, rest, u)[0] for sign in (1, -1))
-        A[n:, k] = (ahead - behind) / (2 * step)
-        ahead, behind = (system.acceleration(0.0, about, sign * e, u)[0] for sign in (1, -1))
-        A[n:, n + k] = (ahead - behind) / (2 * step)
+        for column, (dq, dv) in ((k, (e, rest)), (n + k, (rest, e))):
+            ahead, behind = (
+                system.acceleration(0.0, about + sign * dq, sign * dv, efforts(about + sign * dq, sign * dv))[0]
+                for sign in (1, -1)
+            )
+            A[n:, column] = (ahead - behind) / (2 * step)
     return np.asarray(np.linalg.eigvals(A))
+
+
+def _efforts(u: Any) -> Callable[[Array, Array], Any]:
+    """Efforts as a function of q and v; `u` is this function, or constant efforts, or None."""
+    return u if callable(u) else lambda q, v: u
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,7 @@ class StateNorm:
         time_unit_s: float | None = None,
         length_unit_m: float | None = None,
         step_s: float | None = None,
+        u: Any = None,
     ) -> StateNorm:
         """A StateNorm with these defaults for omitted arguments:
 
@@ -134,6 +143,7 @@ class StateNorm:
         time_unit_s    1 / (lowest nonzero frequency at the equilibrium)
         length_unit_m  the mechanism's characteristic length
         step_s         1 / (40 times the highest frequency at the equilibrium)
+        u              no efforts, for the equilibrium and its frequencies; as for `equilibrium`
         """
         mechanism = system.mechanism
         for joint in mechanism.oriented_joints:
@@ -141,7 +151,7 @@ class StateNorm:
                 f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}, and stability measures take no "
                 "orientations; use joints of one coordinate"
             )
-        at = equilibrium(system, mechanism.initial_q) if about is None else np.array(about, dtype=float)
+        at = equilibrium(system, mechanism.initial_q, u) if about is None else np.array(about, dtype=float)
         if at.shape != (system.n_q,):
             raise InvalidRequest(
                 f"argument 'about' has shape {at.shape}; for {mechanism.name!r} its shape must be ({system.n_q},)"
@@ -157,7 +167,7 @@ class StateNorm:
             if value is not None and not 0.0 < value < math.inf:
                 raise InvalidRequest(f"{what} is {value}; it must be a positive number")
         if time_unit_s is None or step_s is None:
-            found = frequencies(system, at)
+            found = frequencies(system, at, u)
             nonzero = found[found > NONZERO * max(1.0, found[-1])]
             if not len(nonzero):
                 raise InvalidRequest(

@@ -45,6 +45,13 @@ class LaneServo:
             return self.lower, self.upper
         return -self.velocity_limit, self.velocity_limit
 
+    def effort_at(self, q: Array, v: Array, command: float) -> float:
+        """Effort in the mode "position" at the state q, v (n_q,) when the target has arrived at the command."""
+        least, most = self.commands
+        stretch = min(max(command, least), most) - float(q[self.coordinate])
+        effort = self.stiffness * stretch - self.damping * float(v[self.coordinate])
+        return min(max(effort, -self.effort_limit), self.effort_limit)
+
     def first_target(self, q: Array, v: Array) -> Array:
         """Targets (n,) of the servo before the first step of n systems at q, v (n, n_q).
 

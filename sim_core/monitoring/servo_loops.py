@@ -8,6 +8,7 @@ moves.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -18,15 +19,21 @@ from sim_core.system import System
 FAST = 2.0  # 1/s: a loop that grows more slowly is damped by friction and joint damping, which are left out here
 
 
-def unstable_servos(system: System, step_s: float, q: np.ndarray) -> str:
+def unstable_servos(system: System, step_s: float, q: np.ndarray, active: Collection[str] | None = None) -> str:
     """One-line warning that servo loops are unstable at the step size `step_s`; "" if all are stable.
 
     The mechanism is linearized about rest at the coordinates q (n_q,), where the joint accelerations are linear in the
-    efforts. All servos are taken as active at the same time, as they are when they hold a posture. Limits of effort,
+    efforts. The servos are taken as active at the same time, as they are when they hold a posture. Limits of effort,
     joint damping and friction are left out.
+
+    active  names of the actuators whose servos are active; None: all that have a servo
     """
     mechanism = system.mechanism
-    servos = [(k, each) for k, each in enumerate(mechanism.actuators) if each.servo is not None and each.joint]
+    servos = [
+        (k, each)
+        for k, each in enumerate(mechanism.actuators)
+        if each.servo is not None and each.joint and (active is None or each.name in active)
+    ]
     if not servos:
         return ""
     order = [joint.name for joint in mechanism.moving_joints]

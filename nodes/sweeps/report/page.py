@@ -19,7 +19,7 @@ from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.report.heat_maps import draw_map, draw_points
 from nodes.sweeps.report.statistics import PASS_RATE, by_value, grid, pass_rate, varying
 from nodes.sweeps.report.tables import figure_names, in_order
-from nodes.sweeps.report.units import units_of
+from nodes.sweeps.report.units import units_of, with_unit
 from sim_core.support.suggestion import did_you_mean
 
 PAGE, PICTURES = "index.html", "pictures"
@@ -37,7 +37,8 @@ def write_page(
              between runs
     """
     ordered = in_order(rows)
-    pictures, others = _pictures(folder, sweep, ordered, figures)
+    units = units_of(sweep)
+    pictures, others = _pictures(folder, sweep, ordered, figures, units)
     lost = [row for row in ordered if row.result in LOST]
     text = (
         _environment()
@@ -50,7 +51,9 @@ def write_page(
             total=pass_rate(ordered),
             counts=Counter(row.result for row in ordered).most_common(),
             rates=[
-                (axis, by_value(sweep, axis, ordered)) for axis in _listed(sweep) if len(axis.values) <= SHOWN_VALUES
+                (with_unit(axis.key, units), by_value(sweep, axis, ordered))
+                for axis in _listed(sweep)
+                if len(axis.values) <= SHOWN_VALUES
             ],
             pictures=pictures,
             others=", ".join(others),
@@ -83,7 +86,7 @@ def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str =
 
 
 def _pictures(
-    folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str]
+    folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str], units: dict[str, str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Draw the pictures. Returns ([(file, caption) of each picture], names of the figures without a picture)."""
     every = varying(rows)
@@ -92,7 +95,6 @@ def _pictures(
     drawn: list[tuple[str, str]] = []
     try:
         listed, random = _listed(sweep), [axis for axis in sweep.axes if axis.random]
-        units = units_of(sweep)
         for name in chosen:
             kept = combinations(listed, 2)
             for across, up in list(kept)[:SHOWN_PAIRS]:

@@ -37,7 +37,7 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
     expected = far / np.maximum(abs(angle), abs(rate))
     np.testing.assert_allclose(numbers["is1"][~tumbles], expected[~tumbles], atol=2e-6)
     about = json.loads(str(numbers["about"]))
-    assert about["lanes"] == 8
+    assert about["lanes"] == 16
     assert about["cpu"]
     assert not about["unstable"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.npz", "map.png"]
@@ -77,3 +77,48 @@ def test_an_unstable_equilibrium_is_told(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "this equilibrium is unstable" in done.stderr
     assert "about pivot = 3.14159" in done.stdout
+
+
+def test_a_launch_is_mapped_with_its_nodes(tmp_path: Path) -> None:
+    launch = Path(__file__).resolve().parents[3] / "launch" / "examples" / "my_controller.toml"
+    done = run(
+        tmp_path, str(launch), "--set", "sim.parameters.coordinates=joint", "--near", "arm=0.5236",
+        "--over", "arm=-1:1:3,arm.velocity=-2:2:2", "--seconds", "0.2", "-o", "held.png",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("6 motions of 0.2 s about arm = 0.5236, pendulum = 0: ")
+    about = json.loads(str(np.load(tmp_path / "held.npz")["about"]))
+    assert (about["nodes"], about["step_s"], about["lanes"]) == (["my_controller"], 1e-3, 1)
+
+
+SERVOED = """
+import dataclasses
+from robots.registry import build
+from sim_core.mechanism import Actuator, Servo
+
+def held():
+    motor = Actuator(name="motor", joint="pivot", servo=Servo(stiffness=3.0, damping=0.5))
+    return dataclasses.replace(build("single_pendulum"), name="held", actuators=(motor,))
+"""
+
+
+def test_servos_hold_positions_in_a_map(tmp_path: Path) -> None:
+    """phi'' + sin(phi) = 3 (1 - phi) - 0.5 phi' is at rest where 3 (1 - phi) = sin(phi)."""
+    (tmp_path / "held.py").write_text(SERVOED)
+    over = "pivot=-1:1:3,pivot.velocity=-1:1:3"
+    done = run(tmp_path, "held.py:held", "--over", over, "--servo", "motor=1", "--seconds", "40", "-o", "held.png")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(str(np.load(tmp_path / "held.npz")["about"]))
+    phi = float(about["equilibrium"].removeprefix("pivot = "))
+    assert 3 * (1 - phi) == pytest.approx(np.sin(phi), abs=1e-5)
+    assert about["efforts"] == [pytest.approx(3 * (1 - phi), abs=1e-5)]
+    assert (about["servos"], about["unstable"]) == ({"motor": 1.0}, False)
+    for arguments, line in (
+        (["--servo", "elbow=1"], "has no actuator 'elbow'"),
+        (["--servo", "motor=1", "--step-ms", "900"], "the servo loops of 'held' are unstable at 900 ms"),
+        (["--set", "sim.step_ms=1"], "--set sim.step_ms=1: only a launch file has such keys; use --param"),
+    ):
+        done = run(tmp_path, "held.py:held", "--over", over, *arguments)
+        assert done.returncode == 2
+        assert line in done.stderr
+        assert len([text for text in done.stderr.splitlines() if text.startswith("armswing: ")]) == 1

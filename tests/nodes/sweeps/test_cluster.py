@@ -15,7 +15,8 @@ from nodes.cli.application import run
 from nodes.sweeps.journal import read_rows
 from tests.nodes.sweeps.conftest import COMMAND, rows_of
 
-ARGUMENTS = ("--over", "node.how=well,segfault,raise,diverge", "--over", "node.gain=normal:1:0.1", "--repeat", "5")
+KINDS = "well,segfault,raise,diverge,killed"
+ARGUMENTS = ("--over", f"node.how={KINDS}", "--over", "node.gain=normal:1:0.1", "--repeat", "10")  # 50 cells
 SETS = ("--set", "node.noisy=true", "--set", "node.pause_s=0.2", "--no-page")
 
 
@@ -72,7 +73,7 @@ def test_a_killed_dask_worker_loses_no_cell_and_the_table_is_the_same(
     assert sweep(launch, *ARGUMENTS, *SETS, "-o", tmp_path / "here").returncode == 1
     assert (folder / "cells.csv").read_bytes() == (tmp_path / "here" / "cells.csv").read_bytes()
     results = [row["result"] for row in rows_of(folder)]
-    assert {name: results.count(name) for name in set(results)} == {"passed": 10, "crashed": 5, "error": 5}
+    assert {name: results.count(name) for name in set(results)} == {"passed": 20, "crashed": 20, "error": 10}
 
 
 def test_without_a_scheduler_the_refusal_is_one_line(

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.robots import Name, Param, built
+from nodes.cli.commands.models.robots import Param, built
 from nodes.cli.commands.models.studies import Bar, Interrupted, interruptible
 from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, say, warn, working
 
@@ -28,7 +29,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def map_robot(
-    name: Name,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A robot, as in `armswing robot show`, or a launch file, path/to/file.toml, with a robot and its "
+            "controllers.",
+            show_default=False,
+        ),
+    ],
     over: Annotated[
         str,
         typer.Option(
@@ -51,12 +59,30 @@ def map_robot(
         list[str] | None,
         typer.Option(
             "--near",
-            help="COORDINATE=VALUE from which the search for the equilibrium starts. Repeatable.",
+            help="COORDINATE=VALUE from which the search for the equilibrium starts; of a launch file, the goal. "
+            "Repeatable.",
             show_default="the start",
         ),
     ] = None,
+    servo: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--servo",
+            help="ACTUATOR=POSITION, rad or m, which the actuator's servo holds. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Of a launch: node.key=value or sim.key=value. Repeatable.", show_default=False),
+    ] = None,
     step_ms: Annotated[
-        float | None, typer.Option("--step-ms", help="Step size of RK4 (ms).", show_default="from the fastest mode")
+        float | None,
+        typer.Option(
+            "--step-ms",
+            help="Step size of RK4 (ms).",
+            show_default="from the fastest mode; of a launch, its sim.step_ms",
+        ),
     ] = None,
     time_unit_s: Annotated[
         float | None,
@@ -76,28 +102,51 @@ def map_robot(
         ),
     ] = None,
     param: Param = None,
-    lanes: Annotated[int, typer.Option("--lanes", help="Number of motions in one SIMD vector: 2, 4, 8, 16 or 32.")] = 8,
+    lanes: Annotated[
+        int | None,
+        typer.Option(
+            "--lanes", help="Number of motions in one SIMD vector: 2, 4, 8, 16 or 32.", show_default="16 or 8, by size"
+        ),
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Number of threads.", show_default="one per core")
+        int | None,
+        typer.Option(
+            "--threads", min=1, help="Number of threads; of processes for a launch file.", show_default="one per core"
+        ),
     ] = None,
 ) -> None:
     """Simulate a robot from a grid of initial states, and draw how far each motion moves away from the equilibrium.
 
     The colour shows Schiehlen's stability measure IS1: the largest distance of the motion from the equilibrium, divided
-    by the distance of the initial state from the equilibrium. The actuators hold their initial efforts. The numbers are
-    written to an NPZ file beside the picture, such as ROBOT_map.npz.
+    by the distance of the initial state from the equilibrium. The actuators hold their initial efforts, or positions by
+    their servos. A launch file is run in lockstep with all its nodes, once for each initial state; distances are then
+    measured from the goal, the state at rest with the coordinates that --near gives. The numbers are written to an NPZ
+    file beside the picture, such as ROBOT_map.npz.
     """
     axes = _axes(over)
-    mechanism, _ = built(name, param)
+    request = Request(
+        axes,
+        _numbers(start, "--start"),
+        _numbers(near, "--near"),
+        _numbers(servo, "--servo"),
+        seconds,
+        step_ms,
+        time_unit_s,
+        lanes,
+        threads,
+    )
+    try:
+        plan = _plan(name, request, param, set_)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    mechanism = built(name, param)[0] if plan is None else plan.sim.make_mechanism()
     picture = output or Path(f"{mechanism.name}_map.png")
     _check_output(picture)
-    rows = _numbers(start, "--start")
     try:
         with interruptible() as go_on:
-            place = _numbers(near, "--near")
-            units = step_ms, time_unit_s
-            found, how = _computed(mechanism, axes, rows, place, seconds, *units, lanes, threads, go_on)
-            data = _write(picture, found, {**how, "robot": name, "parameters": param or [], "start": rows})
+            found, how = _computed(mechanism, request, go_on) if plan is None else _launched(plan, request, go_on)
+            given = {"robot": name, "parameters": param or [], "set": set_ or [], "start": request.start}
+            data = _write(picture, found, {**how, **given})
     except Interrupted as end:
         warn("armswing: interrupted; nothing written")
         raise typer.Exit(128 + end.signal) from None
@@ -165,24 +214,33 @@ def _check_output(picture: Path) -> None:
         raise InputError(f"--output {str(picture)!r} cannot be written: {error.strerror}") from None
 
 
-def _computed(
-    mechanism: Any,
-    axes: dict[str, Any],
-    start: dict[str, float],
-    near: dict[str, float],
-    seconds: float,
-    step_ms: float | None,
-    time_unit_s: float | None,
-    lanes: int,
-    threads: int | None,
-    go_on: Any,
-) -> tuple[Any, dict[str, Any]]:
+@dataclass(frozen=True)
+class Request:
+    """A map, as given on the command line.
+
+    axes    {row: values} of the two axes
+    start   {row: value} of other rows of the initial state
+    near    {coordinate: value} near the equilibrium, or at the goal
+    servos  {actuator: position}, rad or m
+    """
+
+    axes: dict[str, Any]
+    start: dict[str, float]
+    near: dict[str, float]
+    servos: dict[str, float]
+    seconds: float
+    step_ms: float | None
+    time_unit_s: float | None
+    lanes: int | None
+    threads: int | None
+
+
+def _assembled(mechanism: Any, near: dict[str, float]) -> tuple[Any, Any]:
+    """(system, coordinates near the equilibrium)."""
     import importlib.util
 
     import numpy as np
 
-    from sim_core.analysis.maps import state_map
-    from sim_core.analysis.stability import StateNorm, equilibrium, is_unstable
     from sim_core.errors import UnknownName
     from sim_core.system import assemble
 
@@ -195,23 +253,105 @@ def _computed(
         if row not in system.coordinate_names:
             raise UnknownName(f"robot {mechanism.name!r}", "coordinate", row, system.coordinate_names)
         place[system.coordinate_names.index(row)] = value
+    return system, place
+
+
+def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
+    """(map of a robot without nodes, how it was made)."""
+    import numpy as np
+
+    from sim_core.analysis.maps import state_map
+    from sim_core.analysis.stability import StateNorm, equilibrium, is_unstable
+    from sim_core.kernels.lane_servos import lane_servos
+    from sim_core.monitoring.servo_loops import unstable_servos
+
+    system, place = _assembled(mechanism, request.near)
     u = np.array([actuator.start for actuator in mechanism.actuators])
-    about = equilibrium(system, place, u)
-    norm = StateNorm.of(system, about, None, time_unit_s, None, None if step_ms is None else step_ms / 1e3)
+    modes = dict.fromkeys(request.servos, "position")
+    servos = lane_servos(mechanism, modes, system.coordinate_names)
+    for each in servos:
+        u[each.actuator] = request.servos[mechanism.actuators[each.actuator].name]
+
+    def efforts(q: Any, v: Any) -> Any:
+        held = u.copy()
+        for each in servos:
+            held[each.actuator] = each.effort_at(q, v, u[each.actuator])
+        return held
+
+    about = equilibrium(system, place, efforts)
+    step_s = None if request.step_ms is None else request.step_ms / 1e3
+    norm = StateNorm.of(system, about, None, request.time_unit_s, None, step_s, efforts)
+    if unstable := unstable_servos(system, norm.step_s, about, request.servos):
+        raise InputError(f"{unstable}, with --step-ms")
     with Bar() as bar:
 
         def show(done: int, of: int) -> None:
             go_on()
             bar.show("simulating", done, of)
 
-        found = state_map(norm, axes, start, seconds, u=u, lanes=lanes, threads=threads, progress=show)
-    peaks = found.peaks
-    rounded = {name: round(float(x), 6) + 0.0 for name, x in zip(system.coordinate_names, about, strict=True)}
-    how = {"equilibrium": ", ".join(f"{key} = {value:g}" for key, value in rounded.items()), "seconds": seconds}
+        found = state_map(
+            norm,
+            request.axes,
+            request.start,
+            request.seconds,
+            u=u,
+            modes=modes,
+            lanes=request.lanes,
+            threads=request.threads,
+            progress=show,
+        )
+    how = _described(found) | {"efforts": efforts(about, 0.0 * about).tolist(), "servos": request.servos}
+    return found, how | {"unstable": is_unstable(system, about, efforts)}
+
+
+def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] | None) -> Any:
+    """The plan in lockstep of the launch file `name`; None for a robot. Raises InputError for options of the other."""
+    if not name.endswith(".toml"):
+        if sets:
+            raise InputError(f"--set {sets[0]}: only a launch file has such keys; use --param for {name!r}")
+        return None
+    from nodes.sweeps.starts import plan_for_starts
+
+    for option, given, remedy in (
+        ("--param", param, "use --set sim.parameters.NAME=VALUE"),
+        ("--servo", request.servos, "let a node of the launch command it, such as nodes/controllers/position.py"),
+    ):
+        if given:
+            raise InputError(f"{option}: {name!r} is a launch file; {remedy}")
+    step = [] if request.step_ms is None else [f"sim.step_ms={request.step_ms:g}"]
+    return plan_for_starts(Path(name), request.seconds, [*(sets or []), *step])
+
+
+def _launched(plan: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
+    """(map of a launch, how it was made)."""
+    from nodes.sweeps.engine import default_workers
+    from nodes.sweeps.starts import ranges_from
+    from sim_core.analysis.maps import grid, map_of
+    from sim_core.analysis.stability import StateNorm
+
+    system, place = _assembled(plan.sim.make_mechanism(), request.near)
+    norm = StateNorm.of(system, place, None, request.time_unit_s, None, plan.sim.step_s)
+    q, v = grid(norm, request.axes, request.start, request.seconds)
+    with Bar() as bar:
+
+        def show(done: int, of: int) -> None:
+            go_on()
+            bar.show("simulating", done, of)
+
+        workers = request.threads or default_workers()
+        peaks = ranges_from(plan, system, q, v, request.seconds, workers=workers, progress=show)
+    found = map_of(norm, request.axes, request.seconds, q, v, peaks)
+    return found, _described(found) | {"nodes": [node.name for node in plan.nodes], "unstable": False}
+
+
+def _described(found: Any) -> dict[str, Any]:
+    """How a map was made: equilibrium, method of integration and units."""
+    norm, peaks = found.norm, found.peaks
+    names = norm.system.coordinate_names
+    rounded = {name: round(float(x), 6) + 0.0 for name, x in zip(names, norm.about, strict=True)}
+    how = {"equilibrium": ", ".join(f"{key} = {value:g}" for key, value in rounded.items()), "seconds": found.seconds}
     how |= {"step_s": peaks.step_s, "steps": peaks.steps, "stepper": peaks.stepper, "time_unit_s": norm.time_unit_s}
-    how |= {"length_unit_m": norm.length_unit_m, "efforts": u.tolist(), "lanes": peaks.lanes, "cpu": peaks.cpu}
-    how |= {"unstable": is_unstable(system, about, u)}
-    return found, how
+    return how | {"length_unit_m": norm.length_unit_m, "lanes": peaks.lanes, "cpu": peaks.cpu}
 
 
 def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
@@ -228,12 +368,16 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
     numbers = {f"axis_{name}": values for name, values in found.axes.items()}
     numbers |= {"is1": found.is1, "goes_over": found.goes_over, "about": json.dumps(how), "rows": found.peaks.rows}
     numbers |= {"low": found.peaks.low.reshape(shape), "high": found.peaks.high.reshape(shape)}
-    title = f"{found.norm.system.mechanism.name}, {found.seconds:g} s"
+    title = f"{found.norm.system.mechanism.name}: motions of {found.seconds:g} s, by their initial state"
     with tempfile.TemporaryDirectory(dir=picture.absolute().parent, prefix=".map") as folder:
         made = [Path(folder) / "map.png", Path(folder) / "map.npz"]
         units = [_unit(found.norm, name) for name in (across, up)]
         labels = f"{across} ({units[0]})", f"{up} ({units[1]})"
-        draw_state_map(made[0], title, labels, [*found.axes.values()], found.is1, found.goes_over)
+        places = dict(zip(found.norm.system.coordinate_names, found.norm.about, strict=True))
+        about = places.get(across, 0.0), places.get(up, 0.0)  # velocities are zero
+        center = "goal" if "nodes" in how else "equilibrium"
+        values = [*found.axes.values()]
+        draw_state_map(made[0], title, labels, values, found.is1, found.goes_over, about, center)
         np.savez_compressed(made[1], **numbers)
         for path, final in zip(made, (picture, data), strict=True):
             os.replace(path, final)

@@ -1,0 +1,152 @@
+"""Runs of a launch in lockstep from many initial states, in worker processes; of each run, the range of its states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from nodes.plan.files.file import load_plan
+from nodes.plan.launch_plan import Plan
+from nodes.plan.loading import load_class
+from nodes.recorder import Recorder
+from nodes.simulation.compose import Composition
+from nodes.workers import Loss, Pool
+from sim_core.errors import SimulationDiverged
+from sim_core.peaks import Peaks, cpu_name, state_rows
+from sim_core.system import System
+
+Array = np.ndarray
+LIMIT_S = 600.0  # wall time after which a run has failed
+
+
+class StartError(ValueError):
+    """A run of a launch ended with an error. The message is one line."""
+
+
+class Start(NamedTuple):
+    """Number of a run, and its initial state q, v (n_q,)."""
+
+    number: int
+    q: list[float]
+    v: list[float]
+
+
+class Motion(msgspec.Struct):
+    """Smallest and largest value of each state in a run, and the last state; or the reason why there are none.
+
+    error  error that ended the run, in one line; "" if there is none. A divergence is none: its values are nan
+    """
+
+    low: list[float] = []
+    high: list[float] = []
+    q: list[float] = []
+    v: list[float] = []
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class StartJob:
+    """Job for worker processes: runs of a plan from initial states. The plan is in lockstep, of one robot."""
+
+    plan: Plan
+    steps: int
+
+    def encode(self, task: Start) -> bytes:
+        """Encode an initial state as bytes."""
+        return msgspec.msgpack.encode(tuple(task))
+
+    def do(self, task: bytes) -> bytes:
+        """Run the plan from an encoded initial state, and return the range of its states as bytes."""
+        start = Start(*msgspec.msgpack.decode(task, type=tuple[int, list[float], list[float]]))
+        try:
+            motion = motion_from(self.plan, self.steps, start)
+        except Exception as error:
+            motion = Motion(error=" ".join(f"{type(error).__name__}: {error}".split()))
+        return msgspec.msgpack.encode(motion)
+
+    def decode(self, result: bytes) -> Motion:
+        """Decode the range of a run."""
+        return msgspec.msgpack.decode(result, type=Motion)
+
+    def lost(self, task: Start, loss: Loss) -> Motion:
+        """Result of a run whose process ended."""
+        return Motion(error=loss.reason)
+
+
+def plan_for_starts(launch: Path, seconds: float, overrides: Sequence[str] = ()) -> Plan:
+    """Plan of a launch in lockstep for runs from many initial states, without its recorders and milestones.
+
+    seconds    simulation time of a run
+    overrides  texts such as "node.key=value" and "sim.key=value"
+    Raises PlanError or StartError with a one-line message for an invalid launch.
+    """
+    plan = load_plan(launch, [*overrides, "sim.mode=lockstep"])
+    if plan.simulations:
+        raise StartError(f"{launch} has several robots; a map is of one robot")
+    if not 0.0 < seconds < math.inf or round(seconds / plan.sim.step_s) < 1:
+        raise StartError(f"the runs last {seconds:g} s; they must last one step of {plan.sim.step_ms:g} ms at least")
+    plan.duration_s, plan.milestones, plan.sim.snapshot_s = None, [], 0.0
+    plan.nodes = [node for node in plan.nodes if not issubclass(load_class(node.run, plan.folder), Recorder)]
+    return plan
+
+
+def motion_from(plan: Plan, steps: int, start: Start) -> Motion:
+    """Run a plan in this process from an initial state; the ranges are those of the states at all steps."""
+    with Composition(plan, start=(start.q, start.v)) as composition:
+        (part,) = composition.server.parts
+        state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])
+        low, high = state.copy(), state.copy()
+        try:
+            for _ in range(steps):
+                composition.step()
+                state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])
+                np.minimum(low, state, out=low)
+                np.maximum(high, state, out=high)
+        except SimulationDiverged:
+            lost = np.full_like(state, np.nan)
+            low = high = state = lost
+    n = len(start.q)
+    return Motion(low.tolist(), high.tolist(), state[:n].tolist(), state[n:].tolist())
+
+
+def ranges_from(
+    plan: Plan,
+    system: System,
+    q: Array,
+    v: Array,
+    seconds: float,
+    *,
+    workers: int,
+    progress: Callable[[int, int], None],
+    limit_s: float = LIMIT_S,
+) -> Peaks:
+    """Ranges of the states in runs of a plan, with its nodes, from the initial states q, v (n, n_q).
+
+    plan      plan in lockstep, of one robot, whose `system` this is
+    seconds   simulation time of each run
+    progress  function that is called several times per second with the numbers of finished runs and of all runs
+    Raises StartError with a one-line message if a node or the simulation raises an error; a divergence is none.
+    """
+    count, n = q.shape
+    steps = round(seconds / plan.sim.step_s)
+    low, high, last = np.empty((count, 2 * n)), np.empty((count, 2 * n)), np.empty((count, 2 * n))
+    ended: list[int] = []
+    tasks = [Start(k, q[k].tolist(), v[k].tolist()) for k in range(count)]
+    with Pool(StartJob(plan, steps), min(workers, count), limit_s) as pool:
+        for task, motion in pool.results(tasks, lambda: progress(len(ended), count)):
+            if motion.error:
+                at = dict(zip(state_rows(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
+                raise StartError(f"the run from {', '.join(map('='.join, at.items()))} failed: {motion.error}")
+            low[task.number], high[task.number], last[task.number] = motion.low, motion.high, [*motion.q, *motion.v]
+            ended.append(task.number)
+    sim = plan.sim
+    names = (sim.make_stepper().name, sim.make_stabilizer().name)
+    return Peaks(
+        state_rows(system), low, high, last[:, :n], last[:, n:], sim.step_s, steps, *names, lanes=1, cpu=cpu_name()
+    )

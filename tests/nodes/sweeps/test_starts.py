@@ -1,0 +1,80 @@
+"""Runs of a launch from many initial states: maps with a controller node."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodes.plan.files.file import load_plan
+from nodes.sweeps.starts import StartError, plan_for_starts, ranges_from
+from sim_core.mechanism import Servo
+from sim_core.system import assemble
+
+ROOT = Path(__file__).resolve().parents[3]
+LAUNCH = ROOT / "launch" / "examples" / "my_controller.toml"
+JOINTS = "sim.parameters.coordinates=joint"
+FAILING = """
+from armswing import Node, messages
+
+class Failing(Node):
+    subscribes = {"state": messages.RobotState}
+
+    def on_message(self, name, state):
+        if state.position[0] > 0.5:
+            raise RuntimeError("too far")
+"""
+
+
+def starts(count: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(2)
+    return 0.3 * random.normal(size=(count, 2)), random.normal(size=(count, 2))
+
+
+def test_a_controller_node_moves_the_robot_as_the_servo_with_its_gains() -> None:
+    """The node of the example is a spring and a damper: the law of a servo, which works in the lanes of a batch."""
+    plan = plan_for_starts(LAUNCH, 0.2, [JOINTS])
+    system = assemble(plan.sim.make_mechanism())
+    q, v = starts(5)
+    calls: list[tuple[int, int]] = []
+    found = ranges_from(plan, system, q, v, 0.2, workers=2, progress=lambda *at: calls.append(at))
+    assert calls[-1] == (5, 5)
+    (motor,) = system.mechanism.actuators
+    servo = dataclasses.replace(motor, servo=Servo(stiffness=0.02, damping=0.003))
+    servoed = assemble(dataclasses.replace(system.mechanism, actuators=(servo,)))
+    commands = np.full((5, 1), np.radians(30.0))
+    same = servoed.batch(8).peaks(q, v, commands, step_s=1e-3, steps=200, modes={motor.name: "position"})
+    np.testing.assert_allclose(found.q, same.q, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.v, same.v, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found.high, same.high, rtol=0, atol=1e-4)  # samples here, extrema between them there
+    assert (found.high <= same.high + 1e-8).all()
+    free = system.batch(8).peaks(q, v, step_s=1e-3, steps=200)
+    assert np.abs(free.q - found.q).max() > 0.01
+    again = ranges_from(plan, system, q[3:4], v[3:4], 0.2, workers=1, progress=lambda *at: None)
+    assert again.high.tobytes() == found.high[3:4].tobytes()
+    assert (found.step_s, found.steps, found.stepper, found.stabilizer) == (1e-3, 200, "rk4", "sampled_fuzzy")
+
+
+def test_the_plan_is_that_of_the_launch_without_recorders_and_milestones() -> None:
+    lockstep = ROOT / "launch" / "rotary_pendulum_lockstep.toml"
+    plan = plan_for_starts(lockstep, 1.0, ["sim.step_ms=2"])
+    assert [node.name for node in plan.nodes] == ["trajectory", "swing_up"]
+    assert (plan.sim.mode, plan.sim.step_ms, plan.milestones) == ("lockstep", 2.0, [])
+    assert load_plan(lockstep).milestones
+
+
+def test_what_cannot_be_run_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"the runs last 0\.0001 s; they must last one step of 1 ms at least"):
+        plan_for_starts(LAUNCH, 1e-4)
+    (tmp_path / "failing.py").write_text(FAILING)
+    launch = tmp_path / "failing.toml"
+    launch.write_text(
+        '[sim]\nrobot = "single_pendulum"\nmode = "lockstep"\n[[nodes]]\nname = "failing"\nrun = "failing.py:Failing"\n'
+    )
+    plan = plan_for_starts(launch, 0.01)
+    system = assemble(plan.sim.make_mechanism())
+    rest = np.zeros((2, 1))
+    with pytest.raises(StartError, match=r"the run from pivot=0\.6, pivot\.velocity=0 failed: .*too far"):
+        ranges_from(plan, system, np.array([[0.1], [0.6]]), rest, 0.01, workers=1, progress=lambda *at: None)
