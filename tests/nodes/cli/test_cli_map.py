@@ -96,8 +96,8 @@ import dataclasses
 from robots.registry import build
 from sim_core.mechanism import Actuator, Servo
 
-def held():
-    motor = Actuator(name="motor", joint="pivot", servo=Servo(stiffness=3.0, damping=0.5))
+def held(stiffness: float = 3.0):
+    motor = Actuator(name="motor", joint="pivot", servo=Servo(stiffness=stiffness, damping=0.5))
     return dataclasses.replace(build("single_pendulum"), name="held", actuators=(motor,))
 """
 
@@ -115,7 +115,10 @@ def test_servos_hold_positions_in_a_map(tmp_path: Path) -> None:
     assert (about["servos"], about["unstable"]) == ({"motor": 1.0}, False)
     for arguments, line in (
         (["--servo", "elbow=1"], "has no actuator 'elbow'"),
-        (["--servo", "motor=1", "--step-ms", "900"], "the servo loops of 'held' are unstable at 900 ms"),
+        (
+            ["--servo", "motor=1", "--step-ms", "200", "--param", "stiffness=300"],
+            "the servo loops of 'held' are unstable at 200 ms",
+        ),
         (["--set", "sim.step_ms=1"], "--set sim.step_ms=1: only a launch file has such keys; use --param"),
     ):
         done = run(tmp_path, "held.py:held", "--over", over, *arguments)
