@@ -83,6 +83,7 @@ class CommandGuard:
         self._reported: dict[tuple[str, str], float] = {}
         self.stopped = ""
         self.clamps = self.stops = self.passed = 0
+        self._brakes_anew = False  # whether a stop outlasted a reset, after which no state was measured yet
 
     @property
     def indices(self) -> dict[str, int]:
@@ -101,6 +102,9 @@ class CommandGuard:
         if self._seen_at is not None and now > self._seen_at:
             self._period = min(now - self._seen_at, HOLD_S)
         self._seen_at = now
+        if self._brakes_anew:
+            self._brakes_anew = False
+            self._begin_braking(now, self.stopped)
 
     def enable(self, now: float, pressed: bool) -> None:
         """Process a message of the enabling switch.
@@ -255,14 +259,18 @@ class CommandGuard:
             raise ValueError(f"the robot is outside its limits ({line}); first move the robot back inside its limits")
         cause, self.stopped = self.stopped, ""
         self._mode[:] = NONE
-        self._pending = None
+        self._pending, self._brakes_anew = None, False
         self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
 
     def reset(self) -> None:
-        """Reset the guard, after simulation time was set back. A stop remains in force."""
+        """Reset the guard, after simulation time was set back.
+
+        A stop remains in force, and holds the robot from the next measured state on.
+        """
         kept = self.stopped, self.clamps, self.stops
         self.restore(CommandGuard(self.params, self.has_servo).snapshot())
         self.stopped, self.clamps, self.stops = kept
+        self._brakes_anew = bool(self.stopped)
 
     def snapshot(self) -> dict[str, Any]:
         """State of the guard as plain data and arrays, for `restore`."""

@@ -175,6 +175,26 @@ def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
     assert (guard.stopped, kinds(guard)[-1][0]) == ("", "guard_acknowledged")
 
 
+def test_a_stop_that_outlasts_a_reset_holds_the_robot() -> None:
+    guard = made()
+    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.stop(DT, "estop", "a test")
+    guard.reset()
+    assert guard.check(0.0) == []  # it does not know yet where the robot is
+    guard.see(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
+    ((mode, names, values),) = guard.check(0.0)
+    assert (mode, names, values) == ("velocity", NAMES, [0.0, 0.0])
+    assert guard.take(DT, "position", NAMES, [0.0, 0.0], 0.0) == []
+    assert (guard.stopped, guard.stops) == ("estop", 1)
+    guard.acknowledge(DT)
+    assert guard.take(2 * DT, "position", NAMES, [0.3, -0.4], 0.0)
+    guard.stop(2 * DT, "estop", "a test")
+    guard.reset()
+    guard.acknowledge(0.0)
+    guard.see(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
+    assert guard.check(0.0) == []  # released meanwhile
+
+
 def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard = made()
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
