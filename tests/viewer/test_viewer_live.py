@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from nodes.messages import Description, Message, RobotState
 from nodes.transport.bus import Publisher
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from viewer.data.live import LiveFeed
+from viewer.data.live import LaunchBegan, LiveFeed
 from viewer.data.signals import Signals
 
 DOMAIN = 9
@@ -33,16 +34,24 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveFeed]:
     shutil.rmtree(folder)
 
 
-def speak_until_heard(feed: LiveFeed, said: list[tuple[str, Message]], wanted: int) -> Signals:
-    """Run a registry and a server that repeats `said` until the feed has passed on `wanted` states."""
+def speak_until_heard(
+    feed: LiveFeed,
+    said: list[tuple[str, Message]],
+    wanted: int,
+    pid: int | None = None,
+    kept: list[Message] | None = None,
+) -> Signals:
+    """Run a registry and a server that repeats `said` until the feed has passed on `wanted` states.
+
+    pid   process id with which the server is registered; None for that of the test
+    kept  list to which all messages of the feed are added
+    """
     signals = Signals()
     with Registry(DOMAIN), RegistryClient(DOMAIN) as registry:
         endpoint = f"ipc://{domain_folder(DOMAIN)}/sim"
         publisher = Publisher(zmq.Context.instance(), "sim", endpoint)
         topics = sorted({topic for topic, _ in said})
-        registry.register(
-            NodeEntry(name="sim", pid=os.getpid(), host="localhost", endpoints={"data": endpoint}, publishes=topics)
-        )
+        registry.register(NodeEntry(name="sim", pid=pid or os.getpid(), endpoints={"data": endpoint}, publishes=topics))
         deadline = time.monotonic() + 20.0
         poller = zmq.Poller()
         poller.register(publisher.socket, zmq.POLLIN)
@@ -53,6 +62,8 @@ def speak_until_heard(feed: LiveFeed, said: list[tuple[str, Message]], wanted: i
                 publisher.publish(topic, message)
             for topic, message in feed.take():
                 signals.take(topic, message)
+                if kept is not None:
+                    kept.append(message)
         publisher.close()
     return signals
 
@@ -68,6 +79,18 @@ def test_the_feed_waits_for_a_launch_follows_it_and_finds_the_next(feed: LiveFee
         feed.take()
 
 
+def test_the_feed_separates_the_messages_of_two_launches(feed: LiveFeed, said_in_space: list[Any]) -> None:
+    heard: list[Message] = []
+    with subprocess.Popen(["sleep", "100"]) as other:  # a process may register its children
+        for pid in (os.getpid(), os.getpid(), other.pid):  # the first launch is quiet for a time in between
+            speak_until_heard(feed, said_in_space[:4], wanted=20, pid=pid, kept=heard)
+            heard += [message for _, message in feed.take()]
+        other.kill()
+    (place,) = [place for place, message in enumerate(heard) if isinstance(message, LaunchBegan)]
+    assert sum(isinstance(message, RobotState) for message in heard[:place]) >= 40
+    assert sum(isinstance(message, RobotState) for message in heard[place:]) >= 20
+
+
 class Flood:
     """A client whose stream says what it is given."""
 
@@ -76,6 +99,9 @@ class Flood:
 
     def stream(self, timeout_s: float) -> Iterator[tuple[str, Message]]:
         yield from self._said
+
+    def nodes(self) -> list[NodeEntry]:
+        return []
 
 
 def test_states_without_a_description_make_the_feed_subscribe_anew_with_more_patience(feed: LiveFeed) -> None:

@@ -16,10 +16,10 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets
 
 from tests.viewer.conftest import KEPT, swinging
-from tests.viewer.window_driving import opened_window
+from tests.viewer.window_driving import hear, live, opened_window
 from viewer import app, palette
-from viewer.data.signals import Signals, from_recording
-from viewer.data.topics import CAPACITY, LARGEST, LiveStore, RecordedStore, Table
+from viewer.data.signals import from_recording
+from viewer.data.topics import CAPACITY, LARGEST, RecordedStore, Table
 from viewer.qt import theme
 from viewer.window import main
 from viewer.window.docks import topic_tree
@@ -102,37 +102,6 @@ def test_a_hole_is_found_whose_ends_are_rounded_to_nanoseconds(off_s: float, spa
     recording.holes.append(Hole(start_s=1.5 + off_s, end_s=1.51 - off_s, counted=False))
     ((start, end),) = from_recording(recording).holes
     assert (start, end) == pytest.approx((1.5, 1.51))
-
-
-class FeedOfTest:
-    """A live feed of given messages."""
-
-    domain, waiting = 200, "waiting ..."
-
-    def __init__(self) -> None:
-        self.coming: list[Any] = []
-
-    def take(self) -> list[Any]:
-        taken, self.coming = self.coming, []
-        return taken
-
-    def close(self) -> None:
-        self.coming = []
-
-
-def live(qtbot: Any) -> tuple[MainWindow, FeedOfTest]:
-    feed = FeedOfTest()
-    window = MainWindow([Source("live", Signals(), LiveStore())], "live", "", feed)  # type: ignore[arg-type]
-    KEPT.append(window)
-    qtbot.addWidget(window)
-    window._timer.stop()
-    window.docks._timer.stop()
-    return window, feed
-
-
-def hear(window: MainWindow, feed: FeedOfTest, *messages: Any) -> None:
-    feed.coming = list(messages)
-    window._on_frame()
 
 
 def test_a_server_that_goes_is_reported_and_the_next_one_is_shown(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nodes.recording.reader import read_recording
-from viewer.data.signals import from_recording
-from viewer.data.topics import RecordedStore
+from viewer.data.signals import Signals, from_recording
+from viewer.data.topics import LiveStore, RecordedStore
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import pyqtgraph as pg
@@ -85,3 +85,34 @@ def opened_window(qtbot: Any, *paths: Path) -> Iterator[MainWindow]:
     yield found
     found.close()
     pg.setConfigOptions(mouseRateLimit=100)
+
+
+class FeedOfTest:
+    """A live feed of given messages."""
+
+    domain, waiting = 200, "waiting ..."
+
+    def __init__(self) -> None:
+        self.coming: list[Any] = []
+
+    def take(self) -> list[Any]:
+        taken, self.coming = self.coming, []
+        return taken
+
+    def close(self) -> None:
+        self.coming = []
+
+
+def live(qtbot: Any) -> tuple[MainWindow, FeedOfTest]:
+    feed = FeedOfTest()
+    window = MainWindow([Source("live", Signals(), LiveStore())], "live", "", feed)  # type: ignore[arg-type]
+    KEPT.append(window)
+    qtbot.addWidget(window)
+    window._timer.stop()
+    window.docks._timer.stop()
+    return window, feed
+
+
+def hear(window: MainWindow, feed: FeedOfTest, *messages: Any) -> None:
+    feed.coming = list(messages)
+    window._on_frame()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 
-from nodes.client import Client, NotLiveError
+from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
 from nodes.messages import Description, Message, RobotState
 from nodes.transport.domain import default_domain
 from nodes.transport.registry import RegistryError
@@ -14,19 +15,26 @@ from nodes.transport.registry import RegistryError
 QUEUE_MOST = 100_000  # most messages queued for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
 RETRY_S = 0.5
+SIMULATION = "sim"  # name of the simulation server in its namespace
 UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe anew; the time doubles with each attempt
+
+
+class LaunchBegan(Message):
+    """Marks the beginning of another launch among the received messages. It is not published; its topic is ""."""
 
 
 class LiveFeed:
     """Receives the messages of all topics of a domain.
 
-    The feed waits for a launch and, when that launch has ended, for the next one.
+    The feed waits for a launch and, when that launch has ended, for the next one. A LaunchBegan separates the messages
+    of two launches.
     """
 
     def __init__(self, domain: int | None) -> None:
         self.domain = default_domain() if domain is None else domain
         self.live = False  # whether a launch is running
         self._queue: deque[tuple[str, Message]] = deque(maxlen=QUEUE_MOST)
+        self._servers: frozenset[tuple[str, str, int]] = frozenset()  # of the present launch
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="viewer-feed", daemon=True)
         self._thread.start()
@@ -72,8 +80,9 @@ class LiveFeed:
         publisher sends the description again. Returns `patience_s` for the next subscription.
         """
         undescribed_since: float | None = None
-        described = False
+        described = compared = False
         for heard in client.stream(timeout_s=QUIET_S):
+            compared = compared or self._compare(client)
             self._queue.append(heard)
             described = described or isinstance(heard[1], Description)
             if not described and isinstance(heard[1], RobotState):
@@ -83,3 +92,22 @@ class LiveFeed:
             if self._stop.is_set():
                 break
         return UNDESCRIBED_S
+
+    def _compare(self, client: Client) -> bool:
+        """Queue a LaunchBegan if the simulation servers differ from those of the latest messages.
+
+        Returns False if no simulation server is registered yet.
+        """
+        try:
+            servers = servers_of(client.nodes())
+        except (RegistryError, UnknownNameError):
+            return False
+        if servers and self._servers and servers.isdisjoint(self._servers):
+            self._queue.append(("", LaunchBegan()))
+        self._servers = servers or self._servers
+        return bool(servers)
+
+
+def servers_of(nodes: Iterable[NodeEntry]) -> frozenset[tuple[str, str, int]]:
+    """(name, host, process id) of each simulation server among the nodes of a launch."""
+    return frozenset((node.name, node.host, node.pid) for node in nodes if node.name.rpartition("/")[2] == SIMULATION)

@@ -50,6 +50,7 @@ class Signals:
     changes      (time in s, kind) of each change of the set of active constraints, such as grip and release
     pushes       external forces on bodies, in the order of their starts
     description  description of the robot; None until it is received
+    seq          sequence number of the latest live state; 0 before the first
     violated     whether any state so far had a constraint violation other than exactly zero
     holes        (start, end) of each gap in a recording, s
     diverged_at  time of the event that reported a divergence of the simulation, s; None without such an event
@@ -68,6 +69,7 @@ class Signals:
         self.pushes: list[Push] = []
         self.holes: list[tuple[float, float]] = []
         self.time = 0.0
+        self.seq = 0
         self.states = 0
         self.violated = False
         self.diverged_at: float | None = None
@@ -118,6 +120,12 @@ class Signals:
         elif isinstance(path := getattr(message, PATH, None), list):
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
+    def is_restarted_by(self, topic: str, message: Message) -> bool:
+        """Whether a live message is the first state of another simulation server: time and `seq` have gone back."""
+        if not isinstance(message, RobotState) or topic.rpartition("/")[0] != self.robot or self.states == 0:
+            return False
+        return message.timestamp < self.time and 0 < message.seq <= self.seq
+
     def outputs_at(self, time: float) -> dict[str, float]:
         """{output: its value} in the last state at or before `time`, s."""
         series = self.series.get("outputs")
@@ -145,7 +153,7 @@ class Signals:
             self.changes.clear()
             self.pushes.clear()
             self.diverged_at, self.sane_until = None, math.inf
-        self.time = state.timestamp
+        self.time, self.seq = state.timestamp, state.seq
         self.states += 1
         self.violated = self.violated or state.phi != 0.0 or state.phidot != 0.0
         for field in VECTORS:

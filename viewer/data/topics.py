@@ -6,6 +6,7 @@ recording.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -13,9 +14,10 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from nodes.messages import Description, Event, Message, PlotValues
+from nodes.messages import Description, Event, Message, PlotValues, RobotState
 from nodes.messages.stamp import SequenceTracker
 from nodes.recording.reader import Recording
+from nodes.recording.runs import PUT_BACK
 from viewer.data.series import Floats, interrupted
 from viewer.data.signals import DERIVED, Signals, derived_columns, holes_of
 
@@ -24,15 +26,24 @@ LARGEST = CAPACITY + CAPACITY // 4  # rows for which there is memory; when they 
 FIRST_ROWS = 1024
 MOST_NUMBERS = 64  # most numbers of a list without names that become fields
 DERIVED_TOPIC = "derived"  # forces and gripper states, computed from outputs by the robot's description
+LATE_S = 0.5  # longest time by which a message of another node may be late after a reset, or ahead of the latest state
 STAMPS = ("timestamp", "seq", "sent_ns", "log_time")
 
 
+Batches = dict[tuple[str, tuple[str, ...]], tuple[list[float], list[list[float]]]]  # {(topic, fields): (times, rows)}
+
+
 class EventMark(msgspec.Struct, frozen=True):
-    """One event: time in s, kind, and one line of detail."""
+    """One event: time in s, kind, and one line of detail.
+
+    before  kind of the later event that set the simulation time back, such as "reset"; "" for an event of the present
+            run. The time of an event with `before` is not on the time axis of the present run
+    """
 
     time: float
     kind: str
     detail: str = ""
+    before: str = ""
 
 
 class Store(Protocol):
@@ -107,6 +118,7 @@ class Table:
 class LiveStore:
     """Numeric fields of the messages of a live domain.
 
+    events    all events of the launch; those from before the latest reset or restore have the attribute `before`
     heard     {topic: time of the monotonic clock at which the topic's last message was received, s}
     received  {topic: number of messages received on the topic}
     """
@@ -118,6 +130,8 @@ class LiveStore:
         self._sequences = SequenceTracker()
         self._tables: dict[str, list[Table]] = {}  # of each topic, one for each set of fields
         self._descriptions: dict[str, Description] = {}
+        self._times: dict[str, float] = {}  # of the latest state of each robot, s
+        self._put_back: tuple[str, float] = "", -math.inf  # latest event that set the time back, and its arrival, s
 
     @property
     def topics(self) -> Sequence[str]:
@@ -157,27 +171,78 @@ class LiveStore:
         heard  (topic, message) of each message
         """
         instant = time.monotonic()
-        batches: dict[tuple[str, tuple[str, ...]], tuple[list[float], list[list[float]]]] = {}
+        batches: Batches = {}
         for topic, message in heard:
             node = getattr(message, "node", "")
             name = f"{topic}/{node}" if node and not isinstance(message, Event) else topic
             self.heard[name] = instant
             self.received[name] = self.received.get(name, 0) + 1
             if isinstance(message, Event):
-                self.events.append(EventMark(message.timestamp, message.kind, event_text(message)))
+                self._take_event(message, instant)
                 continue
             if isinstance(message, Description):
                 self._descriptions[topic.rpartition("/")[0]] = message
                 continue
+            if isinstance(message, RobotState) and not message.clock and message.timestamp < self._now(topic):
+                self._flush(batches)
+                self._remove_later(message.timestamp, instant)
+            if isinstance(message, RobotState) and not message.clock:
+                self._times[topic] = message.timestamp
             self._sequences.is_new(name, message.seq)
             for labels, row in _rows(message):
                 times, rows = batches.setdefault((name, labels), ([], []))
+                if times and message.timestamp < times[-1]:
+                    self._flush(batches)
+                    times, rows = batches.setdefault((name, labels), ([], []))
                 times.append(message.timestamp)
                 rows.append(row)
+        self._flush(batches)
+
+    def _now(self, topic: str) -> float:
+        """Time of the latest state of a topic, s; -inf before the first."""
+        return self._times.get(topic, -math.inf)
+
+    def _flush(self, batches: Batches) -> None:
+        """Add the rows of `batches` to the tables, and empty `batches`."""
         for (name, labels), (times, rows) in batches.items():
             self._extend(name, labels, times, rows)
             if name.endswith("/state"):
                 self._derive(name.removesuffix("/state"), labels, times, rows)
+        batches.clear()
+
+    def _take_event(self, event: Event, instant: float) -> None:
+        """Add an event.
+
+        A reset or restore sets `before` of all earlier events. It is also set in an event of another node that arrives
+        after a reset and that has a time from before the reset.
+
+        instant  time of arrival by the monotonic clock, s
+        """
+        kind, at = self._put_back
+        mark = EventMark(event.timestamp, event.kind, event_text(event))
+        if event.kind in PUT_BACK:
+            if (
+                event.kind != kind or instant - at > LATE_S
+            ):  # the other robots of the launch are put back with the first
+                self._put_time_back(event.kind, instant)
+        elif instant - at < LATE_S and event.timestamp > max(self._times.values(), default=math.inf) + LATE_S:
+            mark = msgspec.structs.replace(mark, before=kind)
+        self.events.append(mark)
+
+    def _remove_later(self, now: float, instant: float) -> None:
+        """Remove the rows from before a reset: all tables with rows that are later than the state after the reset.
+
+        now      time of the state, s
+        instant  time of arrival of the state by the monotonic clock, s
+        """
+        if instant - self._put_back[1] > LATE_S:  # the event of the reset was lost
+            self._put_time_back("reset", instant)
+        for tables in self._tables.values():
+            tables[:] = [table for table in tables if not table.total or table.times[-1] <= now]
+
+    def _put_time_back(self, kind: str, instant: float) -> None:
+        self._put_back = kind, instant
+        self.events[:] = [each if each.before else msgspec.structs.replace(each, before=kind) for each in self.events]
 
     def _extend(self, topic: str, labels: tuple[str, ...], times: list[float], rows: Any) -> None:
         """Add rows to the table of a topic that has the fields `labels`.

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from nodes.messages import Message, RobotState, Status
+from nodes.messages import Description, Message, RobotState, Status
 from viewer import palette
-from viewer.data.live import LiveFeed
+from viewer.data.live import LaunchBegan, LiveFeed
 from viewer.data.reading import BackgroundReading
 from viewer.data.series import Floats
 from viewer.data.signals import Signals, diverged_text
-from viewer.data.topics import LiveStore
+from viewer.data.topics import EventMark, LiveStore
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.window.docks.docks import Docks
@@ -361,8 +361,13 @@ class MainWindow(QtWidgets.QMainWindow):
         instant = time.monotonic()
         ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
         known = self.signals.description
-        for topic, message in heard:
+        first = 0  # of the messages that are not in the store yet
+        for place, (topic, message) in enumerate(heard):
             self._heard_at = instant
+            if isinstance(message, LaunchBegan):
+                self._begin_run()
+                self._sim, first = "", place + 1
+                continue
             if isinstance(message, Status):
                 self.docks.take_status(message)
                 if message.node == "sim" and message.state != self._sim:
@@ -370,10 +375,13 @@ class MainWindow(QtWidgets.QMainWindow):
             if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
                 self._begin_run()  # the next launch has another robot
                 ended = False
+            elif self.signals.is_restarted_by(topic, message):
+                self._begin_run(self.signals.description)
+                first = place
             self.signals.take(topic, message)
         store = self.sources[0].store
-        if heard and isinstance(store, LiveStore):
-            store.take(heard)
+        if first < len(heard) and isinstance(store, LiveStore):
+            store.take(heard[first:])
         self._show_live()
         if not heard:
             return
@@ -386,8 +394,23 @@ class MainWindow(QtWidgets.QMainWindow):
         self.frames += 1
         self.refresh()
 
-    def _begin_run(self) -> None:
-        self.sources[0] = Source("live", Signals(), LiveStore())
+    def _begin_run(self, description: Description | None = None) -> None:
+        """Forget all data of the launch that was shown, because another launch has begun.
+
+        description  description of the robot if the new launch has sent it already
+        """
+        store = LiveStore()
+        if description is not None:
+            store.take([(f"{self.signals.robot}/description", description)])
+        signals = Signals()
+        signals.description = description
+        self.sources[0] = Source("live", signals, store)
+        self.plots.set_interval(None)
+        self.plots.hover(None, None)
+        self.plots.marks = []
+        self.docks.forget()
+        if self.history.layout.time is not None:  # a part of the old launch
+            self.history.change(msgspec.structs.replace(self.history.layout, time=None), "next launch")
         for plot in self.plots.plots:
             plot.invalidate()
 
@@ -408,7 +431,7 @@ class MainWindow(QtWidgets.QMainWindow):
     def _mark_events(self) -> None:
         events = self.sources[0].events
         colors = theme.change_colors([(mark.time, mark.kind) for mark in events])
-        self.plots.marks = [(mark.time, colors[mark.kind]) for mark in events]
+        self.plots.marks = [(mark.time, colors[mark.kind]) for mark in events if not mark.before]
 
     def _mark_timeline(self) -> None:
         self._mark_events()
@@ -486,15 +509,20 @@ class MainWindow(QtWidgets.QMainWindow):
 
     def next_event(self) -> None:
         """Go to the next event."""
-        later = [mark.time for mark in self.sources[0].events if mark.time > self._present + 1e-9]
+        later = [mark.time for mark in self._present_events if mark.time > self._present + 1e-9]
         if later:
             self.jump_to(min(later))
 
     def previous_event(self) -> None:
         """Go to the previous event."""
-        earlier = [mark.time for mark in self.sources[0].events if mark.time < self._present - 1e-9]
+        earlier = [mark.time for mark in self._present_events if mark.time < self._present - 1e-9]
         if earlier:
             self.jump_to(max(earlier))
+
+    @property
+    def _present_events(self) -> list[EventMark]:
+        """Events of the run, without those from before a reset."""
+        return [mark for mark in self.sources[0].events if not mark.before]
 
     @property
     def _present(self) -> float:

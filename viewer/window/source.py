@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from nodes.recording.growing import GrowingRecording, pieces
@@ -78,7 +79,9 @@ class Source:
     @property
     def events(self) -> list[EventMark]:
         """Events of the run, on the window's time axis."""
-        return [EventMark(mark.time + self.offset, mark.kind, mark.detail) for mark in self.store.events]
+        if not self.offset:
+            return list(self.store.events)
+        return [msgspec.structs.replace(mark, time=mark.time + self.offset) for mark in self.store.events]
 
     def column(self, curve: Curve) -> tuple[Floats, Floats] | None:
         """(times in s on the window's time axis, values) of a curve; None if the run does not have the curve."""

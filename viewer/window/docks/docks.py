@@ -93,8 +93,7 @@ class Docks:
     def update(self) -> None:
         """Update all panels."""
         source = self._plots.sources[0]
-        self.topics.show_source(source, *self._window.resting)
-        self.events.show_events(source.events)
+        self.update_tables()
         if self._plots.interval is not None:
             self.show_statistics()
         if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
@@ -108,12 +107,25 @@ class Docks:
                 self.joints.show_signals(source.signals)
                 self.joints.renew()
 
+    def update_tables(self) -> None:
+        """Update the topics and the events."""
+        source = self._plots.sources[0]
+        self.topics.show_source(source, *self._window.resting)
+        self.events.show_events(source.events)
+
     def restyle(self) -> None:
         """Use the colours of the present theme."""
         self.events.restyle()
         if self._plots.interval is not None:
             self.show_statistics()
         self.update()
+
+    def forget(self) -> None:
+        """Remove from the panels of a live run what they show of a launch that has ended."""
+        for panel in (self.steering, self.parameters, self.timing, self.joints):
+            if panel is not None:
+                panel.forget()
+        self.update_tables()
 
     def take_status(self, status: Status) -> None:
         """Pass the status of a live node to the panels."""

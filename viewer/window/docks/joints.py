@@ -19,6 +19,7 @@ NUMBER_WIDTH = 105  # pixels
 SEND_MS = 50  # between two commands while a slider moves
 TURN, STROKE, EFFORT = math.pi, 1.0, 10.0  # range of a slider without limits: rad, m, N m or N
 NOBODY = "no node commands"
+WAITING = "the joints appear when a launch is live"
 ALONE = "move a slider to command its joint"
 
 
@@ -91,7 +92,7 @@ class JointPanel(QtWidgets.QWidget):
         self._pending: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} not sent yet
         self.by_hand: set[str] = set()
         self.rows: dict[str, JointRow] = {}
-        self.commander = QtWidgets.QLabel("the joints appear when a launch is live")
+        self.commander = QtWidgets.QLabel(WAITING)
         self.commander.setObjectName("caption")
         self.commander.setWordWrap(True)
         self.back = QtWidgets.QPushButton("Give back")
@@ -130,6 +131,12 @@ class JointPanel(QtWidgets.QWidget):
                 continue
             if row.joint in series.labels and len(series.times):
                 row.show(float(series.values[-1][series.labels.index(row.joint)]))
+
+    def forget(self) -> None:
+        """Remove the commands by hand, which were of a launch that has ended, and the line about who commands."""
+        self._pending.clear()
+        self._show_hand(set())
+        self.commander.setText(WAITING)
 
     def _show_robot(self, description: Description) -> None:
         self._description = description

@@ -12,6 +12,7 @@ from nodes.transport.service import ServiceError
 from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls
 
+WAITING = "the parameters of the nodes appear when a launch is live"
 VALUE = 1  # column of the value
 PLACE = QtCore.Qt.ItemDataRole.UserRole
 
@@ -32,7 +33,7 @@ class ParameterPanel(QtWidgets.QWidget):
         self.tree.currentItemChanged.connect(self._on_current)
         self.tree.setIndentation(12)
         self.tree.itemChanged.connect(self._on_change)
-        self.said = QtWidgets.QLabel("the parameters of the nodes appear when a launch is live")
+        self.said = QtWidgets.QLabel(WAITING)
         self.said.setObjectName("caption")
         self.said.setWordWrap(True)
         column = QtWidgets.QVBoxLayout(self)
@@ -70,6 +71,13 @@ class ParameterPanel(QtWidgets.QWidget):
         there = sum(len(each) for each in values.values())
         self.said.setStyleSheet("")
         self.said.setText("" if there else "no node of this launch has parameters")
+
+    def forget(self) -> None:
+        """Remove the parameters, which are of a launch that has ended."""
+        self._values, self._limits = {}, {}
+        self.tree.clear()
+        self.said.setStyleSheet("")
+        self.said.setText(WAITING)
 
     def item(self, node: str, key: str) -> Any:
         """The tree row of a parameter; None for an unknown parameter."""

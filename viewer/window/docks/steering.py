@@ -153,6 +153,12 @@ class SteeringPanel(QtWidgets.QWidget):
             duration_s=duration,
         )
 
+    def forget(self) -> None:
+        """Remove the response to the last call, which was of a launch that has ended."""
+        self._strength_suggested = False
+        if self.recording is None:
+            self._say("")
+
     def _say(self, text: str) -> None:
         self.said.setStyleSheet("")
         self.said.setText(text)

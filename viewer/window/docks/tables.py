@@ -27,7 +27,7 @@ def _table(columns: Sequence[str]) -> Any:
 
 
 class EventTable(QtWidgets.QWidget):
-    """Table of events in the order of their times.
+    """Table of events, in the order in which they happened. Events from before a reset are grey.
 
     chosen  Qt signal with the time, s, of an event that was double-clicked
     """
@@ -55,9 +55,12 @@ class EventTable(QtWidgets.QWidget):
         self.table.setRowCount(len(self._events))
         colors = theme.change_colors([(mark.time, mark.kind) for mark in self._events])
         for row, mark in enumerate(self._events):
-            for column, text in enumerate((f"{mark.time:.3f}", mark.kind, mark.detail)):
+            detail = f"before the {mark.before}: {mark.detail}" if mark.before else mark.detail
+            for column, text in enumerate((f"{mark.time:.3f}", mark.kind, detail)):
                 item = QtWidgets.QTableWidgetItem(text)
-                if column == 1:
+                if mark.before:
+                    item.setForeground(QtGui.QColor(theme.MUTED))
+                elif column == 1:
                     item.setForeground(QtGui.QColor(colors[mark.kind]))
                 self.table.setItem(row, column, item)
         self.table.resizeColumnsToContents()
@@ -67,7 +70,9 @@ class EventTable(QtWidgets.QWidget):
         self._events = []
 
     def _on_double_click(self, item: Any) -> None:
-        self.chosen.emit(self._events[item.row()].time)
+        mark = self._events[item.row()]
+        if not mark.before:  # its time is not on the present time axis
+            self.chosen.emit(mark.time)
 
 
 CURVE, UNIT = 1, 2  # columns of the statistics

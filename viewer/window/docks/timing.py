@@ -14,6 +14,7 @@ from nodes.messages import Status
 from viewer.qt import theme
 
 BAR_HEIGHT = 18
+WAITING = "the timing appears when a launch is live"
 
 
 class Histogram(QtWidgets.QWidget):
@@ -55,7 +56,7 @@ class TimingPanel(QtWidgets.QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.histogram = Histogram()
-        self.figures = QtWidgets.QLabel("the timing appears when a launch is live")
+        self.figures = QtWidgets.QLabel(WAITING)
         self.figures.setTextFormat(QtCore.Qt.TextFormat.RichText)
         self.figures.setAlignment(QtCore.Qt.AlignmentFlag.AlignTop)
         self.figures.setWordWrap(True)
@@ -77,6 +78,12 @@ class TimingPanel(QtWidgets.QWidget):
         outer.addWidget(area)
         self._lost: dict[str, int] = {}
         self._drawn = (time.monotonic(), time.process_time(), 0)
+
+    def forget(self) -> None:
+        """Remove the figures, which are of a launch that has ended."""
+        self._lost.clear()
+        self.histogram.show_counts({})
+        self.figures.setText(WAITING)
 
     def take_status(self, status: Status) -> None:
         """Record the number of messages that a node has lost, from its status."""

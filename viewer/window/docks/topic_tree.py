@@ -81,6 +81,7 @@ class TopicTree(QtWidgets.QWidget):
         column.addWidget(self.search)
         column.addWidget(self.tree)
         self._shown: Any = None
+        self._store: Any = None
         self._counts: dict[str, tuple[float, int]] = {}
 
     def show_source(self, source: Source, resting: str = "", since: float = 0.0) -> None:
@@ -90,6 +91,9 @@ class TopicTree(QtWidgets.QWidget):
         since    time (monotonic clock, s) at which the simulation entered the state `resting`
         """
         store = source.store
+        if store is not self._store:
+            self._store = store
+            self._counts.clear()
         content = [(topic, tuple(store.fields(topic))) for topic in sorted(store.topics)]
         if (id(source), content, source.signals.description is None) != self._shown:
             self._shown = (id(source), content, source.signals.description is None)

@@ -1,0 +1,129 @@
+"""What the window shows after a reset, and of the next launch: no data of an earlier run as if it were of this one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodes.messages import Event, JointReference, RobotState, Status
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)
+
+from tests.viewer.window_driving import hear, live
+from viewer.data.live import LaunchBegan
+from viewer.data.topics import LiveStore, Store
+from viewer.window.layout import Layout
+from viewer.window.main import MainWindow
+
+STATE = "swing/state"
+
+
+def state(time: float, seq: int) -> tuple[str, RobotState]:
+    return STATE, RobotState(timestamp=time, seq=seq, name=["yaw"], position=[time], velocity=[0.0])
+
+
+def event(time: float, kind: str, **fields: Any) -> tuple[str, Event]:
+    return "swing/event", Event(timestamp=time, kind=kind, **fields)
+
+
+def reference(time: float) -> tuple[str, JointReference]:
+    return "swing/reference", JointReference(timestamp=time, name=["yaw"], position=[0.0])
+
+
+def old_launch(window: MainWindow, feed: Any) -> None:
+    """A launch in which a user pushed, looked at a part of the time, and selected an interval."""
+    hear(window, feed, ("status", Status(node="left", counters={"lost": 7})), state(68.0, 68_000))
+    hear(window, feed, event(68.2, "set", node="left", key="gain", old="1", new="2"), reference(68.2))
+    hear(window, feed, event(68.3, "push", part="rod", new='{"force": [1, 0, 0], "point": [0, 0, 0], "duration_s": 1}'))
+    hear(window, feed, state(86.0, 86_000))
+    window.history.change(Layout(time=(60.0, 70.0)), "part of the time")
+    window.plots.set_interval((68.0, 69.0))
+    window._mark_events()
+    assert [time for time, _ in window.plots.marks] == [68.2, 68.3]
+    assert len(window.signals.pushes) == 1
+    window.docks.update_tables()
+    assert window.docks.events.table.rowCount() == 2
+    assert window.docks.timing is not None
+    assert window.docks.timing._lost == {"left": 7}
+
+
+def rows(store: Store, topic: str, field: str) -> list[float]:
+    found = store.column(topic, field)
+    return [] if found is None else found[0].tolist()
+
+
+@pytest.mark.parametrize("seq", [90_000, 1])
+@pytest.mark.parametrize("start", [0.0, 100.0])
+def test_the_next_launch_shows_nothing_of_the_one_before(start: float, seq: int, qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    old_launch(window, feed)
+    began = event(start + 0.001, "set", node="right", key="gain", old="1", new="3")
+    hear(window, feed, reference(86.1), ("", LaunchBegan()), began, state(start, seq), state(start + 0.01, seq + 1))
+    window._mark_events()
+    assert [time for time, _ in window.plots.marks] == [start + 0.001]
+    assert [mark.detail for mark in window.sources[0].events] == ["right.gain = 3 (before: 1)"]
+    assert window.docks.timing is not None
+    window.docks.update_tables()
+    assert window.docks.events.table.rowCount() == 1
+    assert window.docks.timing._lost == {}
+    assert window.signals.pushes == []
+    assert rows(window.sources[0].store, STATE, "position.yaw") == [start, start + 0.01]
+    assert "swing/reference" not in window.sources[0].store.topics
+    assert window.plots.interval is None
+    assert window.time_shown(window.history.layout)[1] < start + 30.0
+    window.close()
+
+
+def test_a_server_that_counts_its_states_from_the_start_is_another_launch(said_in_space: list[Any], qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed, said_in_space[0])
+    old_launch(window, feed)
+    hear(window, feed, said_in_space[0], state(0.0, 1))  # the description comes before the first state
+    assert window.sources[0].events == []
+    assert rows(window.sources[0].store, STATE, "position.yaw") == [0.0]
+    assert window.signals.description is not None
+    window.close()
+
+
+@pytest.mark.parametrize("in_one_frame", [True, False])
+@pytest.mark.parametrize("told", [True, False])
+def test_after_a_reset_earlier_events_are_listed_as_such_and_not_drawn(
+    told: bool, in_one_frame: bool, qtbot: Any
+) -> None:
+    window, feed = live(qtbot)
+    old_launch(window, feed)
+    late = event(86.0, "safe", node="left", detail="silent")
+    messages = [*([event(0.0, "reset")] if told else []), state(0.0, 86_001), late, event(0.001, "resume")]
+    messages += [state(0.001, 86_002)]
+    for batch in [messages] if in_one_frame else [[message] for message in messages]:
+        hear(window, feed, *batch)
+    window._mark_events()
+    drawn = [0.0, 0.001] if told else [0.001]
+    assert [time for time, _ in window.plots.marks] == drawn
+    table = window.docks.events
+    table.show_events(window.sources[0].events)
+    details = {
+        table.table.item(row, 1).text(): table.table.item(row, 2).text() for row in range(table.table.rowCount())
+    }
+    assert details["set"] == "before the reset: left.gain = 2 (before: 1)"
+    assert details["safe"] == "before the reset: silent"
+    assert not details["resume"].startswith("before")
+    window.previous_event()
+    sought: list[float] = []
+    table.chosen.connect(sought.append)
+    for row in range(table.table.rowCount()):
+        table._on_double_click(table.table.item(row, 0))
+    assert sought == drawn
+    window.close()
+
+
+def test_after_a_reset_no_topic_keeps_rows_from_before_it() -> None:
+    store = LiveStore()
+    store.take([reference(68.2), state(86.0, 86_000), event(0.0, "reset"), state(0.0, 86_001), state(0.001, 86_002)])
+    assert rows(store, STATE, "position.yaw") == [0.0, 0.001]
+    assert rows(store, "swing/reference", "position.yaw") == []  # from a node that has been silent since
+    measured = [RobotState(timestamp=time, clock="arm", name=["yaw"], position=[time]) for time in (5.0, 4.0)]
+    store.take([("swing/measured_state", each) for each in measured])  # a clock that is set back is no reset
+    assert rows(store, STATE, "position.yaw") == [0.0, 0.001]
+    assert [mark.before for mark in store.events] == [""]
