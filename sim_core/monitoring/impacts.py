@@ -1,4 +1,6 @@
-"""Checks before a run whether the step size is small enough to resolve impacts on joint stops and sphere contacts."""
+"""Checks before a run whether the step size is small enough for impacts on joint stops and sphere contacts, and for the
+friction of contacts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from sim_core.integrators.steppers import Stepper
+from sim_core.mechanism.description import GROUND
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import effective_masses
 from sim_core.monitoring.modes import departure
@@ -47,6 +50,34 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
                 f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} swings at {rate:.4g} rad/s, "
                 f"which {stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
             )
+    yield from _too_fast_friction(system, stepper, step_s, q)
+
+
+def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
+    """Yield a one-line warning if the step is too large for the friction of a contact on which the mechanism stands.
+
+    Near rest, regularized friction is a damper of the coefficient friction * load / slip_velocity. The load is taken as
+    an equal share of the weight for each contact with the ground that has friction, and the mass that the damper slows
+    down as the effective mass at the contact. The contact with the fastest damper is named.
+    """
+    mechanism = system.mechanism
+    standing = [c for c in mechanism.contacts if c.other == GROUND and value_of(c.friction) > 0.0]
+    weight = sum(value_of(body.mass) for body in mechanism.bodies) * math.hypot(*mechanism.gravity)
+    if not standing or weight == 0.0:
+        return
+    load, masses = weight / len(standing), effective_masses(mechanism, q)
+    rates = {c.name: value_of(c.friction) * load / (value_of(c.slip_velocity) * masses[c.name]) for c in standing}
+    contact = max(standing, key=lambda each: rates[each.name])
+    rate, slip = rates[contact.name], value_of(contact.slip_velocity)
+    departs = partial(departure, stepper, complex(-rate, 0.0))
+    if departs(step_s) > 1.0:
+        most = 1e3 * largest_step(departs)
+        yield (
+            f"the friction of contact {contact.name!r} of {mechanism.name!r}, under an equal share of the weight "
+            f"({load:.3g} N), slows down {masses[contact.name]:.3g} kg at a rate of {rate:.4g} 1/s, which "
+            f"{stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms, or a "
+            f"slip_velocity of at least {1.05e3 * slip * step_s / most:.2g} m/s"
+        )
 
 
 def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from typing import Any
 
@@ -14,6 +15,7 @@ from sim_core.inverse import mass_matrix
 from sim_core.mechanism import (
     Body,
     Joint,
+    JointSpring,
     Mechanism,
     SphereContact,
     X,
@@ -147,3 +149,44 @@ def test_the_mass_matrix_of_every_kind_of_joint_is_that_of_the_kernels() -> None
     q[[name.endswith((".rx", ".ry", ".rz")) for name in names]] = 0.0
     M = mass_matrix_at(mechanism, moving_bodies(mechanism, q))
     np.testing.assert_allclose(M, mass_matrix(assemble(mechanism), q), rtol=1e-10, atol=1e-10)
+
+
+def standing(slip_velocity: float) -> Mechanism:
+    """A trunk of 40 kg on a light foot with four contacts, 0.1 mm above the floor."""
+    trunk = Body(name="trunk", mass=40.0, inertia=(1.0, 1.0, 0.5, 0, 0, 0), center_of_mass=(0, 0, 0.2))
+    foot = Body(name="foot", mass=0.3, inertia=(4e-4, 4e-4, 4e-4, 0, 0, 0))
+    joints = (
+        free("trunk"),
+        Joint(name="ankle", parent="trunk", child="foot", axis=Y, damping=1.0, spring=JointSpring(stiffness=500.0)),
+    )
+    corners = box_contacts(
+        "sole", body="foot", half_sizes=(0.1, 0.05, 0.02), friction=0.8, slip_velocity=slip_velocity, dissipation=0.5
+    )[1::2]
+    start = (0, 0, 0.0201, *[0.0] * 4)
+    return made(*corners, bodies=(trunk, foot), joints=joints, initial_q=start, initial_v=(0.01, *[0.0] * 6))
+
+
+def test_friction_of_a_light_foot_under_a_heavy_trunk_is_warned_of_with_a_step_and_a_slip_velocity_that_do() -> None:
+    said = r"friction of contact 'sole_\d' .* use a step of at most (\S+) ms, or a slip_velocity of at least (\S+) m/s"
+    with pytest.warns(StepTooLargeWarning, match=said) as caught:
+        Simulation(assemble(standing(2e-3)), step_s=1e-3)
+    line = next(text for each in caught if (text := str(each.message)).startswith("the friction of contact"))
+    found = re.search(said, line)
+    assert found is not None
+    step_ms, slip = map(float, found.groups())
+    assert step_ms < 1.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the friction of contact")
+        Simulation(assemble(standing(2e-3)), step_s=1e-3 * step_ms)
+        Simulation(assemble(standing(slip)), step_s=1e-3)
+
+
+def test_the_energy_balances_at_a_step_that_resolves_the_friction_of_a_light_foot_and_departs_at_a_larger_one() -> None:
+    departed = []
+    for step in (1e-3, 2e-5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sim = Simulation(assemble(standing(2e-3)), step_s=step)
+        sim.step(round(0.1 / step))
+        departed.append(sim.energy_ledger.largest)
+    assert departed[0] > 0.01 > departed[1]
