@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodes.pages.style import BLUE, FAINT, INK, VERMILION, say_empty, settings
+from nodes.pages.style import BLUE, FAINT, INK, PAPER, VERMILION, say_empty, settings
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import ENDED, PASSED, Row
 from nodes.sweeps.design import Sweep
@@ -22,6 +22,7 @@ MOST_TICKS, MOST_CHARACTERS = 9, 52  # of the labels along an axis
 SIZE, DPI = (5.6, 4.4), 120
 FAILED_HATCH, LOST_HATCH, HATCH_WIDTH = "///", "xxx", 0.6
 PASSED_SHARE = "share of runs that passed"
+FEW_CELLS = 400  # cells up to which a heat map has lines between them
 LONGEST = 34  # characters of a label before it is shortened in the middle
 
 
@@ -49,7 +50,9 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
             rate = found.figure == PASS_RATE
             ends = {"vmin": 0.0, "vmax": 1.0} if rate else {}
             light = ListedColormap(colormaps["viridis"](np.linspace(0.35, 1.0, 256)))  # hatching is visible on it
-            drawn = axis.pcolormesh(mean, cmap="RdYlBu" if rate else light, rasterized=True, **ends)
+            drawn = axis.pcolormesh(
+                mean, cmap="RdYlBu" if rate else light, rasterized=True, **ends, **_lines_between(mean.size)
+            )
             figure.colorbar(drawn, ax=axis, label=PASSED_SHARE if rate else f"mean {named(found.figure)}")
         else:
             say_empty(axis, "no run came to its end")
@@ -130,6 +133,8 @@ def _runs(axis: Any, sweep: Sweep, rows: Sequence[Row], figure_name: str, axis_o
             points.append((float(value) if axis_of.random else at[as_text(value)], y))
         if points:
             axis.plot(*zip(*points, strict=True), marker, color=color, ls="", label=label, ms=4.5, alpha=0.8)
+    if lost := sum(row.result not in ENDED for row in rows):
+        axis.plot([], [], ls="", label=f"{lost} lost, without a point")
     if not axis_of.random:
         _name_places(axis, axis_of)
 
@@ -159,6 +164,11 @@ def _figure() -> tuple[Any, Any]:
     figure = Figure(figsize=SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots()
+
+
+def _lines_between(cells: int) -> dict[str, Any]:
+    """Arguments of pcolormesh for lines between the cells of a heat map; none if there are too many cells."""
+    return {"edgecolor": PAPER, "linewidth": 1.0} if cells <= FEW_CELLS else {}
 
 
 def _ticks(axis: Any, axis_of: Axis) -> None:

@@ -87,7 +87,10 @@ def test_a_launch_is_mapped_with_its_nodes(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith("6 motions of 0.2 s about arm = 0.5236, pendulum = 0: ")
-    about = json.loads(str(np.load(tmp_path / "held.npz")["about"]))
+    numbers = np.load(tmp_path / "held.npz")
+    assert (numbers["low"] <= numbers["end"]).all()
+    assert (numbers["end"] <= numbers["high"]).all()
+    about = json.loads(str(numbers["about"]))
     assert (about["nodes"], about["step_s"], about["lanes"]) == (["my_controller"], 1e-3, 1)
 
 

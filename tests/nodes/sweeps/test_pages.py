@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -121,3 +122,17 @@ def test_the_parquet_table_equals_the_csv(tmp_path: Path) -> None:
     for name in ("cell", "sim.parameters.mass", "node.law", "node.bias", "seed", "node.error"):
         assert table[name].to_pylist() == text[name].to_pylist()
     assert math.isnan(table["output.tip"][0].as_py())
+
+
+def test_pictures_tell_lost_runs_and_separate_few_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    from nodes.sweeps.report import heat_maps
+
+    drawn: list[Any] = []
+    monkeypatch.setattr(heat_maps, "_save", lambda figure, path: drawn.append(figure))
+    heat_maps.draw_points(tmp_path / "a.png", SWEEP, [*ROWS.values()], "node.error", SWEEP.axes[2])
+    (legend,) = drawn[-1].legends
+    assert [text.get_text() for text in legend.get_texts()][-1] == "1 lost, without a point"
+    heat_maps.draw_map(tmp_path / "b.png", grid(SWEEP, ROWS.values(), "node.error", SWEEP.axes[0], SWEEP.axes[1]))
+    (mesh,) = [each for each in drawn[-1].axes[0].collections if each.get_array() is not None]
+    assert mesh.get_linewidth()[0] == 1.0

@@ -368,6 +368,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
     numbers = {f"axis_{name}": values for name, values in found.axes.items()}
     numbers |= {"is1": found.is1, "goes_over": found.goes_over, "about": json.dumps(how), "rows": found.peaks.rows}
     numbers |= {"low": found.peaks.low.reshape(shape), "high": found.peaks.high.reshape(shape)}
+    numbers |= {"end": np.hstack([found.peaks.q, found.peaks.v]).reshape(shape)}
     title = f"{found.norm.system.mechanism.name}: motions of {found.seconds:g} s, by their initial state"
     with tempfile.TemporaryDirectory(dir=picture.absolute().parent, prefix=".map") as folder:
         made = [Path(folder) / "map.png", Path(folder) / "map.npz"]
