@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window, wheel
 from viewer.qt.focus import only_when_clicked
 from viewer.window.commands import COMMANDS, GESTURES
-from viewer.window.layout import Curve
+from viewer.window.layout import Curve, PlotSpec
 from viewer.window.main import MainWindow
 from viewer.window.shortcuts import shortcuts_html
 
@@ -290,3 +291,20 @@ def test_the_numbers_of_a_value_axis_do_not_overlap_in_flat_plots(height: int, w
         numbers = plot.left.tickValues(low, high, pixels)[0][1]
         assert len(numbers) >= 2
         assert pixels * (numbers[1] - numbers[0]) / (high - low) >= 11.0  # the height of a digit
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 7])
+def test_plots_of_a_column_have_equal_edges_and_the_lowest_one_has_the_time_axis(
+    count: int, window: MainWindow, qtbot: Any
+) -> None:
+    plots = window.plots
+    specs = tuple(PlotSpec((Curve("swing/state", "position.yaw"),), unit="rad") for _ in range(count))
+    window.history.change(msgspec.structs.replace(window.history.layout, plots=specs), "plots")
+    plots._build(2)
+    plots.canvas.ci.layout.activate()
+    edges = [plot.box.sceneBoundingRect() for plot in plots.plots]
+    for place, plot in enumerate(plots.plots):
+        above = edges[place % 2]
+        assert (edges[place].left(), edges[place].right()) == pytest.approx((above.left(), above.right()), abs=1.0)
+        assert plot.bottom.isVisible() == (place + 2 >= count)
+    assert edges[0].width() == pytest.approx(edges[1].width(), abs=2.0)

@@ -136,11 +136,10 @@ class PlotArea(QtWidgets.QWidget):
         self.plots = []
         for place, spec in enumerate(self.specs):
             row, column = divmod(place, columns)
-            last = place + columns >= len(self.specs)
-            span = columns - column if place == len(self.specs) - 1 else 1
+            last = place + columns >= len(self.specs)  # of its column; its time axis is that of all plots above it
             plot = Plot(spec, bottom=last)
-            self.canvas.addItem(plot.title, row=2 * row, col=column, colspan=span)
-            self.canvas.addItem(plot.item, row=2 * row + 1, col=column, colspan=span)
+            self.canvas.addItem(plot.title, row=2 * row, col=column)
+            self.canvas.addItem(plot.item, row=2 * row + 1, col=column)
             self._connect(plot, place)
             self.plots.append(plot)
         self.set_interval(self.interval)
