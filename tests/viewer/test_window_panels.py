@@ -22,6 +22,7 @@ from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opene
 from viewer.window import files
 from viewer.window.layout import Curve, LayoutError, load_layout
 from viewer.window.main import MainWindow
+from viewer.window.overrides import OverrideDialog
 from viewer.window.plots.area import MIME
 
 
@@ -319,3 +320,37 @@ def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_record
     window.files.launch.ended.emit(0, "  file written      again.mcap (1 MB)")
     wanted = "the run that went on from t = 2.99 s has ended: file written again.mcap (1 MB)"
     assert window.page.subtitle.text() == wanted
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_going_on_shows_the_recorded_values_and_takes_those_that_stay_chosen(
+    accepted: bool, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    class Started(QtCore.QObject):
+        ended = QtCore.pyqtSignal(int, str)
+
+        def __init__(self, arguments: list[str], parent: Any) -> None:
+            super().__init__(parent)
+            started.append(arguments)
+
+        def leave(self) -> None:
+            pass
+
+    def answer(dialog: OverrideDialog) -> Any:
+        assert "run.toml does not have" in dialog.text.text()
+        assert dialog.chosen == ["sim.mode=lockstep", "left.title=a b"]
+        dialog.list.item(1).setCheckState(QtCore.Qt.CheckState.Unchecked)
+        return QtWidgets.QDialog.DialogCode.Accepted if accepted else QtWidgets.QDialog.DialogCode.Rejected
+
+    monkeypatch.setattr(files, "ArmswingProcess", Started)
+    monkeypatch.setattr(OverrideDialog, "exec_", answer)
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *_: ("run.toml", ""))
+    window.files.go_on()
+    path = window.sources[0].path
+    assert started == [["launch", "run.toml", "--from", path, "--differences"]]
+    assert window.files.comparison is not None
+    window.files.comparison.ended.emit(0, "--set sim.mode=lockstep --set 'left.title=a b'")
+    assert [each[:4] for each in started[1:]] == [["launch", "run.toml", "--set", "sim.mode=lockstep"]] * accepted
+    assert all("left.title=a b" not in each for each in started)

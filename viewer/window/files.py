@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from nodes.recording.sidecar import folders_of
 from viewer import palette
 from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
+from viewer.window.overrides import OverrideDialog
 from viewer.window.processes import ArmswingProcess
 from viewer.window.source import read_overlaid
 
@@ -25,6 +28,8 @@ class FileMenu:
         self._window = window
         self.launch: ArmswingProcess | None = None
         self.film: ArmswingProcess | None = None
+        self.comparison: ArmswingProcess | None = None
+        self._launch_path = ""
         self._film_path, self._from_s = "", 0.0
 
     def save_layout_as(self) -> None:
@@ -143,7 +148,29 @@ class FileMenu:
             self._window, "Launch file of the recorded run", self._launch_file(), "Launch files (*.toml)"
         )
         if path:
-            self.go_on_with(path)
+            self.compare_with(path)
+
+    def compare_with(self, launch_file: str) -> None:
+        """Go on with a launch file, after the user has seen the recorded values that it does not have."""
+        self._launch_path = launch_file
+        options = ["--from", self._window.sources[0].path, "--differences"]
+        self.comparison = ArmswingProcess(["launch", launch_file, *options], self._window)
+        self.comparison.ended.connect(self._on_compared)
+        self._window.page.show_subtitle(f"comparing {launch_file} with the recorded plan ...")
+
+    def _on_compared(self, code: int, line: str) -> None:
+        self.comparison = None
+        self._window.page.show_subtitle(self._window.subtitle)
+        if code != 0:
+            self.warn(line.removeprefix("armswing: ") or f"the comparison ended with exit code {code}")
+            return
+        overrides = shlex.split(line)[1::2] if line.startswith("--set ") else []
+        if overrides:
+            dialog = OverrideDialog(self._launch_path, overrides, self._window)
+            if dialog.exec_() != QtWidgets.QDialog.DialogCode.Accepted:
+                return
+            overrides = dialog.chosen
+        self.go_on_with(self._launch_path, overrides)
 
     def _launch_file(self) -> str:
         """Path of the launch file that the recording names; if there is no such file, the folder "launch"."""
@@ -154,15 +181,18 @@ class FileMenu:
                     return str(folder / name)
         return "launch"
 
-    def go_on_with(self, launch_file: str) -> None:
+    def go_on_with(self, launch_file: str, overrides: Sequence[str] = ()) -> None:
         """Start a launch that continues the recorded run from the time in the window.
 
         If the launch is refused, a dialog shows the reason as one line.
+
+        overrides  changes of the launch file, such as "sim.mode=lockstep"
         """
         window = self._window
         source = window.sources[0]
         self._from_s = at_s = window.playback.now - source.offset
-        options = ["--from", source.path, "--at", f"{at_s:.6f}", "--view"]
+        options = [part for each in overrides for part in ("--set", each)]
+        options += ["--from", source.path, "--at", f"{at_s:.6f}", "--view"]
         if source.duration_s is not None:
             options += ["--duration", f"{max(source.duration_s, at_s + GO_ON_S):.6g}"]
         self.launch = ArmswingProcess(["launch", launch_file, *options], window)
@@ -180,6 +210,8 @@ class FileMenu:
         """Stop watching a launch, which keeps running, and stop writing a film."""
         if self.launch is not None:
             self.launch.leave()
+        if self.comparison is not None:
+            self.comparison.close()
         if self.film is not None:
             self.film.close()
             self._folder.cleanup()

@@ -23,11 +23,11 @@ from nodes.recording.runs import Run, RunCutter, picked
 from nodes.recording.schema import decode_json, schema_name
 from nodes.simulation.links import takes_time
 from nodes.simulation.replay.replay import SERVER, ReplayStart, plan_of
+from nodes.simulation.restart.overrides import FREE
 from nodes.simulation.restart.snapshots import ACTIONS, STOPS, Restart, RunState
 
+HOW = "use the recorded value, which 'armswing launch FILE --from RECORDING --differences' prints"
 NAME = "sim"  # of the simulation server, in events about its parameters
-# keys of [sim] that may differ: the run does not depend on them
-FREE = ("host", "cpu", "realtime_priority", "deadline_ms", "snapshot_s", "speed", "overrun_policy", "robot")
 
 
 class _Tick(msgspec.Struct):
@@ -221,8 +221,7 @@ def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
         if key not in FREE and before[key] != after[key]:
             old, new = (msgspec.json.encode(value).decode() for value in (before[key], after[key]))
             raise PlanError(
-                f"{path} cannot be continued: [sim] {key} is {old} in the recording and {new} in the plan; use the "
-                "recorded value"
+                f"{path} cannot be continued: [sim] {key} is {old} in the recording and {new} in the plan; {HOW}"
             )
     _require_same_links(recorded, plan, path)
 
@@ -246,7 +245,7 @@ def _require_same_links(recorded: Plan, plan: Plan, path: Path) -> None:
             if old != new and (name in there or takes_time(node)):
                 raise PlanError(
                     f"{path} cannot be continued: {key} of node {name!r} is {old} in the recording and {new} in the "
-                    "plan; use the recorded value"
+                    f"plan; {HOW}"
                 )
 
 

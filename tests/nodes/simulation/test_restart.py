@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +16,11 @@ from nodes.messages import JointCommand
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
+from nodes.plan.overrides import _value
 from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.simulation.compose import compose
 from nodes.simulation.restart.finding import read_restart
+from nodes.simulation.restart.overrides import override_text, recorded_overrides
 from nodes.simulation.restart.snapshots import Restart
 
 LAUNCH = Path(__file__).parents[3] / "launch"
@@ -383,3 +386,40 @@ def test_a_replay_of_a_run_with_links_begins_at_a_time_with_the_messages_on_thei
     command = ["replay", str(tmp_path / "run.mcap"), "--node", SWING_UP, "--as", "controller", "--from", "0.4"]
     assert command_line(command) == 0
     assert "none differs" in capsys.readouterr().out
+
+
+def test_the_overrides_of_the_recorded_plan_make_its_launch_file_one_that_continues_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, launch_file = tmp_path / "run.mcap", LAUNCH / "rotary_pendulum.toml"
+    settings = ["sim.mode=lockstep", "sim.watchdog_ms=40", "trajectory.amplitude_deg=60", "swing_up.link.delay_ms=2"]
+    recorded = load_plan(launch_file, [*settings, "sim.parameters.start_deg=10", "seed=3", f"recorder.file={file}"])
+    record(recorded, 2.5)
+    capsys.readouterr()
+    assert command_line(["launch", str(launch_file), "--from", str(file), "--differences"]) == 0
+    shown = shlex.split(capsys.readouterr().out)
+    assert set(shown[::2]) == {"--set"}
+    wanted = {"seed=3", "sim.mode=lockstep", "sim.watchdog_ms=40.0", "sim.parameters.start_deg=10"}
+    assert wanted | {"trajectory.amplitude_deg=60", "swing_up.link.delay_ms=2.0"} == {
+        each.replace("start_deg=10.0", "start_deg=10") for each in shown[1::2]
+    }
+    again = load_plan(launch_file, [*shown[1::2], f"recorder.file={tmp_path / 'again.mcap'}"])
+    assert read_restart(file, 2.2, again).fresh == {}
+    assert recorded_overrides(recorded, again) == [override_text("recorder.file", str(file))]
+    with pytest.raises(PlanError, match=r"\[sim\] parameters is .* use the recorded value, which .* --differences"):
+        read_restart(file, 2.2, load_plan(launch_file))
+
+
+def test_a_key_that_only_the_launch_file_sets_is_named(tmp_path: Path) -> None:
+    launch_file = LAUNCH / "rotary_pendulum.toml"
+    recorded = load_plan(launch_file)
+    recorded.sim.watchdog_ms = None
+    with pytest.raises(PlanError, match=r"sim.watchdog_ms is .* in the launch file and not set in the recording; take"):
+        recorded_overrides(recorded, load_plan(launch_file, ["sim.watchdog_ms=50"]))
+
+
+@pytest.mark.parametrize("value", ["lockstep", "1", "true", "a b", 'quote " and \\', 1e-9, 3, True, [1.0, 2.5], ["a"]])
+def test_an_override_is_read_as_the_value_that_it_was_written_for(value: object) -> None:
+    target, _, text = override_text("trajectory.kind", value).partition("=")
+    assert target == "trajectory.kind"
+    assert _value(target, text) == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -103,6 +104,13 @@ def launch(
             show_default=False,
         ),
     ] = None,
+    differences: Annotated[
+        bool,
+        typer.Option(
+            "--differences",
+            help="With --from: print the options --set that give the launch file the recorded values, and end.",
+        ),
+    ] = False,
     timing_from: Annotated[
         Path | None,
         typer.Option(
@@ -152,6 +160,9 @@ def launch(
 
     timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
     plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [])
+    if differences:
+        _print_differences(plan, from_)
+        return
     if domain is not None:
         plan.domain = domain
     if duration is not None:
@@ -187,6 +198,24 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
     if plan.duration_s is not None and at > plan.duration_s - plan.sim.step_s / 2.0:
         raise InputError(f"--at {at:g}: the launch ends at t = {plan.duration_s:g} s; give a later end with --duration")
     return begin.encode(), notes(begin, recording)
+
+
+def _print_differences(plan: Plan, recording: Path | None) -> None:
+    """Print the options --set, in one line, with which a plan has the values of the recorded plan."""
+    from nodes.recording.reader import RecordingFile
+    from nodes.simulation.replay.replay import plan_of
+    from nodes.simulation.restart.overrides import recorded_overrides
+
+    if recording is None:
+        raise InputError("--differences needs a recording, as in --differences --from run.mcap")
+    require_recording(recording)
+    file = RecordingFile(recording)
+    for _ in file:
+        if file.metadata:
+            break
+    overrides = recorded_overrides(plan_of(file.metadata, recording), plan)
+    if overrides:
+        say(shlex.join(part for each in overrides for part in ("--set", each)))
 
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
