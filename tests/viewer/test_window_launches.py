@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import math
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +16,9 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from tests.viewer.window_driving import hear, live
 from viewer.data.live import LaunchBegan
 from viewer.data.topics import LiveStore, Store
+from viewer.qt.titles import LETTER_WIDTH, compose
+from viewer.window import main
+from viewer.window.docks.docks import STEERING
 from viewer.window.layout import Layout
 from viewer.window.main import MainWindow
 
@@ -127,3 +133,47 @@ def test_after_a_reset_no_topic_keeps_rows_from_before_it() -> None:
     store.take([("swing/measured_state", each) for each in measured])  # a clock that is set back is no reset
     assert rows(store, STATE, "position.yaw") == [0.0, 0.001]
     assert [mark.before for mark in store.events] == [""]
+
+
+def test_an_emergency_stop_is_in_the_header_and_on_the_button_that_releases_it(qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live(qtbot)
+    monkeypatch.setattr(window.docks.calls, "run", lambda *_, **__: None)  # there is no launch to call
+    steering = window.docks.steering
+    assert steering is not None
+
+    def shown() -> tuple[bool, str, str, str]:
+        window.docks.update()
+        names = steering.stop.objectName(), steering.release.objectName()
+        return "EMERGENCY STOP" in window.page.subtitle.text(), steering.release.text(), *names
+
+    hear(window, feed, state(0.0, 1), ("status", Status(node="sim", state="running")))
+    assert shown() == (False, "Release", "stop", "")
+    hear(window, feed, event(0.0, "estop"), state(0.001, 2), ("status", Status(node="sim", state="safe")))
+    assert shown() == (True, "Release the stop", "", "released")
+    hear(window, feed, event(0.0, "reset"), state(0.0, 3))  # a reset releases nothing
+    assert shown() == (True, "Release the stop", "", "released")
+    hear(window, feed, event(0.0, "estop_released"), state(0.001, 4))
+    assert shown() == (False, "Release", "stop", "")
+    window.close()
+
+
+def test_commands_of_a_launch_are_disabled_before_it_and_after_its_end(qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live(qtbot)
+    monkeypatch.setattr(window.docks.calls, "run", lambda *_, **__: None)
+    actions, steering = window.menus.actions, window.docks.steering
+    assert steering is not None
+
+    def enabled() -> set[bool]:
+        window.docks.update()
+        return {*(actions[name].isEnabled() for name in STEERING), steering.reset_button.isEnabled()}
+
+    assert enabled() == {False}
+    dim = steering.reset_button.grab().toImage().pixelColor(8, 8).name()
+    hear(window, feed, state(0.0, 1), ("status", Status(node="sim", state="running")))
+    assert enabled() == {True}
+    assert steering.reset_button.grab().toImage().pixelColor(8, 8).name() != dim
+    assert actions["docks.steering.emergency_stop"].isEnabled()
+    monkeypatch.setattr(main, "SILENT_S", -1.0)
+    assert enabled() == {False}
+    assert actions["docks.steering.emergency_stop"].isEnabled()
+    window.close()

@@ -131,7 +131,9 @@ QLabel#empty {{ color: {palette.MUTED}; font-size: 20px; background: {palette.PA
 QLabel#readout {{ background: {palette.PAPER}; border: 1px solid {palette.FAINT}; padding: 3px; }}
 QPushButton {{ padding: 4px 14px; border: 1px solid {palette.FAINT}; border-radius: 4px; }}
 QPushButton {{ background: {palette.PANEL}; color: {palette.INK}; }}
-QPushButton#stop:enabled {{ background: {palette.ALARM}; color: {palette.PAPER}; font-weight: bold; }}
+QPushButton:disabled {{ background: {palette.PAPER}; color: {palette.MUTED}; border-style: dashed; }}
+QPushButton#stop:enabled, QPushButton#released:enabled {{ background: {palette.ALARM}; color: {palette.PAPER}; }}
+QPushButton#stop:enabled, QPushButton#released:enabled {{ font-weight: bold; }}
 QPushButton:hover {{ border-color: {palette.ACCENT}; }}
 QSlider::groove:horizontal {{ height: 4px; background: {palette.FAINT}; border-radius: 2px; }}
 QSlider::sub-page:horizontal {{ background: {palette.ACCENT}; border-radius: 2px; }}

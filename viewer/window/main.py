@@ -43,6 +43,7 @@ OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies insid
 GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
 SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
 PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
+STOPS = ("estop", "estop_released")  # kinds of the events that begin and end an emergency stop
 RESTING = ("paused", "stopped")  # states in which a simulation does not advance
 WANTED_SIZE = (1600, 1000)
 
@@ -127,6 +128,12 @@ class MainWindow(QtWidgets.QMainWindow):
     def is_heard(self) -> bool:
         """Whether messages of a live run are arriving."""
         return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an emergency stop holds, from the events of the live run."""
+        stops = [mark.kind for mark in self.sources[0].store.events if mark.kind in STOPS]
+        return bool(stops) and stops[-1] == STOPS[0]
 
     @property
     def simulation_state(self) -> str:
@@ -423,6 +430,9 @@ class MainWindow(QtWidgets.QMainWindow):
             return
         silence = time.monotonic() - self._heard_at
         how = f": sim {self._sim}" if self._sim else ""
+        if self.is_stopped:
+            alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
+            how = f": {alarm}, until it is released; sim {self._sim}"
         if silence > SILENT_S:
             how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
         how += diverged_text(self.signals)

@@ -23,8 +23,9 @@ from viewer.window.plots.area import PlotArea
 from viewer.window.plots.readout import statistics
 
 _AREAS = QtCore.Qt.DockWidgetArea
-TOPICS_WIDTH, STEERING_WIDTH = 220, 320
+TOPICS_WIDTH, STEERING_WIDTH = 236, 320
 TABLE_HEIGHT = 190
+STEERING = ("docks.steering.pause_or_resume", "docks.steering.step", "docks.steering.reset")
 UPDATE_MS = 500  # between two updates of what need not be drawn in every frame
 
 
@@ -100,6 +101,10 @@ class Docks:
             return
         live = self._window.is_heard
         self.steering.show_state(self._window.simulation_state, live)
+        self.steering.show_emergency(live and self._window.is_stopped)
+        for name, action in self._window.menus.actions.items():
+            if name in STEERING:
+                action.setEnabled(live)
         if live:
             self.calls.call("sim", "status", self._show_timing, quiet=True)
             self.parameters.read()

@@ -27,7 +27,7 @@ class SteeringPanel(QtWidgets.QWidget):
         super().__init__()
         self._calls = calls
         self._state = ""
-        self._strength_suggested = False
+        self._strength_suggested = self._is_stopped = False
         self.pause = self._button("Pause", self.pause_or_resume)
         self.reset_button = self._button("Reset", self.reset)
         self.step_button = self._button("Step", self.step)
@@ -99,6 +99,21 @@ class SteeringPanel(QtWidgets.QWidget):
         for widget in (self.step_button, self.count):
             widget.setEnabled(live and state == "paused")
         self.step_button.setToolTip("" if state == "paused" else "pause the simulation first")
+
+    def show_emergency(self, is_stopped: bool) -> None:
+        """Show whether an emergency stop holds: the button that releases it then has the alarm colour.
+
+        The button that stops stays, so that a second press in haste stops again and releases nothing.
+        """
+        if is_stopped == self._is_stopped:
+            return
+        self._is_stopped = is_stopped
+        self.stop.setText("Stopped (F12)" if is_stopped else "Stop (F12)")
+        self.release.setText("Release the stop" if is_stopped else "Release")
+        for button, name in ((self.stop, "" if is_stopped else "stop"), (self.release, "released" * is_stopped)):
+            button.setObjectName(name)
+            button.style().unpolish(button)
+            button.style().polish(button)
 
     def pause_or_resume(self) -> None:
         """Pause a running simulation, or resume a paused one."""

@@ -55,7 +55,7 @@ class EventTable(QtWidgets.QWidget):
         self.table.setRowCount(len(self._events))
         colors = theme.change_colors([(mark.time, mark.kind) for mark in self._events])
         for row, mark in enumerate(self._events):
-            detail = f"before the {mark.before}: {mark.detail}" if mark.before else mark.detail
+            detail = f"before the {mark.before}: {mark.detail}".rstrip(": ") if mark.before else mark.detail
             for column, text in enumerate((f"{mark.time:.3f}", mark.kind, detail)):
                 item = QtWidgets.QTableWidgetItem(text)
                 if mark.before:
