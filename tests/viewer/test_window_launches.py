@@ -177,3 +177,25 @@ def test_commands_of_a_launch_are_disabled_before_it_and_after_its_end(qtbot: An
     assert enabled() == {False}
     assert actions["docks.steering.emergency_stop"].isEnabled()
     window.close()
+
+
+def test_a_topic_that_is_rare_or_came_once_is_not_silent(qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live(qtbot)
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(window.docks, "calls", None)
+    for _ in range(5):
+        hear(window, feed, ("swing/rare", state(0.0, 0)[1]))
+        clock[0] += 4.0
+    hear(window, feed, ("swing/latched", state(0.0, 0)[1]))
+
+    def texts(later: float) -> dict[str, str]:
+        clock[0] += later
+        window.docks.update()
+        return {item.text(0).rpartition("/")[2]: item.text(1) for item in window.docks.topics._topic_items()}
+
+    texts(0.0)
+    assert texts(5.0) == {"rare": "0.25 Hz", "latched": "once"}
+    assert texts(10.0) == {"rare": "silent for 19 s", "latched": "once"}
+    monkeypatch.undo()
+    window.close()

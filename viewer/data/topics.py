@@ -120,12 +120,14 @@ class LiveStore:
 
     events    all events of the launch; those from before the latest reset or restore have the attribute `before`
     heard     {topic: time of the monotonic clock at which the topic's last message was received, s}
+    first_heard  {topic: the same time for the topic's first message, s}
     received  {topic: number of messages received on the topic}
     """
 
     def __init__(self) -> None:
         self.events: list[EventMark] = []
         self.heard: dict[str, float] = {}
+        self.first_heard: dict[str, float] = {}
         self.received: dict[str, int] = {}
         self._sequences = SequenceTracker()
         self._tables: dict[str, list[Table]] = {}  # of each topic, one for each set of fields
@@ -176,6 +178,7 @@ class LiveStore:
             node = getattr(message, "node", "")
             name = f"{topic}/{node}" if node and not isinstance(message, Event) else topic
             self.heard[name] = instant
+            self.first_heard.setdefault(name, instant)
             self.received[name] = self.received.get(name, 0) + 1
             if isinstance(message, Event):
                 self._take_event(message, instant)

@@ -21,7 +21,8 @@ from viewer.window.source import Source
 CURVE = QtCore.Qt.ItemDataRole.UserRole
 TOPIC = QtCore.Qt.ItemDataRole.UserRole + 1
 COLOR = QtCore.Qt.ItemDataRole.UserRole + 2  # of the rate, in the theme with which it was drawn
-UNIT_WIDTH = 76  # pixels
+RARE = 3.0  # a topic is silent only after this many of its mean intervals
+UNIT_WIDTH = 104  # pixels
 NAME_WIDTH = 110  # pixels of the names, at least
 STATUS = "status/"  # topics of the nodes' statuses, which nodes publish also while the simulation is paused
 SILENT_S = 3.0  # a topic without a message for this long is shown as silent
@@ -142,6 +143,10 @@ class TopicTree(QtWidgets.QWidget):
             rests = resting and count == before and passed > 0.0 and heard > since - SILENT_S
             if rests and not topic.startswith(STATUS):
                 text, color = resting, theme.MUTED
+            elif silence > SILENT_S and count == 1:
+                text, color = "once", theme.MUTED
+            elif silence > SILENT_S and silence < RARE * (interval := (heard - store.first_heard[topic]) / (count - 1)):
+                text, color = rate_text(1.0 / interval), theme.MUTED
             elif silence > SILENT_S:
                 text, color = f"silent for {silence:.0f} s", theme.ALARM
             elif passed >= 0.9:
