@@ -199,3 +199,23 @@ def test_a_topic_that_is_rare_or_came_once_is_not_silent(qtbot: Any, monkeypatch
     assert texts(10.0) == {"rare": "silent for 19 s", "latched": "once"}
     monkeypatch.undo()
     window.close()
+
+
+def test_the_value_axis_of_a_live_plot_that_began_flat_fits_a_small_signal(qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    window.resize(1200, 800)
+    window.show()
+    for tick in range(20):
+        hear(window, feed, *[said_effort(0.0, tick)])
+    (plot,) = [plot for plot in window.plots.plots if plot.spec.curves[0].field.startswith("effort")]
+    assert plot.span[1] > 0.5
+    for tick in range(20, 60):
+        hear(window, feed, *[said_effort(0.05, tick)])
+    assert 0.05 <= plot.span[1] < 0.2
+    window.close()
+
+
+def said_effort(size: float, tick: int) -> tuple[str, RobotState]:
+    now = 0.01 * tick
+    names, effort = ["yaw"], [size * math.sin(5.0 * now)]
+    return STATE, RobotState(timestamp=now, seq=tick + 1, name=names, position=[now], velocity=[0.0], effort=effort)

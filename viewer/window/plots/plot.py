@@ -130,6 +130,7 @@ class Plot:
         self._order: tuple[Any, list[Drawn]] | None = None
         self._drawn_rows: dict[tuple[int, Curve], int] = {}
         self._bounds: tuple[float, float] | None = None
+        self._is_flat = False  # whether all values were equal when the value axis was fitted
         self._missing: frozenset[Curve] = frozenset()
         self._spaced: tuple[Any, ...] | None = None
         self.now_line = self._line(theme.MUTED, QtCore.Qt.PenStyle.SolidLine)
@@ -267,7 +268,7 @@ class Plot:
             lines.append(Line(x, y, each.color))
         if self.spec.span is None and lines:
             values = np.concatenate([line.y for line in lines])
-            if values.min() < low or values.max() > high:
+            if values.min() < low or values.max() > high or (self._is_flat and values.min() < values.max()):
                 return False
         self.curves.append(lines)
         return True
@@ -284,6 +285,7 @@ class Plot:
         else:
             low = min((each[0] for each in bounds), default=0.0 if not self.spec.log else -1.0)
             high = max((each[1] for each in bounds), default=1.0)
+            self._is_flat = high <= low
             largest = max(abs(low), abs(high))
             least = 1.2 if self.spec.log else (0.01 * largest if largest > 1e-12 else 2.0)
             if high - low < least:
