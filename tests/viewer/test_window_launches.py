@@ -219,3 +219,13 @@ def said_effort(size: float, tick: int) -> tuple[str, RobotState]:
     now = 0.01 * tick
     names, effort = ["yaw"], [size * math.sin(5.0 * now)]
     return STATE, RobotState(timestamp=now, seq=tick + 1, name=names, position=[now], velocity=[0.0], effort=effort)
+
+
+@pytest.mark.parametrize("width", [120.0, 200.0, 400.0])
+def test_a_title_is_no_wider_than_its_plot(width: float, qapp: Any) -> None:
+    for curves in (0, 3, 30):
+        keys = [(f"joint_{place}", "#000000", "-") for place in range(curves)]
+        text, lines, _ = compose("Violation |dPhi/dt|", "constraints' units/s", keys, False, "", width)
+        rows = [re.sub(r"<[^>]*>", "", row).replace("&nbsp;", " ") for row in text.split("<br>")]
+        assert len(rows) == lines
+        assert max(len(html.unescape(row)) for row in rows) * LETTER_WIDTH <= max(width, 22 * LETTER_WIDTH)

@@ -48,24 +48,31 @@ def compose(
     remark  text that is shown if there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
-    head += f"{GAP}<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>"
+    unit_text = _muted(f"[{unit}]")
+    if is_narrow := LETTER_WIDTH * (len(title) + len(unit) + 5) > width:  # the unit gets a line of its own
+        head += f"<br>{unit_text}"
+    else:
+        head += GAP + unit_text
+    first = 2 if is_narrow else 1  # lines of the title and its unit
     behind = [(len("reference") + 3, _key(theme.INK, "┉", "reference"))] if dashed else []
     behind += [(len(remark), _muted(remark))] if remark else []
     keys = [(len(label) + 4, _key(color, mark, label)) for label, color, mark in curves]
     length = sum(entry[0] for entry in (*keys, *behind))
     if length == 0:
-        return head, 1, True
+        return head, first, True
     if LETTER_WIDTH * (len(title) + len(unit) + 5 + length) <= width:
         return head + GAP + _joined([*keys, *behind]), 1, True
     rows = _rows([*keys, *behind], int(width / LETTER_WIDTH))
     if len(rows) > LEGEND_LINES:
         counted = f"{len(curves)} curves, named below"
+        if LETTER_WIDTH * (len(counted) + 3) > width:
+            counted = f"{len(curves)} curves"
         entries = [(len(counted) + 3, _muted(counted)), *behind]
         if LETTER_WIDTH * (len(title) + len(unit) + 5 + sum(entry[0] for entry in entries)) <= width:
             return head + GAP + _joined(entries), 1, False
         rows = _rows(entries, int(width / LETTER_WIDTH))
-        return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), False
-    return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), True
+        return "<br>".join([head, *(_joined(row) for row in rows)]), first + len(rows), False
+    return "<br>".join([head, *(_joined(row) for row in rows)]), first + len(rows), True
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
