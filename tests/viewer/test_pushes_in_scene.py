@@ -87,11 +87,17 @@ def test_a_drag_with_ctrl_pushes_and_leaves_the_camera(qtbot: Any, recording: Pa
         rod = next(each for each in scene._scene._bodies if each.body == 1 and len(each.corners) == 2)
         middle = driving.QtCore.QPointF(*rod.corners.mean(axis=0))
         start = scene.widget.mapFromScene(scene.box.mapViewToScene(middle))
+        dragged: list[tuple[str, float]] = []
+        scene.dragged_push = lambda body, newton: dragged.append((body, newton))
         quarter = round(0.25 * scene.box.height())
         driving.drag(scene.widget.viewport(), start, start + point(0, -quarter), modifiers=driving.KEYS.ControlModifier)
         ((body, newton, _),) = asked
         assert body == "rod"
         np.testing.assert_allclose(newton @ scene._view.axes[1], 8.0, rtol=0.02)  # a quarter of the height upwards
+        assert [name for name, _ in dragged] == ["rod"] * len(dragged)
+        forces = [force for _, force in dragged]
+        assert forces == sorted(forces)  # the force follows the drag
+        assert forces[-1] == pytest.approx(np.linalg.norm(newton), rel=0.02)
         assert window.history.layout.camera is None
         assert scene._scene.preview is None
         # beside the bodies there is nothing to push

@@ -131,6 +131,7 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         assert (push.body, round(push.end - push.start, 9)) == ("pendulum", 0.1)
         _push(window, bodies.index("arm"))
         assert 'needs [sim] parameters = { pushable = "arm" }' in steering.said.text()
+        assert "--set sim.parameters.pushable=arm" in steering.said.text()
         # a joint by hand: its slider takes it from the node, and the button gives it back
         joints = window.docks.joints
         assert joints is not None

@@ -354,3 +354,31 @@ def test_going_on_shows_the_recorded_values_and_takes_those_that_stay_chosen(
     window.files.comparison.ended.emit(0, "--set sim.mode=lockstep --set 'left.title=a b'")
     assert [each[:4] for each in started[1:]] == [["launch", "run.toml", "--set", "sim.mode=lockstep"]] * accepted
     assert all("left.title=a b" not in each for each in started)
+
+
+def test_a_selection_ends_where_the_recording_does(window: MainWindow) -> None:
+    rect = window.plots.plots[0].box.sceneBoundingRect()
+    viewport = window.plots.canvas.viewport()
+    left, right = (
+        window.plots.canvas.mapFromScene(QtCore.QPointF(rect.left() + share * rect.width(), rect.center().y()))
+        for share in (0.002, 0.998)
+    )
+    drag(viewport, left, right)
+    assert window.plots.interval == window.sources[0].span
+
+
+def test_a_recording_without_events_says_so(window: MainWindow) -> None:
+    window.docks.update()
+    assert window.docks.events.empty.text() == "no events were recorded"
+
+
+def test_a_saved_layout_is_reported_and_only_layouts_are_offered(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kinds = str(tmp_path / "mine.layout.json"), list[str]()
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (path, ""))
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *given: (kinds.append(given[-1]), ("", ""))[1])
+    window.files.save_layout_as()
+    assert window.page.subtitle.text() == f"saved the layout {path}"
+    window.files.open_layout()
+    assert kinds[0].split(";;")[0] == "Layouts (*.layout.json)"  # and not the sidecars of recordings

@@ -44,10 +44,12 @@ class FileMenu:
             save_layout(layout, path)
         except OSError as error:
             self.warn(f"cannot write {path}: {error.strerror or error}")
+            return
+        window.tell(f"saved the layout {path}")
 
     def open_layout(self) -> None:
         """Ask for a file, and show the window with the layout in this file."""
-        window, kinds = self._window, f"Layouts (*{SUFFIX} *.json)"
+        window, kinds = self._window, f"Layouts (*{SUFFIX});;JSON files (*.json)"
         path, _ = QtWidgets.QFileDialog.getOpenFileName(window, "Load layout", "", kinds)
         if not path:
             return

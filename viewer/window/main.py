@@ -99,6 +99,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.docks.events.chosen.connect(self.jump_to)
         if self.docks.steering is not None:
             self.scene.pushed, self.scene.redraw, self.scene.missed = self._push, self.refresh, self._on_missed
+            self.scene.dragged_push = self.docks.steering.show_drag
             self.docks.steering.push_strength.valueChanged.connect(self._on_strength)
         self.menus = Menus(self, live=feed is not None)
         self.docks.add_menu(self.menus.insert("Panels", before="Help"))
@@ -296,7 +297,8 @@ class MainWindow(QtWidgets.QMainWindow):
             return
         if body not in description.pushable:
             steering.tell_failure(
-                f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}'
+                f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}, or the '
+                f"launch --set sim.parameters.pushable={body}"
             )
             return
         namespace = self.signals.robot.rpartition("/")[0]
@@ -543,6 +545,13 @@ class MainWindow(QtWidgets.QMainWindow):
         """
         time_shown = self.history.layout.time
         return 0.5 * sum(time_shown) if self.feed is not None and time_shown is not None else self.playback.now
+
+    def tell(self, text: str) -> None:
+        """Show one line about a command that succeeded: below the title or, live, in the panel Simulation."""
+        if self.docks.steering is not None:
+            self.docks.steering.tell(text)
+        else:
+            self.page.show_subtitle(text)
 
     def show_shortcuts(self) -> None:
         """Show the help page with the keys and mouse gestures."""

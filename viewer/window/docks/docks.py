@@ -116,7 +116,7 @@ class Docks:
         """Update the topics and the events."""
         source = self._plots.sources[0]
         self.topics.show_source(source, *self._window.resting)
-        self.events.show_events(source.events)
+        self.events.show_events(source.events, is_whole=not source.live and source.share >= 1.0)
 
     def restyle(self) -> None:
         """Use the colours of the present theme."""

@@ -15,8 +15,13 @@ from viewer.window.docks.calls import ServiceCalls
 from viewer.window.processes import ArmswingProcess
 
 PUSH_S = 0.1  # s
-PUSH_HELP = "Ctrl + left drag on a body in the scene pushes it with this force"
-UNPUSHABLE = 'no body can be pushed: the launch file needs [sim] parameters = { pushable = "*" }'
+PUSH_HELP = (
+    "Ctrl + left drag on a body pushes it; across a quarter of the scene's height with this force, longer with more"
+)
+UNPUSHABLE = (
+    'no body can be pushed: the launch file needs [sim] parameters = { pushable = "*" }, or the launch '
+    "--set 'sim.parameters.pushable=*'"
+)
 SPEEDS = ("0.05", "0.1", "0.25", "0.5", "1", "2", "5", "10")
 
 
@@ -150,6 +155,10 @@ class SteeringPanel(QtWidgets.QWidget):
             self._strength_suggested = True
             self.push_strength.setValue(newton)
 
+    def show_drag(self, body: str, newton: float) -> None:
+        """Show the force, N, of a push on a body whose drag has not ended."""
+        self.tell(f"{body}: {newton:.3g} N, when the button is released")
+
     def push(self, body: str, force: list[float], point: list[float]) -> None:
         """Push a body for the time that the user chose.
 
@@ -161,7 +170,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self._calls.call(
             "sim",
             "push",
-            lambda _: self._say(f"pushed {body} with {newton:.3g} N for {duration:g} s"),
+            lambda _: self.tell(f"pushed {body} with {newton:.3g} N for {duration:g} s"),
             body=body,
             force=force,
             point=point,
@@ -172,9 +181,10 @@ class SteeringPanel(QtWidgets.QWidget):
         """Remove the response to the last call, which was of a launch that has ended."""
         self._strength_suggested = False
         if self.recording is None:
-            self._say("")
+            self.tell("")
 
-    def _say(self, text: str) -> None:
+    def tell(self, text: str) -> None:
+        """Show one line of text."""
         self.said.setStyleSheet("")
         self.said.setText(text)
 

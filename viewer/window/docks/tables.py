@@ -46,8 +46,12 @@ class EventTable(QtWidgets.QWidget):
         column.addWidget(self.table)
         self._events: list[EventMark] = []
 
-    def show_events(self, events: Sequence[EventMark]) -> None:
-        """Show these events in the table."""
+    def show_events(self, events: Sequence[EventMark], is_whole: bool = False) -> None:
+        """Show these events in the table.
+
+        is_whole  whether they are all events of a recording
+        """
+        self.empty.setText("no events were recorded" if is_whole else "no event so far")
         if list(events) == self._events:
             return
         self._events = list(events)

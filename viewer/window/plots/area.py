@@ -297,7 +297,7 @@ class PlotArea(QtWidgets.QWidget):
     def _on_drag(self, place: int, name: str, start: Any, now: Any, step: Any) -> None:
         if name == "select":
             self.make_current(place)
-            self.set_interval((min(start[0], now[0]), max(start[0], now[0])))
+            self.set_interval(self._inside(min(start[0], now[0]), max(start[0], now[0])))
             return
         plot = self.plots[place]
         low, high = self._time_shown(self._history.layout)
@@ -310,6 +310,14 @@ class PlotArea(QtWidgets.QWidget):
             dy = step[1] * (top - bottom) / height
             specs[place] = msgspec.structs.replace(specs[place], span=(bottom + dy, top + dy))
         self._change(specs, "move of the plots", time=time)
+
+    def _inside(self, start: float, end: float) -> tuple[float, float]:
+        """The part of an interval, s, that lies inside the runs."""
+        spans = [source.span for source in self.sources if source.signals.states]
+        if not spans:
+            return start, end
+        first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+        return min(max(start, first), last), min(max(end, first), last)
 
     def _on_release(self, name: str) -> None:
         if name == "select":

@@ -86,6 +86,7 @@ class SceneView(BodyPicture):
     pushed        function that is called with (name of the body, force, point) when the user pushed a body with a drag;
                   None if bodies cannot be pushed
     redraw        function that is called when the arrow of a push changed
+    dragged_push  function that is called during the drag of a push with (name of the body, force in N)
     missed        function that is called at the end of a drag that should push a body but did not start on one
     strength      force, N, of a push whose drag spans a quarter of the picture's height
     """
@@ -96,6 +97,7 @@ class SceneView(BodyPicture):
         self.pushed: Callable[[str, Floats, Floats], None] | None = None
         self.redraw: Callable[[], None] = _nothing
         self.missed: Callable[[], None] = _nothing
+        self.dragged_push: Callable[[str, float], None] = lambda _body, _newton: None
         self.strength = 1.0
         self._grabbed: tuple[str, Floats] | None = None
         self.box = SceneBox()
@@ -251,6 +253,7 @@ class SceneView(BodyPicture):
         newton = self.strength * drag / (QUARTER * height)
         if not is_finished:
             self._scene.preview = Push(0.0, 0.0, body, newton, p_BP), QUARTER * height / self.strength
+            self.dragged_push(body, float(np.linalg.norm(newton)))
             self.redraw()
             return
         self._grabbed = self._scene.preview = None
