@@ -29,6 +29,7 @@ from tests.viewer.conftest import swinging
 from viewer import palette
 from viewer.data.signals import Signals, from_recording
 from viewer.qt import theme
+from viewer.scene.bodies import Skeleton
 from viewer.scene.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
 from viewer.scene.projection import choose_view
 from viewer.scene.scene import Scene, floor, seen_text
@@ -309,3 +310,19 @@ def test_the_path_of_any_message_is_laid_over_the_picture_live_and_recorded(tmp_
         assert drawn is not None
         assert drawn.names == ("swing_plan",)
         np.testing.assert_array_equal(drawn.lines[0], [[1.0, 0.0, -1.0], [2.0, 0.0, -1.5]])
+
+
+def test_the_automatic_view_stays_on_its_side_while_the_robot_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    signals, scene = Signals(), Scene("space")
+    for topic, message in swinging(planar=False, ticks=50):
+        signals.take(topic, message)
+    fronts = iter([np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])])
+    chosen = [choose_view("space", np.array([0.0, 0.0, -9.81]), front).axes for front in fronts]
+    assert not np.allclose(*chosen)  # another robot would be seen from the other side
+    views = []
+    for front in ([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]):
+        monkeypatch.setattr(Skeleton, "front", lambda *_, front=front: np.array(front))
+        scene.survey(signals)
+        assert scene.view is not None
+        views.append(scene.view.axes)
+    np.testing.assert_array_equal(*views)

@@ -107,6 +107,7 @@ class Scene:
 
     def __init__(self, plane: str = "auto") -> None:
         self.view: View | None = None
+        self._automatic: View | None = None  # the view without a camera
         self.camera: View | None = None
         self.skeleton: Skeleton | None = None
         self.wide = False
@@ -146,7 +147,9 @@ class Scene:
             return None
         self._seen.add(spots)
         plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
-        self.view = self.camera or choose_view(plane, skeleton.gravity, skeleton.front(picked))
+        if self._automatic is None or self._automatic.name != plane:  # it keeps its side while the robot turns
+            self._automatic = choose_view(plane, skeleton.gravity, skeleton.front(picked))
+        self.view = self.camera or self._automatic
         cloud = skeleton.reach(spots)
         if self.latest_only:
             self._extremes.append(extremes(cloud))
@@ -183,7 +186,7 @@ class Scene:
             self.skeleton = Skeleton(description)
             self._stage, self._holds = SceneOverlay(description), Holds(description)
             self._seen = self.skeleton.seen()
-            self.view, self.wide = None, False
+            self.view, self._automatic, self.wide = None, None, False
             self._extremes.clear()
         return self.skeleton
 
