@@ -382,3 +382,17 @@ def test_a_saved_layout_is_reported_and_only_layouts_are_offered(
     assert window.page.subtitle.text() == f"saved the layout {path}"
     window.files.open_layout()
     assert kinds[0].split(";;")[0] == "Layouts (*.layout.json)"  # and not the sidecars of recordings
+
+
+def test_the_dialog_of_a_film_has_its_interval_speed_and_size(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *given: (titles.append(given[1]), ("", ""))[1])
+    window.files.save_film()
+    window.plots.set_interval((0.5, 1.25))
+    window.playback.play_faster()
+    window.files.save_film()
+    whole, part = titles
+    assert whole == "Save film: t = 0 .. 2.99 s at 1 times the speed, 1280x720"
+    assert part == f"Save film: t = 0.5 .. 1.25 s at {window.timeline.factor:g} times the speed, 1280x720"

@@ -13,6 +13,7 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 
 from nodes.recording.sidecar import folders_of
 from viewer import palette
+from viewer.film import Film
 from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
 from viewer.window.overrides import OverrideDialog
 from viewer.window.processes import ArmswingProcess
@@ -87,8 +88,12 @@ class FileMenu:
 
     def save_film(self) -> None:
         """Ask for a file, and write a film of the recordings, as they are shown, to it."""
+        width, height = Film("film.mp4").size
         path, _ = QtWidgets.QFileDialog.getSaveFileName(
-            self._window, "Save film", "film.mp4", "Films (*.mp4);;Animated pictures (*.gif)"
+            self._window,
+            f"Save film: {self._film_text()}, {width}x{height}",
+            "film.mp4",
+            "Films (*.mp4);;Animated pictures (*.gif)",
         )
         if path:
             self.save_film_to(path)
@@ -114,9 +119,7 @@ class FileMenu:
         layout = f"{self._folder.name}/film{SUFFIX}"
         save_layout(msgspec.structs.replace(window.history.layout, plots=window.plots.specs), layout)
         files = [source.path for source in window.sources]
-        low, high = window.playback.span
-        start, end = window.plots.interval or (low, high)
-        start, end = max(start, low), min(end, high)
+        start, end = self._film_span()
         options = ["--from", repr(start), "--to", repr(end), "--speed", f"{window.timeline.factor:g}"]
         options += ["--theme", palette.theme, "--layout", layout]
         if len(files) == 1:
@@ -124,8 +127,18 @@ class FileMenu:
         self._film_path = path
         self.film = ArmswingProcess(["view", *files, f"--{kind[1:]}", path, *options], window)
         self.film.ended.connect(self._on_filmed)
-        span = f"t = {start:.4g} .. {end:.4g} s at {window.timeline.factor:g} times the speed"
-        window.page.show_subtitle(f"writing the film {path} ({span}) ...")
+        window.page.show_subtitle(f"writing the film {path} ({self._film_text()}) ...")
+
+    def _film_span(self) -> tuple[float, float]:
+        """First and last time of a film, s: the selected interval or, if none is selected, the whole recording."""
+        low, high = self._window.playback.span
+        start, end = self._window.plots.interval or (low, high)
+        return max(start, low), min(end, high)
+
+    def _film_text(self) -> str:
+        """Interval and speed of a film as text."""
+        start, end = self._film_span()
+        return f"t = {start:.4g} .. {end:.4g} s at {self._window.timeline.factor:g} times the speed"
 
     def _on_filmed(self, code: int, line: str) -> None:
         self.film = None
