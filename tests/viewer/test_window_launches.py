@@ -21,6 +21,7 @@ from viewer.window import main
 from viewer.window.docks.docks import STEERING
 from viewer.window.layout import Layout
 from viewer.window.main import MainWindow
+from viewer.window.plots.plot import DOTS
 
 STATE = "swing/state"
 
@@ -229,3 +230,22 @@ def test_a_title_is_no_wider_than_its_plot(width: float, qapp: Any) -> None:
         rows = [re.sub(r"<[^>]*>", "", row).replace("&nbsp;", " ") for row in text.split("<br>")]
         assert len(rows) == lines
         assert max(len(html.unescape(row)) for row in rows) * LETTER_WIDTH <= max(width, 22 * LETTER_WIDTH)
+
+
+def test_a_live_reference_lies_below_the_curve_that_follows_it_and_its_mark_is_solid(qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed, reference(0.0), state(0.0, 1), reference(0.01), state(0.01, 2))
+    (plot,) = [plot for plot in window.plots.plots if len(plot.spec.curves) == 2]
+    drawn = plot.drawn(window.sources, False)
+    assert [each.is_reference for each in drawn] == [True, False]
+    layers: list[list[str]] = []
+    plot.curves.redraw = lambda _frame, lines, **_: layers.append([line.color for line in lines])  # type: ignore[method-assign]
+    plot.curves.append = lambda lines: layers.append([line.color for line in lines])  # type: ignore[method-assign]
+    plot.invalidate()
+    window.refresh()
+    hear(window, feed, reference(0.02), state(0.02, 3))
+    assert len(layers) >= 2
+    assert all(colors == [each.color for each in drawn] for colors in layers)
+    plot.show_title(window.sources, False)
+    assert DOTS not in plot.title.text
+    window.close()

@@ -18,6 +18,7 @@ from viewer.qt.focus import only_when_clicked
 from viewer.window.commands import COMMANDS, GESTURES
 from viewer.window.layout import Curve, PlotSpec
 from viewer.window.main import MainWindow
+from viewer.window.plots.plot import DOTS
 from viewer.window.shortcuts import shortcuts_html
 
 
@@ -308,3 +309,10 @@ def test_plots_of_a_column_have_equal_edges_and_the_lowest_one_has_the_time_axis
         assert (edges[place].left(), edges[place].right()) == pytest.approx((above.left(), above.right()), abs=1.0)
         assert plot.bottom.isVisible() == (place + 2 >= count)
     assert edges[0].width() == pytest.approx(edges[1].width(), abs=2.0)
+
+
+def test_the_mark_of_a_recorded_reference_is_dotted(window: MainWindow) -> None:
+    window.plots.lay_out_titles()
+    (title,) = [plot.title.text for plot in window.plots.plots if "reference" in plot.title.text]
+    assert title.count(DOTS) == 1
+    assert "╍╍" not in title  # the mark of a second recording

@@ -28,6 +28,7 @@ ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis
 PADDING = 0.07
 NO_DATA = "no data"
 SECOND_DASH = (4.0, 3.0)
+DOTS = "┈┈"  # mark of a reference in the legend
 REFERENCE_DASH = (1.5, 3.5)
 
 
@@ -91,6 +92,7 @@ class Drawn:
 
     name    name in the legend
     source  index of the run
+    is_reference  whether the curve is the reference of another curve of the plot
     """
 
     name: str
@@ -98,6 +100,7 @@ class Drawn:
     source: int
     color: str
     dash: tuple[float, ...]
+    is_reference: bool = False
 
 
 class Plot:
@@ -169,8 +172,11 @@ class Plot:
                 followed = curve.topic.endswith("/reference") and len(self.spec.curves) > 1
                 color = theme.INK if followed else theme.curve_color(places[_colour_key(curve)])
                 dash = REFERENCE_DASH if followed else SECOND_DASH if order == 1 else (1.5, 2.0) if order else ()
-                found.append(Drawn(name, curve, source, color, dash))
-        return found
+                found.append(Drawn(name, curve, source, color, dash, followed))
+        # live curves have no dashes: the references lie below the curves that follow them
+        return (
+            sorted(found, key=lambda each: not each.is_reference) if any(source.live for source in sources) else found
+        )
 
     def values(self, drawn: Drawn, sources: Sequence[Source], differs: bool) -> tuple[Floats, Floats] | None:
         """(times in s, values) of a curve; None if its run does not have the curve.
@@ -324,10 +330,12 @@ class Plot:
 
     def show_title(self, sources: Sequence[Source], differs: bool) -> None:
         """Write title, unit and legend above the plot, laid out for its current width."""
-        drawn = self.drawn(sources, differs)
+        drawn, is_live = self.drawn(sources, differs), any(source.live for source in sources)
+        if is_live:
+            drawn = sorted(drawn, key=lambda each: each.is_reference)
         several = len({each.source for each in drawn}) > 1
         names = [f"{each.name} ({NO_DATA})" if each.curve in self._missing else each.name for each in drawn]
-        marks = ["╍╍" if each.dash else "━━" for each in drawn]
+        marks = ["━━" if is_live or not each.dash else DOTS if each.is_reference else "╍╍" for each in drawn]
         keys = [(name, each.color, mark) for name, each, mark in zip(names, drawn, marks, strict=True)]
         if several:
             keys = keys[: len(self.spec.curves)]
