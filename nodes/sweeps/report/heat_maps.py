@@ -55,7 +55,7 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
             )
             figure.colorbar(drawn, ax=axis, label=PASSED_SHARE if rate else f"mean {named(found.figure)}")
         else:
-            say_empty(axis, "no run came to its end")
+            say_empty(axis, "no run has a value of this figure")
         failed, lost = np.array(found.failed), np.array(found.lost)
         if found.figure == PASS_RATE:
             failed = failed & False  # the colour says it

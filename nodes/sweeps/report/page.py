@@ -17,7 +17,7 @@ from nodes.sweeps.axes import Axis
 from nodes.sweeps.cells import LOST, Row, values_text
 from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.report.heat_maps import draw_map, draw_points
-from nodes.sweeps.report.statistics import PASS_RATE, by_value, grid, pass_rate, varying
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, pass_rate, varying
 from nodes.sweeps.report.tables import figure_names, in_order
 from nodes.sweeps.report.units import units_of, with_unit
 from sim_core.support.suggestion import did_you_mean
@@ -50,6 +50,7 @@ def write_page(
             rows=len(ordered),
             total=pass_rate(ordered),
             counts=Counter(row.result for row in ordered).most_common(),
+            failures=failures(ordered),
             rates=[
                 (with_unit(axis.key, units), by_value(sweep, axis, ordered))
                 for axis in _listed(sweep)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from nodes.sweeps.axes import Axis, as_text
-from nodes.sweeps.cells import ENDED, LOST, PASSED, Row, number
+from nodes.sweeps.cells import ENDED, FAILED, LOST, PASSED, Row, number
 from nodes.sweeps.design import Sweep
 
 PASS_RATE = "pass_rate"  # name of the share of passed runs, beside the names of figures
@@ -66,6 +67,11 @@ def pass_rate(rows: Iterable[Row]) -> PassRate:
     for row in rows:
         found.add(row)
     return found
+
+
+def failures(rows: Iterable[Row], most: int = 3) -> list[tuple[str, int]]:
+    """[(reason, number of runs)] of the `most` most frequent reasons for which runs failed, most frequent first."""
+    return Counter(row.reason for row in rows if row.result == FAILED).most_common(most)
 
 
 def by_value(sweep: Sweep, axis: Axis, rows: Iterable[Row]) -> list[tuple[str, PassRate]]:

@@ -15,7 +15,7 @@ from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.report.junit import write_junit
 from nodes.sweeps.report.page import check_figures, write_page
-from nodes.sweeps.report.statistics import PASS_RATE, by_value, grid, pass_rate, varying, wilson
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, pass_rate, varying, wilson
 from nodes.sweeps.report.tables import write_tables
 from nodes.sweeps.report.units import OF_STATUS, units_of, with_unit
 
@@ -57,6 +57,12 @@ def test_pass_rates_count_lost_runs_as_not_passed() -> None:
     assert {value: (rate.passed, rate.lost) for value, rate in found.items()} == {'"pd"': (4, 0), '"lqr"': (4, 1)}
 
 
+def test_the_reasons_of_failures_are_counted() -> None:
+    failed = [row for row in ROWS.values() if row.result == "failed"]
+    assert failures(ROWS.values()) == [("milestone <up> not reached", len(failed))]
+    assert len(failed) == 3
+
+
 def test_a_grid_has_the_mean_of_the_runs_that_came_to_their_end() -> None:
     found = grid(SWEEP, ROWS.values(), "node.error", SWEEP.axes[0], SWEEP.axes[1])
     assert found.mean == [[1.5, 2.5, 3.5], [1.5, 2.5, 3.0]]
@@ -71,6 +77,7 @@ def test_the_page_shows_rates_figures_and_lost_runs(tmp_path: Path) -> None:
     text = write_page(tmp_path, SWEEP, ROWS).read_text()
     assert "66.7 % (39.1 to 86.2 %)" in text
     assert "its process ended by SIGSEGV" in text
+    assert "3 failed: milestone &lt;up&gt; not reached" in text
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert pictures == ["00_pass_rate.png", "01_node_error.png", "02_node_error.png"]
     assert all(f"pictures/{name}" in text for name in pictures)

@@ -262,10 +262,15 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
 
     from sim_core.analysis.maps import state_map
     from sim_core.analysis.stability import StateNorm, equilibrium, is_unstable
+    from sim_core.errors import InvalidRequest
     from sim_core.kernels.lane_servos import lane_servos
     from sim_core.monitoring.servo_loops import unstable_servos
 
+    driven = {actuator.joint: actuator.name for actuator in mechanism.actuators if actuator.name in request.servos}
     system, place = _assembled(mechanism, request.near)
+    for joint, name in driven.items():
+        if joint in system.coordinate_names and joint not in request.near:
+            place[system.coordinate_names.index(joint)] = request.servos[name]  # an equilibrium lies close to it
     u = np.array([actuator.start for actuator in mechanism.actuators])
     modes = dict.fromkeys(request.servos, "position")
     servos = lane_servos(mechanism, modes, system.coordinate_names)
@@ -278,7 +283,10 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
             held[each.actuator] = each.effort_at(q, v, u[each.actuator])
         return held
 
-    about = equilibrium(system, place, efforts)
+    try:
+        about = equilibrium(system, place, efforts)
+    except InvalidRequest as error:
+        raise InputError(f"{error}, by --near COORDINATE=VALUE") from error
     step_s = None if request.step_ms is None else request.step_ms / 1e3
     norm = StateNorm.of(system, about, None, request.time_unit_s, None, step_s, efforts)
     if unstable := unstable_servos(system, norm.step_s, about, request.servos):

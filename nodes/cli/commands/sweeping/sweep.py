@@ -84,7 +84,11 @@ def sweep(
         ),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Repeat the runs that crashed, hung, diverged or failed.")
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="Repeat the lost runs: those that diverged, crashed, hung, were refused or ended in an error.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and list the runs, but start none of them.")
@@ -123,8 +127,8 @@ def sweep(
     """Run a launch file in lockstep for every combination of values, in one process per core.
 
     FOLDER/cells.csv gets one row per run; the same sweep always gives the same rows. To continue a stopped sweep,
-    repeat the command or name the folder alone. Exit code 0 on success; 1 if runs crashed, hung, diverged or failed; 2
-    for invalid input.
+    repeat the command or name the folder alone. Exit code 0 if every run has a result of its own, passed or failed;
+    1 if runs were lost, because they diverged, crashed, hung, were refused or ended in an error; 2 for invalid input.
     """
     if limit_s is not None and not 0.0 < limit_s < float("inf"):
         raise InputError(f"--limit-s {limit_s:g}: expected a positive number of seconds")
@@ -355,10 +359,12 @@ def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list
     if as_json:
         say_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
         return sum(count for result, count in counts.items() if result in LOST)
-    from nodes.sweeps.report.statistics import pass_rate
+    from nodes.sweeps.report.statistics import failures, pass_rate
 
     say(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
     say(f"pass rate {pass_rate(rows.values()).text()}, with its 95 % interval")
+    for reason, count in failures(rows.values()):
+        say(f"  failed, {count} of them: {reason}")
     lost = [rows[cell] for cell in sorted(rows) if rows[cell].result in LOST]
     shown = lost[:10]
     say_table(
