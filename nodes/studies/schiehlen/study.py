@@ -41,7 +41,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         ),
         runs=(),
         claims=claims(),
-        sections=sections(),
+        sections=sections(here.runs),
         parts=runs.parts,
         shortened=f"maps have {here.double_cells}² cells instead of {full.double_cells}² and searches {here.runs} "
         f"motions instead of {full.runs}",
@@ -51,8 +51,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
     )
 
 
-def sections() -> tuple[Section, ...]:
-    """Sections of the study's page that follow the table of claims."""
+def sections(runs: int) -> tuple[Section, ...]:
+    """Sections of the study's page that follow the table of claims; `runs`: number of motions in each search."""
     tall = (7.0, 6.0)
     return (
         Section(
@@ -81,12 +81,14 @@ def sections() -> tuple[Section, ...]:
                 Plot("map", "Figure 9: IS1 over both angles, rates 0.5. Single dark cells depend on rounding; their "
                      "share does not.", draw.double_map, size=tall),
             ),
-            (Table("is2_double", "IS2 of the double pendulum.", lambda found: curve(found, "double curve"), COLUMNS),),
+            (Table("is2_double", f"IS2 of the double pendulum, by a search of {runs} motions for each distance. A short "
+                   "search may miss the few motions that tumble.", lambda found: curve(found, "double curve"),
+                   COLUMNS),),
         ),
     )  # fmt: skip
 
 
-COLUMNS = {"r": Column("distance r (1)"), "is2": Column("IS2, at least (1)"), "tumbles": Column("tumbles")}
+COLUMNS = {"r": Column("distance r (1)"), "is2": Column("IS2, at least (1)"), "tumbles": Column("tumbling found")}
 
 
 def curve(results: Results, name: str) -> list[dict[str, Any]]:
