@@ -81,8 +81,8 @@ def sections(runs: int) -> tuple[Section, ...]:
                 Plot("map", "Figure 9: IS1 over both angles, rates 0.5. Single dark cells depend on rounding; their "
                      "share does not.", draw.double_map, size=tall),
             ),
-            (Table("is2_double", f"IS2 of the double pendulum, by a search of {runs} motions for each distance. A short "
-                   "search may miss the few motions that tumble.", lambda found: curve(found, "double curve"),
+            (Table("is2_double", f"IS2 of the double pendulum, by a search of {runs} motions for each distance. A "
+                   "short search may miss the few motions that tumble.", lambda found: curve(found, "double curve"),
                    COLUMNS),),
         ),
     )  # fmt: skip
