@@ -20,9 +20,10 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from nodes.hosting.command_gate import CommandGate
+from nodes.hosting.guard_stops import GuardStopLog
 from nodes.hosting.node_state import decode_state, encode_state
 from nodes.hosting.reloading import Handover, Loaded, load_anew
-from nodes.messages import Event, Message, PeerClock, RobotState, Verdict
+from nodes.messages import Event, GuardStops, Message, PeerClock, RobotState, Verdict
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.plotting import PlottedValues
 from nodes.messages.stamp import MessageStamper, is_stamped
@@ -35,6 +36,7 @@ from sim_core.tables import ranges_of
 
 EncodedMessage = tuple[str, bytes]  # (full topic name, encoded message)
 Out = Callable[[str, bytes], None]
+GUARD_WARNINGS = ("guard_rejected", "guard_stop", "guard_acknowledged")  # kinds of events that are also logged
 
 
 class NodeState(msgspec.Struct, kw_only=True):
@@ -48,6 +50,7 @@ class NodeState(msgspec.Struct, kw_only=True):
     random  encoded state of the generator `context.random`; an encoded None if the generator was not used
     node    encoded result of `Node.snapshot`; None for a node without state
     guard   encoded state of the node's guard; None for a node without a guard
+    stops   controlled stops by the node's guard; None without a stop
     """
 
     code: str
@@ -58,6 +61,7 @@ class NodeState(msgspec.Struct, kw_only=True):
     random: bytes
     node: bytes | None
     guard: bytes | None = None
+    stops: GuardStops | None = None
 
 
 _state_encoder = msgspec.msgpack.Encoder()
@@ -137,6 +141,7 @@ class HostedNode:
         self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}
         self._handover: Handover | None = None
         self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
+        self._guard_stops = GuardStopLog()
 
     def load_anew(self, file: Path) -> Loaded:
         """Create a node from an edited file, for `replace_node`.
@@ -216,7 +221,9 @@ class HostedNode:
 
     def reset(self, time: float) -> None:
         """Tell the node that simulation time was set back to `time` (s)."""
-        self.time = time
+        before, self.time = self.time, time
+        if self._knows_time:
+            self._guard_stops.reset(before, time)
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self.gate.reset()
         self._publish_all(self.node.on_reset(time))
@@ -272,6 +279,19 @@ class HostedNode:
                 'it must be None or a Verdict of nodes.messages, such as Verdict("passed", "why")'
             )
         return verdict
+
+    @property
+    def guard_stops(self) -> GuardStops | None:
+        """Controlled stops by the node's guard until now; None without a stop."""
+        return self._guard_stops.measure(self._stop_clock)
+
+    @property
+    def _stop_clock(self) -> float:
+        """Time (s) of the clock that measures how long the robot is stopped: simulation time, if the node knows it."""
+        return self.time if self._knows_time else time.monotonic()
+
+    def _note_guard(self, event: Event) -> None:
+        self._guard_stops.add(event, self._stop_clock, self.time if self._knows_time else None)
 
     def parameters(self) -> dict[str, Any]:
         """The node's parameters as built-in Python types."""
@@ -337,6 +357,7 @@ class HostedNode:
         if not self.robot:  # a node of no robot has no topic for events
             return
         event.timestamp = self.time
+        self._note_guard(event)
         topic = f"{self.robot}/event"
         self._stamper.stamp(topic, event)
         self.out(topic, encode(event, topic))
@@ -356,6 +377,7 @@ class HostedNode:
                 random=encode_state(made),
                 node=encode_state(node.snapshot(), home) if keeps else None,
                 guard=None if self.gate.guard is None else encode_state(self.gate.snapshot()),
+                stops=self.guard_stops,
             )
         )
 
@@ -383,6 +405,7 @@ class HostedNode:
         if found.guard is not None:
             self.gate.restore(decode_state(found.guard))
         self.time, self._ticks = found.time, found.ticks
+        self._guard_stops.restore(found.stops, self._stop_clock)
         if stamps:
             self._stamper.resume(found.stamps)
 
@@ -417,6 +440,8 @@ class HostedNode:
         for command in commands:
             self._hand_over(self.gate.name, command)
         for event in self.gate.events():
+            if event.kind in GUARD_WARNINGS:
+                self.context.warn(event.detail)
             self._publish_event(event)
 
     def _hand_over(self, name: str, message: Message) -> None:
@@ -460,6 +485,8 @@ class HostedNode:
                 raise TypeError(self._bad_publication(name, message))
             topic = entry[0]
             self.gate.measured(message)
+            if isinstance(message, Event):
+                self._note_guard(message)
             # a message without a timestamp gets the present time; restored later, as the node may reuse it
             stamp = message.timestamp
             if not is_stamped(message):

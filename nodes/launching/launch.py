@@ -24,7 +24,7 @@ from nodes.launching.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.launching.watching import FileWatch
-from nodes.messages import Status, Verdict
+from nodes.messages import GuardStops, Status, Verdict
 from nodes.messages.topics import resolve
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.plan.loading import load_class
@@ -248,6 +248,7 @@ class Launch:
                 status = self._observer.status[name]
                 self._note_losses(name, status.counters, status.refusal)
                 self._note_work(name, status.figures, status.verdict)
+                self._note_guard(name, status.guard)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -267,6 +268,7 @@ class Launch:
                     self._note_losses(name, answer["counters"], answer["refusal"])
                     self._note_unsaid(name, answer["refusal"])
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
+                    self._note_guard(name, msgspec.convert(answer.get("guard"), GuardStops | None))
 
     def _take_last_statuses(self) -> None:
         """Take verdicts that nodes reached while stopping.
@@ -284,6 +286,10 @@ class Launch:
             self.summary.figures[name] = figures
         if verdict is not None:
             self.summary.verdicts[name] = verdict
+
+    def _note_guard(self, name: str, stops: GuardStops | None) -> None:
+        if stops is not None:
+            self.summary.guard_stops[name] = stops
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.messages import Verdict
+from nodes.messages import GuardStops, Verdict
 
 JUDGED_S = 1.0  # least duration of a run from which the computer's speed is judged
 REAL_TIME_HELD = 0.98  # real-time factor below which the summary says that the computer fell behind
@@ -105,6 +105,7 @@ class Summary(msgspec.Struct, kw_only=True):
                                   several constraint modes
     figures                       {node: {quantity that the node measured, with the unit in the name: value}}
     verdicts                      {node that judges the run: outcome and reason}
+    guard_stops                   {node whose guard stopped the robot: when, why and for how long}
     nodes                         {node: its communication problems}
     holes                         {node that failed while the run continued: text about the missing data}
     refused_commands              {node none of whose commands was accepted: reason}
@@ -177,6 +178,7 @@ class Summary(msgspec.Struct, kw_only=True):
     energy_departure: str = ""
     largest_departure: float | None = None
     failed_node: str = ""
+    guard_stops: dict[str, GuardStops] = {}
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Copy the measurements in the simulation server's status; a measurement of None was not made."""
@@ -247,6 +249,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.constraint_mode:
             yield "at the end", f"constraint mode {self.constraint_mode}"
+        for name, stops in self.guard_stops.items():
+            yield "stopped by a guard", f"{name} {guard_text(stops)}"
         for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
@@ -309,6 +313,14 @@ def figure_text(name: str, value: float) -> str:
             value = value if abs(value) >= ROUNDING.get(unit, 0.0) else 0.0
             return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
+
+
+def guard_text(stops: GuardStops) -> str:
+    """Text such as "at t = 1.500 s for 3.200 s, still stopped at the end: lower of elbow: ..."."""
+    at = "once" if stops.first_time is None else f"at t = {stops.first_time:.3f} s"
+    again = f", the first of {stops.count} stops, together" if stops.count > 1 else ""
+    end = ", still stopped at the end" if stops.reason else ""
+    return f"{at}{again} for {stops.stopped_s:.3f} s{end}: {stops.first_reason}"
 
 
 def _plain(value: float) -> str:

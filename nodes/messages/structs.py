@@ -340,6 +340,23 @@ class Verdict(msgspec.Struct, frozen=True):
         return f"{self.outcome}: {self.reason}" + (f"; {self.detail}" if self.detail else "")
 
 
+class GuardStops(msgspec.Struct, kw_only=True):
+    """Controlled stops of a robot by the guard of one node.
+
+    count         number of stops
+    stopped_s     total duration of the stops so far, s
+    first_time    simulation time at which the first stop began, s; None if the node does not know simulation time
+    first_reason  one line on the cause of the first stop
+    reason        one line on the cause of the stop in force; "" if the robot is not stopped now
+    """
+
+    count: int = 0
+    stopped_s: float = 0.0
+    first_time: float | None = None
+    first_reason: str = ""
+    reason: str = ""
+
+
 class Status(Message, kw_only=True):
     """State, counters and measurements of one node; published at 2 Hz and on change, latched.
 
@@ -350,6 +367,7 @@ class Status(Message, kw_only=True):
     refusal   topic and reason of the latest refused message
     figures   measurements of the node's own work, e.g. a tracking error; each name contains the unit
     verdict   verdict of a node that judges the run; none for other nodes
+    guard     controlled stops by the node's guard; none without a stop
     """
 
     node: str = ""
@@ -360,6 +378,7 @@ class Status(Message, kw_only=True):
     refusal: str = ""
     figures: dict[str, float] = {}
     verdict: Verdict | None = None
+    guard: GuardStops | None = None
 
 
 class Residual(Message, kw_only=True):

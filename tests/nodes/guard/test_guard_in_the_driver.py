@@ -79,6 +79,37 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
     assert max(message.position[0] for leaf, message in found if leaf == "measured_state") > 0.18
 
 
+def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
+    with run_of([]) as run:
+        driver = run.nodes["hardware"]
+        run.step(100)
+        assert driver.guard_stops is None
+        driver.emergency_stop("hand in the cell")
+        run.step(400)
+        assert driver.take_log()[-1] == ("warning", "hand in the cell: controlled stop")
+        stops = driver.guard_stops
+        assert stops is not None
+        assert (stops.count, stops.reason) == (1, "hand in the cell")
+        assert stops.first_time == pytest.approx(0.1, abs=0.002)
+        assert stops.stopped_s == pytest.approx(0.4)
+        saved = driver.snapshot()
+        driver.release()
+        run.step(100)
+        stops = driver.guard_stops
+        assert stops is not None
+        assert (stops.count, stops.reason, stops.stopped_s) == (1, "", pytest.approx(0.4))
+        driver.emergency_stop("again")
+        driver.restore(saved, [])
+        stops = driver.guard_stops
+        assert stops is not None
+        assert (stops.count, stops.reason, stops.stopped_s) == (1, "hand in the cell", pytest.approx(0.4))
+        driver.reset(0.0)
+        driver.time = 0.25
+        stops = driver.guard_stops
+        assert stops is not None
+        assert stops.stopped_s == pytest.approx(0.65)
+
+
 def test_after_a_release_the_guard_s_own_commands_are_not_taken_for_the_controller_s() -> None:
     with run_of([]) as run:
         driver = run.nodes["hardware"]

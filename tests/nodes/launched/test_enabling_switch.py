@@ -92,6 +92,9 @@ def test_a_released_switch_stops_the_robot_until_it_is_pressed_and_the_stop_ackn
         topic, file = stops()
         line.write_text("0\n")
         until(lambda: stops() == (topic, file + 1))
+        status = client.call("by_file", "status")
+        assert status["detail"] == "guard stopped: the enabling switch is released"
+        assert status["guard"]["reason"] == "the enabling switch is released"
         line.write_text("1\n")
         until(runs)
         topic, file = stops()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,27 @@ def test_in_realtime_the_robots_own_clock_is_found(
     assert report.measured.clock is not None
     assert 1e-4 < report.measured.clock.drift < 8e-4
     assert report.paired > 100
+
+
+def test_a_launch_reports_that_the_guard_of_a_driver_stopped_the_robot(tmp_path: Path) -> None:
+    text = (ROOT / "launch/hil_robot.toml").read_text()
+    before, hardware, after = text.partition('run = "nodes/hardware.py:Hardware"\n')
+    guard = "[nodes.guard.joints.joint_2]\nlower = 0.5\n"  # the joint starts at 0
+    plan = tmp_path / "guarded.toml"
+    plan.write_text(f"{before}{hardware}{guard}{after}".replace('run = "nodes/', f'run = "{ROOT}/nodes/'))
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nodes.cli", "launch", str(plan), "--duration", "0.4", "--json", "summary.json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "WARNING hardware: lower of joint_2: a stop from 0 would reach" in done.stderr
+    assert re.search(
+        r"stopped by a guard +hardware at t = 0.000 s for 0.\d+ s, still stopped at the end: ", done.stdout
+    )
+    stops = json.loads((tmp_path / "summary.json").read_text())["guard_stops"]["hardware"]
+    assert (stops["count"], stops["first_time"]) == (1, pytest.approx(0.0, abs=0.01))
+    assert stops["stopped_s"] == pytest.approx(0.4, abs=0.01)

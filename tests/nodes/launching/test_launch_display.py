@@ -14,7 +14,7 @@ from nodes.launching.launch import Launch
 from nodes.launching.logs import Log
 from nodes.launching.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.launching.supervisor import Child, Failure, Program
-from nodes.messages import Status, Verdict
+from nodes.messages import GuardStops, Status, Verdict
 from nodes.plan.launch_plan import Plan
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
@@ -227,3 +227,23 @@ def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(
     launch._finish()
     assert launch.summary.figures == {"compare": {"rms_deg": 2.0}}
     assert (launch.summary.exit_code, launch.summary.ended) == (1, "compare failed: rms is 2 deg, at most 1 deg")
+
+
+def test_the_summary_says_when_and_why_and_for_how_long_a_guard_stopped_the_robot() -> None:
+    summary = Summary(plan="p", robot="r", mode="realtime")
+    summary.guard_stops["driver"] = GuardStops(count=1, stopped_s=6.0, first_time=0.0, first_reason="why", reason="why")
+    assert dict(summary.lines())["stopped by a guard"] == (
+        "driver at t = 0.000 s for 6.000 s, still stopped at the end: why"
+    )
+    summary.guard_stops["driver"] = GuardStops(count=3, stopped_s=2.5, first_time=1.0, first_reason="why")
+    assert dict(summary.lines())["stopped by a guard"] == (
+        "driver at t = 1.000 s, the first of 3 stops, together for 2.500 s: why"
+    )
+
+
+def test_a_line_about_a_node_whose_guard_has_stopped_the_robot_has_the_cause(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Display(duration_s=None) as display:
+        display.update(1.0, [SIM._replace(name="driver", state="ready", detail="guard stopped: too fast")])
+    assert capsys.readouterr().err == "[launch] t = 1.0 s: driver guard stopped: too fast\n"
