@@ -243,7 +243,8 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     seed        seed of all random numbers of the nodes
     domain      number of the launch, 0 .. 232, different for each launch on a computer; --domain overrides it
     hosts       a table of computers, name = "address"; each computer needs the public keys of the others
-    duration_s  simulated seconds until the run ends; without it, Ctrl-C ends the run; --duration overrides it
+    duration_s  simulated seconds until the run ends; without it, Ctrl-C ends the run; --duration overrides it; the
+                launched file's value overrides those of the included files
     timing_from  recording of a run in realtime; in lockstep, the messages of nodes without a key `link` get the delay,
                  jitter and loss measured in that run; --timing-from overrides it
     folder      folder from which relative paths of `run` are resolved first

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.checks import check_plan
+from nodes.plan.checks import check_duration, check_plan
 from nodes.plan.files.document import project_folder
 from nodes.plan.files.including import Entry, Tables, composed
 from nodes.plan.key_checks import PlanError, convert
@@ -22,6 +22,7 @@ def load_plan(
     overrides: Sequence[str] = (),
     host: str | None = None,
     arguments: Mapping[str, Any] | Sequence[str] = (),
+    duration_s: float | None = None,
 ) -> Plan:
     """Plan of a launch file, with arguments and overrides applied, after all checks.
 
@@ -29,6 +30,8 @@ def load_plan(
     host       name of this host if it is not the server's host; if this host lacks the packages for simulation, only
                the nodes that run on it are checked
     arguments  values of the file's arguments, {name: value} or texts "name=value"
+    duration_s simulated seconds from the option --duration, for all simulations of the launch; None: the key
+               `duration_s` of the launched file or, if it has none, of the included files
 
     Raises PlanError, one line with file, line and key.
     """
@@ -36,7 +39,13 @@ def load_plan(
     for text in overrides:
         override(tables, text)
     plan = _plan(tables)
+    if duration_s is None:
+        _share_duration(plan, tables)
     check_plan(plan, tables, host)
+    if duration_s is not None:
+        for each in (plan, *plan.simulations.values()):
+            each.duration_s = duration_s
+            check_duration(each, "--duration")
     _share_nodes(plan)
     return plan
 
@@ -57,7 +66,6 @@ def _plan(tables: Tables) -> Plan:
         if "seed" not in tables.parts[namespace].plain:
             view.seed = plan.seed
     plan.simulations = views
-    _share_duration(plan, tables)
     _share_nodes(plan)
     return plan
 
@@ -103,7 +111,9 @@ def _share_duration(plan: Plan, tables: Tables) -> None:
         if len(values) > 1:
             there = ", ".join(f"{source.place('duration_s')} has {s:g} s" for s, source in found.values())
             where = f"{tables.source.file}: key 'duration_s'"
-            raise PlanError(f"{where}: {there}; write one duration_s for all simulations in this file")
+            raise PlanError(
+                f"{where}: {there}; write one duration_s for all simulations in this file, or pass --duration"
+            )
         plan.duration_s = values.pop()
     for view in plan.simulations.values():
         view.duration_s = plan.duration_s

@@ -119,9 +119,9 @@ def messages_of(file: Path, namespace: str = "") -> dict[str, list[tuple[int, in
     return found
 
 
-def launched(file: str, folder: Path) -> dict[str, Any]:
+def launched(file: str, folder: Path, *options: str) -> dict[str, Any]:
     """The summary of a launch."""
-    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", file, "--json", "summary.json"]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", file, "--json", "summary.json", *options]
     with tempfile.TemporaryDirectory(prefix="two-", dir="/tmp") as runtime:  # a short path, as of sockets
         env = os.environ | {"XDG_RUNTIME_DIR": runtime}
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
@@ -272,6 +272,24 @@ def test_simulations_that_end_at_different_times_need_a_duration(two_robots: Pat
         load_plan("both.toml")
     (two_robots / "both.toml").write_text(f"duration_s = 0.5\n{BOTH}")
     assert {view.duration_s for view in load_plan("both.toml").views} == {0.5}
+
+
+def test_a_duration_of_the_command_line_comes_before_those_of_the_files(two_robots: Path) -> None:
+    (two_robots / "gibbon.toml").write_text(GIBBON.replace(f"duration_s = {SECONDS}", "duration_s = 9"))
+    for file in (BOTH, f"duration_s = 0.5\n{BOTH}"):
+        (two_robots / "both.toml").write_text(file)
+        plan = load_plan("both.toml", duration_s=0.1)
+        assert {plan.duration_s, *(view.duration_s for view in plan.views)} == {0.1}
+    with pytest.raises(PlanError, match=r"^--duration: 1e-05 s is less than one time step"):
+        load_plan("both.toml", duration_s=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "fast", "realtime"])
+def test_several_simulations_end_at_the_duration_of_the_command_line(mode: str, two_robots: Path) -> None:
+    text = BOTH.replace("record = false", f'record = false, mode = "{mode}"')
+    (two_robots / "both.toml").write_text(f"duration_s = 30.0\n{text}")
+    summary = launched("both.toml", two_robots, "--duration", "0.2")
+    assert summary["time"] == pytest.approx(0.2, abs=1e-9)
 
 
 def test_values_of_a_namespace_are_set_with_its_name(two_robots: Path) -> None:

@@ -306,9 +306,8 @@ def processor(
 
     if not program.is_file():
         raise InputError(f"--program {str(program)!r}: no such file")
-    plan = load_plan(file, ["sim.mode=lockstep", *(set_ or [])], None, arguments or [])
+    plan = load_plan(file, ["sim.mode=lockstep", *(set_ or [])], None, arguments or [], duration)
     plan.domain = plan.domain if domain is None else domain
-    plan.duration_s = duration or plan.duration_s
     if plan.duration_s is None:
         raise InputError(f"{file} has no duration_s; give --duration SECONDS")
     output.mkdir(parents=True, exist_ok=True)

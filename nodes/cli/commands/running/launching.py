@@ -78,7 +78,7 @@ def launch(
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option("--duration", help="Simulated seconds after which the launch ends.", show_default=False),
+        typer.Option("--duration", help="Simulated seconds after which the launch ends, instead of the file's duration_s.", show_default=False),
     ] = None,
     host: Annotated[
         str | None,
@@ -155,19 +155,15 @@ def launch(
     import msgspec
 
     from nodes.launching.launch import launch_plan, process_began
-    from nodes.plan.checks import check_duration
     from nodes.plan.files.file import load_plan
 
     timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
-    plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [])
+    plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [], duration)
     if differences:
         _print_differences(plan, from_)
         return
     if domain is not None:
         plan.domain = domain
-    if duration is not None:
-        plan.duration_s = duration
-        check_duration(plan, "--duration")
     if host is not None:
         _launch_host(plan, host, view, json_file)
     begin, notes = b"", list[str]()
