@@ -133,6 +133,7 @@ class Envelope:
     A, b    inequalities A q <= b with shapes (r, n) and (r,): first the upper limits, then the lower limits, then
             `keep_out`
     slack   amounts (r,) by which A q may exceed b; they follow from the margins of the joints
+    sign    (r,) -1 for the lower limits, whose inequality is -q <= -lower; 1 for the other inequalities
     names   names of the inequalities, for events
     driven  names of the joints' actuators
     """
@@ -153,6 +154,7 @@ class Envelope:
     A: Vector
     b: Vector
     slack: Vector
+    sign: Vector
     names: tuple[str, ...]
 
     def farthest(self, low: Vector, high: Vector) -> Vector:
@@ -168,7 +170,12 @@ class Envelope:
         if not (excess > 0.0).any():
             return ""
         row = int(excess.argmax())
-        return f"{self.names[row]}: {float(self.A[row] @ position):.4g}, at most {self.b[row]:.4g}"
+        now, limit = self.value_text(row, float(self.A[row] @ position)), self.value_text(row, self.b[row])
+        return f"{self.names[row]}: {now}, {'at least' if self.sign[row] < 0.0 else 'at most'} {limit}"
+
+    def value_text(self, row: int, value: float) -> str:
+        """Text for a value of row `row` of A q or b. For a lower limit, the text has the sign of the joint's position."""
+        return f"{self.sign[row] * value + 0.0:.4g}"  # + 0.0 turns -0.0 into 0
 
 
 def envelope_of(params: GuardParams) -> Envelope:
@@ -180,11 +187,11 @@ def envelope_of(params: GuardParams) -> Envelope:
     velocity = _array([each.velocity for each in limits])
     margin = np.array([each.margin for each in limits])
     ends = [
-        *((np.eye(n)[k], upper[k], f"upper of {joints[k]}") for k in range(n) if np.isfinite(upper[k])),
-        *((-np.eye(n)[k], -lower[k], f"lower of {joints[k]}") for k in range(n) if np.isfinite(lower[k])),
+        *((np.eye(n)[k], upper[k], f"upper of {joints[k]}", 1.0) for k in range(n) if np.isfinite(upper[k])),
+        *((-np.eye(n)[k], -lower[k], f"lower of {joints[k]}", -1.0) for k in range(n) if np.isfinite(lower[k])),
     ]
     ends += [
-        (np.array([row.joints.get(joint, 0.0) for joint in joints]), row.most, f"keep_out {row.name}")
+        (np.array([row.joints.get(joint, 0.0) for joint in joints]), row.most, f"keep_out {row.name}", 1.0)
         for row in params.keep_out
     ]
     A = np.array([end[0] for end in ends]).reshape(len(ends), n)
@@ -212,6 +219,7 @@ def envelope_of(params: GuardParams) -> Envelope:
         A=A,
         b=np.array([end[1] for end in ends]),
         slack=np.abs(A) @ margin,
+        sign=np.array([end[3] for end in ends]),
         names=tuple(end[2] for end in ends),
     )
 

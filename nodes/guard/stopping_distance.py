@@ -38,7 +38,9 @@ def violation(
     excess = reach - envelope.b - envelope.slack
     if (excess > 0.0).any():
         row = int(excess.argmax())
-        now = float(envelope.A[row] @ position)
-        line = f"{envelope.names[row]}: a stop from {now:.4g} would reach {reach[row]:.4g}, limit {envelope.b[row]:.4g}"
-        return envelope.names[row], line
+        now, end, limit = (
+            envelope.value_text(row, value)
+            for value in (float(envelope.A[row] @ position), reach[row], envelope.b[row])
+        )
+        return envelope.names[row], f"{envelope.names[row]}: a stop from {now} would reach {end}, limit {limit}"
     return "", ""

@@ -205,6 +205,28 @@ def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     assert guard.stopped
 
 
+@pytest.mark.parametrize(("side", "bound"), [(1.0, "at most 2"), (-1.0, "at least -2")])
+def test_positions_and_limits_in_messages_have_the_sign_of_the_joint(side: float, bound: str) -> None:
+    guard = made()
+    guard.take(0.0, "effort", NAMES, [0.0, 0.0], 0.0)
+    guard.see(DT, NAMES, [0.0, 5.52 * side], [0.0, 0.0])
+    guard.check(DT)
+    stop = guard.interventions[-1]
+    end = "upper" if side > 0.0 else "lower"
+    assert stop.line.startswith(f"{end} of joint_4: a stop from {5.52 * side:g} would reach {5.52 * side:g}")
+    assert stop.line.endswith(f", limit {2 * side:g}: controlled stop")
+    with pytest.raises(ValueError, match=rf"\({end} of joint_4: {5.52 * side:g}, {bound}\)"):
+        guard.acknowledge(DT)
+
+
+def test_a_lower_limit_above_zero_is_named_with_its_own_sign() -> None:
+    guard = made(joints={"joint_2": {"lower": 0.5}})
+    guard.take(0.0, "position", ["joint_2"], [0.6], 0.0)
+    guard.see(DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+    guard.check(DT)
+    assert guard.interventions[-1].line == ("lower of joint_2: a stop from 0 would reach 0, limit 0.5: controlled stop")
+
+
 def test_an_old_command_is_not_passed_on() -> None:
     guard = made(max_age_ms=50)
     assert guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
