@@ -256,7 +256,10 @@ class CommandGuard:
         if not self.stopped:
             return
         if self._seen_at is not None and (line := self.envelope.outside(self._position)):
-            raise ValueError(f"the robot is outside its limits ({line}); first move the robot back inside its limits")
+            raise ValueError(
+                f"the robot is outside its limits ({line}); first move the robot back inside its limits by hand, in a "
+                "simulation with 'armswing sim reset', or launch again with wider limits"
+            )
         cause, self.stopped = self.stopped, ""
         self._mode[:] = NONE
         self._pending, self._brakes_anew = None, False

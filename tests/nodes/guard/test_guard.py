@@ -200,9 +200,26 @@ def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
     guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
     guard.check(DT)
-    with pytest.raises(ValueError, match=r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move"):
+    with pytest.raises(
+        ValueError,
+        match=r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move .* by hand, in a simulation .* reset",
+    ):
         guard.acknowledge(DT)
     assert guard.stopped
+    guard.see(2 * DT, NAMES, [1.1, 0.0], [0.0, 0.0])  # moved back by hand
+    guard.acknowledge(2 * DT)
+    assert not guard.stopped
+
+
+def test_a_reset_of_the_simulation_brings_the_robot_back_inside_its_limits_for_a_release() -> None:
+    guard = made()
+    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
+    guard.check(DT)
+    guard.reset()
+    guard.see(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
+    guard.acknowledge(0.0)
+    assert not guard.stopped
 
 
 @pytest.mark.parametrize(("side", "bound"), [(1.0, "at most 2"), (-1.0, "at least -2")])
