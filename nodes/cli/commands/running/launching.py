@@ -78,7 +78,7 @@ def launch(
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option("--duration", help="Simulated seconds after which the launch ends, instead of the file's duration_s.", show_default=False),
+        typer.Option("--duration", help="Simulated seconds after which the launch ends.", show_default=False),
     ] = None,
     host: Annotated[
         str | None,
