@@ -30,6 +30,7 @@ from robots.importing.mjcf.joints import (
     spring_of,
 )
 from robots.importing.mjcf.meshes import MeshAssets
+from robots.importing.mjcf.names import check_names
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
 from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
@@ -91,6 +92,7 @@ class Reader:
         self.notes = Notes(root.owner)
         for name in sorted(ignored - {*IGNORABLE}):
             root.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
+        check_names(root, self.notes)
         check_root(root, ignored, self.notes)
         self._defaults = Defaults(root)
         self._compiler = _merged(root, "compiler")

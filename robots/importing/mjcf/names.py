@@ -1,0 +1,59 @@
+"""Check of an MJCF file for misspelt elements and attributes, which MuJoCo rejects."""
+
+from __future__ import annotations
+
+from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, FORMER
+from robots.importing.notes import Notes
+from robots.importing.unread import ALIKE
+from robots.importing.xml_reader import Element
+from sim_core.support.suggestion import nearest
+
+REFUSED_LATER = ("mujoco", "body", "equality", "actuator")  # the reader refuses unknown children of these elements
+
+
+def check_names(root: Element, notes: Notes) -> None:
+    """Refuse misspelt elements and attributes, and warn of other unknown ones.
+
+    A name is misspelt if MuJoCo's schema does not have it, but has a similar one. Attributes of elements that the
+    import does not read, such as <visual> or <sensor>, are not checked.
+
+    root  the <mujoco> element
+    Raises InvalidMechanism with the line of the file and the name that was probably meant.
+    """
+    for name in sorted(root.attributes.keys() - {"model"}):
+        _report_attribute(root, name, "model", notes)
+    waiting = [root]
+    while waiting:
+        parent = waiting.pop()
+        tag = "body" if parent.tag == "worldbody" else parent.tag
+        for child in parent.children:
+            _check_tag(tag, child, notes)
+            _check_attributes(tag, child, notes)
+        waiting += [child for child in reversed(parent.children) if child.tag in (*CHILDREN, "worldbody")]
+
+
+def _check_tag(parent: str, child: Element, notes: Notes) -> None:
+    known = CHILDREN[parent].split()
+    if child.tag in known:
+        return
+    if meant := nearest(child.tag, known, ALIKE):
+        child.fail(f"the tag of this element is unknown in <{parent}>; did you mean <{meant}>?")
+    if parent not in REFUSED_LATER:
+        notes.add(child, f"<{child.tag}> in <{parent}> is unknown, and is not read")
+
+
+def _check_attributes(parent: str, child: Element, notes: Notes) -> None:
+    known = ATTRIBUTES.get(("body", "body") if child.tag == "worldbody" else (parent, child.tag))
+    if known is None:
+        return
+    former = FORMER.get(child.tag, "").split()
+    for name in sorted(child.attributes.keys() - {*known.split(), *former}):
+        _report_attribute(child, name, known, notes)
+
+
+def _report_attribute(element: Element, name: str, known: str, notes: Notes) -> None:
+    if meant := nearest(name, known.split(), ALIKE):
+        if given := element.attributes.get("name", ""):
+            element.label = f"{element.tag} {given!r}"
+        element.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
+    notes.add(element, f"attribute {name!r} of <{element.tag}> is unknown, and is not read")
