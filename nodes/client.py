@@ -20,6 +20,7 @@ import msgspec
 import zmq
 
 from nodes.messages import Message
+from nodes.messages.protocol import NOTHING_STOPPED
 from nodes.messages.topics import lookup
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import default_domain
@@ -257,7 +258,7 @@ def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeou
     The service is `estop` or `release`.
     """
     began = time.monotonic()
-    line = f"no answer within {timeout_s:g} s"
+    line, is_repeated = f"no answer within {timeout_s:g} s", False
     try:
         with ServiceClient(entry.endpoints["service"]) as client:
             while (left_s := timeout_s - (time.monotonic() - began)) > 0.0:
@@ -266,7 +267,10 @@ def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeou
                         args = {"after": _stop_calls(client.call("status", {}, min(ESTOP_AGAIN_S, left_s)))}
                     how = client.call(service, args, min(ESTOP_AGAIN_S, left_s))
                 except ServiceTimeout:
+                    is_repeated = True
                     continue
+                if how == NOTHING_STOPPED and is_repeated:  # an earlier call may have ended the stop
+                    how = ""
                 return Stopped(entry.name, str(how or ""), 1e3 * (time.monotonic() - began))
     except (ServiceError, AddressError, zmq.ZMQError) as error:
         line = str(error)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nodes.guard.limits import GuardParams, Vector, envelope_of
 from nodes.guard.setpoints import HOLD_S, Setpoints
 from nodes.guard.stopping_distance import violation
+from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
 
 NONE, EFFORT, VELOCITY, POSITION = range(4)
 MODES = ("", "effort", "velocity", "position")
@@ -251,10 +252,13 @@ class CommandGuard:
         self._pending = now, x, v, moved_at, given
         return self._commands(given, np.flatnonzero(self._mode != NONE).tolist())
 
-    def acknowledge(self, now: float) -> None:
-        """End the stop. Raises ValueError with a one-line message while the robot is outside its limits."""
+    def acknowledge(self, now: float) -> str:
+        """End the stop. Returns "released", or that nothing was stopped.
+
+        Raises ValueError with a one-line message while the robot is outside its limits.
+        """
         if not self.stopped:
-            return
+            return NOTHING_STOPPED
         if self._seen_at is not None and (line := self.envelope.outside(self._position)):
             raise ValueError(
                 f"the robot is outside its limits ({line}); first move the robot back inside its limits by hand, in a "
@@ -264,6 +268,7 @@ class CommandGuard:
         self._mode[:] = NONE
         self._pending, self._brakes_anew = None, False
         self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
+        return RELEASED
 
     def reset(self) -> None:
         """Reset the guard, after simulation time was set back.

@@ -82,9 +82,12 @@ class DriverGuard:
         """Begin a controlled stop. Returns its first commands."""
         return self._commands(self._guard.stop(now, "estop", reason))
 
-    def acknowledge(self, now: float) -> None:
-        """End a stop. Raises ValueError with a one-line message while the robot is outside its limits."""
-        self._guard.acknowledge(now)
+    def acknowledge(self, now: float) -> str:
+        """End a stop. Returns "released", or that nothing was stopped.
+
+        Raises ValueError with a one-line message while the robot is outside its limits.
+        """
+        return self._guard.acknowledge(now)
 
     def reset(self) -> None:
         """Reset the guard after simulation time was set back. A stop remains in force."""

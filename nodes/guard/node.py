@@ -118,8 +118,7 @@ class Guard(Node):
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
         if name == "release":
-            self._guard.acknowledge(self._now)
-            return None
+            return self._guard.acknowledge(self._now)
         self._due += self._guard.stop(self._now, "estop", str(args.get("reason") or "emergency stop"))
         return "controlled stop"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nodes.messages import Event, JointCommand, Message, RobotState
+from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
 from nodes.node import Node
 from nodes.plan.key_checks import convert
 from nodes.plan.launch_plan import NodePlan
@@ -72,13 +73,18 @@ class CommandGate:
             self._told.append(Event(kind="estop", node=self._node, detail=f"{self._stopped}: commands are held back"))
         return "commands are held back: the node has no guard", []
 
-    def release(self) -> None:
-        """End an emergency stop. Raises ValueError with a one-line message if the guard does not permit it."""
+    def release(self) -> str:
+        """End an emergency stop. Returns "released", or that nothing was stopped.
+
+        Raises ValueError with a one-line message if the guard does not permit it.
+        """
         if self.guard is not None:
-            self.guard.acknowledge(self._now())
-        elif self._stopped:
-            self._stopped = ""
-            self._told.append(Event(kind="estop_released", node=self._node))
+            return self.guard.acknowledge(self._now())
+        if not self._stopped:
+            return NOTHING_STOPPED
+        self._stopped = ""
+        self._told.append(Event(kind="estop_released", node=self._node))
+        return RELEASED
 
     def reset(self) -> None:
         """Reset the guard after simulation time was set back."""

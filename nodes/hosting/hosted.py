@@ -202,10 +202,14 @@ class HostedNode:
         self._give(commands)
         return how
 
-    def release(self) -> None:
-        """End an emergency stop. Raises ValueError with a one-line message if the guard does not permit it."""
-        self.gate.release()
+    def release(self) -> str:
+        """End an emergency stop. Returns "released", or that nothing was stopped.
+
+        Raises ValueError with a one-line message if the guard does not permit it.
+        """
+        how = self.gate.release()
         self._give([])
+        return how
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
         """The node's response to a service request. Raises ValueError with a one-line message if the node refuses the

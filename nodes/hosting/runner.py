@@ -331,8 +331,7 @@ class Runner:
         if name == "estop" and name not in hosted.node.services:
             return hosted.emergency_stop(str(args.get("reason", "")))
         if name == "release" and name not in hosted.node.services:
-            hosted.release()
-            return None
+            return hosted.release()
         if name in hosted.node.services:
             return hosted.request(name, args)
         known = sorted([*SERVICES, *hosted.node.services])

@@ -20,6 +20,7 @@ from nodes.hosting.hosted import EncodedMessage, Out, changes
 from nodes.hosting.timing.clock import Durations
 from nodes.messages import Event, JointCommand, Message, Polylines, Snapshot
 from nodes.messages.codec import WireError, decode, encode
+from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
 from nodes.messages.stamp import MessageStamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.actuation import Actuation
@@ -500,11 +501,13 @@ class SimServer:
             self._publish("event", Event(kind="estop", new=self._emergency, detail=line))
         return f"safe mode {self.plan.sim.safe_mode}"
 
-    def _release(self) -> None:
-        """End an emergency stop, so that commands are accepted again."""
-        if self._emergency:
-            self._emergency = ""
-            self._publish("event", Event(kind="estop_released"))
+    def _release(self) -> str:
+        """End an emergency stop, so that commands are accepted again. Returns whether there was one, as text."""
+        if not self._emergency:
+            return NOTHING_STOPPED
+        self._emergency = ""
+        self._publish("event", Event(kind="estop_released"))
+        return RELEASED
 
     def _reset(self) -> None:
         self.simulation.reset()

@@ -96,6 +96,38 @@ def test_a_release_that_arrives_late_does_not_end_a_later_stop(domain: int) -> N
         context.term()
 
 
+@pytest.mark.parametrize(("lost", "said"), [(0, "nothing was stopped"), (1, "")])
+def test_a_release_without_a_stop_is_said_unless_an_earlier_call_may_have_ended_the_stop(
+    lost: int, said: str, domain: int
+) -> None:
+    context: Any = zmq.Context()
+    server = ServiceServer(context, "driver", ipc_endpoint(domain, "driver.service"))
+    over = threading.Event()
+    calls: list[str] = []
+
+    def serve() -> None:
+        while not over.is_set():
+            if not server.socket.poll(20) or (request := server.receive()) is None:
+                continue
+            calls.append(request.call.call)
+            if request.call.call == "status":
+                server.reply(request, {})
+            elif calls.count("release") > lost:
+                server.reply(request, "nothing was stopped")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        entry = NodeEntry(name="driver", pid=1, endpoints={"service": server.endpoint})
+        answer = until_answered(entry, "release", {}, 5.0)
+        assert (answer.how, answer.error) == (said, "")
+    finally:
+        over.set()
+        thread.join()
+        server.close()
+        context.term()
+
+
 def test_a_node_that_cannot_be_called_does_not_hide_the_answers_of_others() -> None:
     far = NodeEntry(name="driver", pid=1, endpoints={"service": "tcp://10.77.0.9:4000"})  # an address without a key
     assert "any address except ipc and loopback needs a CURVE key" in until_answered(far, "estop", {}, 1.0).error

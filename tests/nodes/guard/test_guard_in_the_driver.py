@@ -93,7 +93,8 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         assert stops.first_time == pytest.approx(0.1, abs=0.002)
         assert stops.stopped_s == pytest.approx(0.4)
         saved = driver.snapshot()
-        driver.release()
+        assert driver.release() == "released"
+        assert driver.release() == "nothing was stopped"
         run.step(100)
         stops = driver.guard_stops
         assert stops is not None

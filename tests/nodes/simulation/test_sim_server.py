@@ -81,7 +81,8 @@ def test_a_command_by_hand_ends_with_a_reset_an_emergency_stop_and_without_renew
         assert server.status()["by_hand"] == []
     with pytest.raises(ValueError, match="release the emergency stop first"):
         server.request("hand_command", command)
-    server.request("release", {})
+    assert server.request("release", {}) == "released"
+    assert server.request("release", {}) == "nothing was stopped"
     monkeypatch.setattr("nodes.simulation.server.HAND_S", 0.0)
     server.request("hand_command", command)
     server.step()
