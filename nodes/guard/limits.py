@@ -174,7 +174,7 @@ class Envelope:
         return f"{self.names[row]}: {now}, {'at least' if self.sign[row] < 0.0 else 'at most'} {limit}"
 
     def value_text(self, row: int, value: float) -> str:
-        """Text for a value of row `row` of A q or b. For a lower limit, the text has the sign of the joint's position."""
+        """Text for a value of row `row` of A q or b; for a lower limit, with the sign of the joint's position."""
         return f"{self.sign[row] * value + 0.0:.4g}"  # + 0.0 turns -0.0 into 0
 
 
