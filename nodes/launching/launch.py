@@ -144,6 +144,7 @@ class Launch:
         self._speakers = {name for name, cls in classes.items() if cls.publishes}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
         self._taken: dict[str, int] = {}
+        self._dropped: dict[str, list[int]] = {}  # as in Links.dropped
         self._is_measured = False  # whether the server replied at the end
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
@@ -294,6 +295,7 @@ class Launch:
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""
         taken = self._taken = answer["commands_taken"]
+        self._dropped = answer["dropped"]
         for name, refused in answer["commands_refused"].items():
             if name in self._names and not taken.get(name):
                 self.summary.refused_commands[name] = refused["reason"]
@@ -339,6 +341,9 @@ class Launch:
                 summary.take_file(file, kept if before and _identity(kept) == before else None)
         self._check_recordings()
         self._note_holes()
+        for name, (dropped, on_link) in self._dropped.items():
+            loss = summary.nodes.setdefault(name, ListenerLoss())
+            loss.dropped, loss.on_link = dropped, on_link
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
         reports = [verdict.report for verdict in summary.verdicts.values() if verdict.report]
         if recorded and reports:

@@ -43,7 +43,10 @@ class FileWritten(msgspec.Struct, kw_only=True):
 class ListenerLoss(msgspec.Struct, kw_only=True):
     """Communication problems of one node.
 
-    lost              number of messages lost
+    lost              number of messages lost on real connections
+    dropped           number of messages that the node's emulated link (key `link`) lost, as it was asked to; None for a
+                      node without a link that loses messages
+    on_link           number of messages on this link, lost ones included
     refused           number of messages rejected
     restarts          number of restarts of its process
     last_refusal      topic and reason of the last rejected message
@@ -55,6 +58,8 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
     restarts: int = 0
     last_refusal: str = ""
     heard_in_silence: int = 0
+    dropped: int | None = None
+    on_link: int = 0
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -268,6 +273,10 @@ class Summary(msgspec.Struct, kw_only=True):
     def _node_lines(self) -> Iterator[tuple[str, str]]:
         if self.nodes:
             yield "messages lost", ", ".join(f"{name} {loss.lost}" for name, loss in self.nodes.items())
+        dropped = {name: loss for name, loss in self.nodes.items() if loss.dropped is not None}
+        if dropped:
+            text = ", ".join(f"{name} {loss.dropped} of {loss.on_link} messages" for name, loss in dropped.items())
+            yield "dropped by emulated links", text
         for name, loss in self.nodes.items():
             if loss.heard_in_silence:
                 yield "published nothing", f"{name}, which received {loss.heard_in_silence} messages"

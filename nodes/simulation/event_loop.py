@@ -363,6 +363,8 @@ class SimHost:
         batch = FAST_BATCH if mode == "fast" else 1
         carry = self._carry_own if mode == "lockstep" else self._carry
         links = links_of(self._plan) if mode == "lockstep" else None
+        if links is not None and self._scheduler is not None:
+            links.count_on(self._scheduler.dropped)
         self._scheduler = Scheduler(self._server, ports, carry, batch, links)
         if self._begin is None:
             self._scheduler.queue_first(self._first)
@@ -402,6 +404,7 @@ class SimHost:
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._subscriptions.lost,
+                "dropped": self._scheduler.dropped if self._scheduler is not None else {},
                 "emergency_stops": self._stop_calls.count,
                 **self._session.launch_counters,
             }

@@ -46,6 +46,19 @@ class Links:
         self._random: dict[tuple[str, str], np.random.Generator] = {}
         self._drawn: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._latest: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._dropped = {name: [0, 0] for name, link in self._links.items() if link.loss > 0.0}
+
+    @property
+    def dropped(self) -> dict[str, list[int]]:
+        """{node whose link loses messages: [number of messages that its link lost, number of all messages on it]}.
+
+        Messages that are never lost, such as events, are not counted.
+        """
+        return self._dropped
+
+    def count_on(self, dropped: Mapping[str, list[int]]) -> None:
+        """Start the counts of `dropped` at those of the links that these links replace."""
+        self._dropped |= {name: list(counts) for name, counts in dropped.items()}
 
     def has(self, node: str) -> bool:
         """Whether the node has a communication link."""
@@ -77,8 +90,12 @@ class Links:
                 continue
             lost, more = self._draws_of(pair).random(2)
             self._drawn[pair] += 1
-            if lost < link.loss and not _always_arrives(topic):
-                return None
+            if link.loss > 0.0 and not _always_arrives(topic):
+                counts = self._dropped[name]
+                counts[1] += 1
+                if lost < link.loss:
+                    counts[0] += 1
+                    return None
             at += 1e-3 * (link.delay_ms + float(more) * link.jitter_ms)
         at = self._latest[pair] = float(max(at, self._latest[pair]))  # numpy's numbers have no place in a snapshot
         return at

@@ -191,6 +191,11 @@ class Scheduler:
         self._snapshot_tick = -1  # tick of the next snapshot
         server.out = self._from_server
 
+    @property
+    def dropped(self) -> dict[str, list[int]]:
+        """Numbers of messages on the emulated links, see `Links.dropped`."""
+        return {} if self._links is None else self._links.dropped
+
     def start(self) -> None:
         """Start the server, which then publishes its description and the initial state."""
         self.server.start()

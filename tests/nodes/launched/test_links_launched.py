@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,9 @@ def launched(folder: Path) -> bytes:
         env = os.environ | {"XDG_RUNTIME_DIR": runtime}
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"dropped by emulated links +hold (\d+) of (\d+) messages", done.stdout)
+    assert found, done.stdout
+    assert 0.02 < int(found[1]) / int(found[2]) < 0.09
     return (folder / "run.mcap").read_bytes()
 
 

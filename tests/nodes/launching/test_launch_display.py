@@ -84,6 +84,8 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     summary.milestones = {"upright": 2.796, "level": None}
     summary.missed = ["level"]
     summary.nodes = {"sim": ListenerLoss(), "damper": ListenerLoss(lost=3, restarts=1)}
+    assert "dropped by emulated links" not in dict(summary.lines())
+    summary.nodes["damper"].dropped, summary.nodes["damper"].on_link = 120, 4000
     summary.figures = {"damper": {"peak_error_rad": 0.01234, "wheels_that_slip": 2.0, "speed": 0.5}}
     lines = dict(summary.lines())
     assert lines["load of arm"] == "peak 0.05 N m, rms 0.01 N m (50 %, 10 % of 0.1 N m)"
@@ -102,6 +104,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["overruns"] == "2 of 20000 steps (0.01 %)"
     assert lines["step time"] == "p50 85 us, p99 1.1 ms"
     assert lines["messages lost"] == "sim 0, damper 3"
+    assert lines["dropped by emulated links"] == "damper 120 of 4000 messages"
     assert lines["restarts"] == "damper 1"
     assert "round trip" not in lines  # nobody measured one
     assert lines["real-time factor"] == "0.790; this computer fell behind, `armswing doctor` may show why"

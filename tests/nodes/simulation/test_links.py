@@ -114,6 +114,20 @@ def test_descriptions_and_events_are_never_lost() -> None:
     assert arrived == {"description": 0.0, "event": 0.0, "state": None, "command": None}
 
 
+def test_lost_messages_are_counted_for_the_link_that_lost_them() -> None:
+    links = Links(plan_of(note=LinkPlan(loss=0.05), listen=LinkPlan(delay_ms=1.0)))
+    topics = ["rotary_pendulum/state"] * 2000 + ["rotary_pendulum/event"] * 100
+    arrived = [links.arrival("sim", "note", topic, 0.0) for topic in topics]
+    links.arrival("sim", "listen", "rotary_pendulum/state", 0.0)  # a link without loss is not listed
+    assert links.dropped == {"note": [arrived.count(None), 2000]}
+    assert 60 < arrived.count(None) < 140
+    before = links.dropped["note"][0]
+    replacing = Links(plan_of(note=LinkPlan(loss=1.0)))
+    replacing.count_on(links.dropped)
+    replacing.arrival("sim", "note", "rotary_pendulum/state", 0.0)
+    assert replacing.dropped == {"note": [before + 1, 2001]}
+
+
 def test_a_recorder_receives_all_messages_at_once() -> None:
     class Record(Listen):
         lossless = True
