@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from nodes.guard.limits import GuardParams
 from nodes.hil.clocks.track import ClockTracks
-from nodes.messages import Description, JointCommand, Message, PeerClock, RobotState, Verdict
+from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.key_checks import convert
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -73,7 +75,7 @@ class HilCheck(Node):
     motion.
     """
 
-    subscribes = {"description": Description, "state": RobotState, "measured_state": RobotState}
+    subscribes = {"description": Description, "state": RobotState, "measured_state": RobotState, "event": Event}
     publishes = {"command": JointCommand}
     Params = HilCheckParams
     stateless = True
@@ -94,11 +96,19 @@ class HilCheck(Node):
         self._clocks: dict[str, PeerClock] = {}
         self._trips: list[float] = []
         self._is_over, self._now = False, 0.0
+        self._stops: dict[str, str] = {}  # {node whose guard stopped the robot: cause}
+        self._guards: dict[str, GuardParams] = {}  # {driver: limits of its guard}
+        for node in () if context.plan is None else context.plan.nodes:
+            if node.guard is not None:
+                self._guards[node.local_name] = convert(node.guard, GuardParams, f"node {node.name!r}: guard")
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Description):
             self._description = message
+        elif isinstance(message, Event):
+            if message.kind == "guard_stop":
+                self._stops.setdefault(message.node, message.detail)
         elif name == "measured_state" and isinstance(message, RobotState):
             self._measure(message)
         elif isinstance(message, RobotState) and self._start:
@@ -142,6 +152,9 @@ class HilCheck(Node):
             for name, joint in joints.items()
             if name in self._start
         }
+        for _, name, lower, upper in self._guard_limits():
+            above, below = room[name]
+            room[name] = min(above, upper - self._start[name]), min(below, self._start[name] - lower)
         outside = [name for name, rooms in room.items() if min(rooms) < 0.0]
         for actuator in self._description.actuators:
             joint = joints.get(actuator.joint)
@@ -161,6 +174,14 @@ class HilCheck(Node):
                     f"not moved: its limits leave {max(above, below):.4g} {joint.unit}, the motion needs {size:.4g}; "
                     "give a smaller amplitude, or bring it away from its limits"
                 )
+
+    def _guard_limits(self) -> Iterator[tuple[str, str, float, float]]:
+        """Yield (driver, joint, lower, upper) for the position limits of the drivers' guards."""
+        for driver, guard in self._guards.items():
+            for joint, limits in guard.joints.items():
+                lower, upper = limits.lower, limits.upper
+                if joint in self._start and (lower is not None or upper is not None):
+                    yield driver, joint, -math.inf if lower is None else lower, math.inf if upper is None else upper
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
         """Command with the positions of all joints at the time `now`; one of the joints moves back and forth."""
@@ -210,6 +231,16 @@ class HilCheck(Node):
                 f"limits of {joint.name}", "go" if inside else "no go", text if inside else f"not {text}"
             )
 
+        for driver, name, least, most in self._guard_limits():
+            position = self._start[name]
+            text = f"{position:.4g} in {least:.4g} .. {most:.4g}, the limits of the guard of {driver}"
+            inside = least <= position <= most
+            yield CheckFinding(
+                f"guard's limits of {name}", "go" if inside else "no go", text if inside else f"not {text}"
+            )
+        for node, why in self._stops.items():
+            yield CheckFinding(f"guard of {node}", "no go", f"it stopped the robot: {why}")
+
     def _of_motions(self) -> Iterator[CheckFinding]:
         if self._start and not self._moves and not self._unmoved:
             yield CheckFinding("motions", "note", "no measured joint has a servo: signs are not checked")
@@ -231,7 +262,9 @@ class HilCheck(Node):
             text = f"{100 * share:.0f} % of {size:+.4g}"
             others = {k: v for k, v in moved.items() if self._moves.get(k) and k != joint}
             far = {k: v / abs(self._moves[k]) for k, v in others.items() if abs(v) > OTHERS * abs(self._moves[k])}
-            if joint == self._failed or share > MOST:
+            if self._stops and share < LEAST:
+                yield CheckFinding(subject, "no go", f"{text}: the guard of {', '.join(self._stops)} stopped the robot")
+            elif joint == self._failed or share > MOST:
                 yield CheckFinding(subject, "no go", f"{text}: it went too far, and all joints were held")
             elif share < -LEAST:
                 yield CheckFinding(subject, "no go", f"{text}: its motor or its encoder is reversed")

@@ -150,3 +150,23 @@ def test_a_joint_without_room_is_held_and_named() -> None:
     assert commands == {0.0}
     assert row.result == "no go"
     assert row.text.startswith("not moved: its limits leave 0.01 rad, the motion needs 0.02618")
+
+
+def guarded(**guard: Any) -> Plan:
+    plan = plan_with()
+    plan.nodes[1].guard = guard
+    return plan
+
+
+def test_a_robot_outside_the_limits_of_its_guard_is_a_no_go_with_these_limits() -> None:
+    found = findings(guarded(joints={"joint_2": {"lower": 0.5, "upper": 2.0}}))
+    row = found["guard's limits of joint_2"]
+    assert (row.result, row.text) == ("no go", "not 0 in 0.5 .. 2, the limits of the guard of driver")
+    assert found["motion of joint_2"].text == "not moved, as joint_2 is outside its limits"
+
+
+def test_a_guard_that_stops_the_robot_is_named_instead_of_a_dead_motor() -> None:
+    found = findings(guarded(joints={"joint_2": {"velocity": 1e-4, "velocity_margin": 0.0}}))
+    assert found["guard of driver"].result == "no go"
+    assert found["guard of driver"].text.startswith("it stopped the robot: joint_2 moves at")
+    assert found["motion of joint_4"].text.endswith("the guard of driver stopped the robot")
