@@ -73,8 +73,9 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
             for name in cls.publishes:
                 commanded, _, topic = resolve(node.remap.get(name, name), robot).rpartition("/")
                 if topic in ("command", "raw_command") and commanded in actuators:
+                    guards = [each for each, kind in classes.items() if "raw_command" in kind.subscribes]
                     names, others = cls.commands(params, view), commanders.setdefault(f"{commanded}/{topic}", {})
-                    _check_commands(names, actuators[commanded], others, node.name, str(where))
+                    _check_commands(names, actuators[commanded], others, node.name, str(where), guards)
         except ValueError as error:
             raise error if isinstance(error, PlanError) else PlanError(f"{in_params}: {error}") from None
     check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
@@ -143,19 +144,28 @@ def _check_one_clock(plan: Plan, tables: Tables) -> None:
 
 
 def _check_commands(
-    names: Collection[str] | None, actuators: Sequence[str], commanders: dict[str, str], node: str, where: str
+    names: Collection[str] | None,
+    actuators: Sequence[str],
+    commanders: dict[str, str],
+    node: str,
+    where: str,
+    guards: Collection[str],
 ) -> None:
     """Add the actuators that a node commands to `commanders`, {actuator: node}.
 
+    guards  names of the nodes that receive the commands of other nodes as `raw_command`
     Raises PlanError if another node already commands one of these actuators.
     """
+    behind_guard = ""
+    if guards and (node in guards) != any(each in guards for each in commanders.values()):
+        behind_guard = ', or give the one that is no guard the key remap = { command = "raw_command" }'
     if names is None:
         if commanders:
             other = next(iter(commanders.values()))
             raise PlanError(
                 f"{where}: the node's classmethod commands() names no actuators, so that the node commands all "
                 f"actuators, also those of node {other!r}; return the names of the node's actuators from commands(), "
-                "or remove one of the two nodes"
+                f"or remove one of the two nodes{behind_guard}"
             )
         names = actuators or [""]  # a robot without actuators has one commanding node, too
     else:
@@ -172,7 +182,8 @@ def _check_commands(
             every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
             fewer = "; a node commands all actuators unless its classmethod commands() names fewer" if every else ""
             raise PlanError(
-                f"{where}: two nodes, {other!r} and {node!r}, command {what}{fewer}; remove one of the two nodes"
+                f"{where}: two nodes, {other!r} and {node!r}, command {what}{fewer}; remove one of the two "
+                f"nodes{behind_guard}"
             )
         commanders[name] = node
 

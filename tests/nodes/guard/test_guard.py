@@ -327,3 +327,14 @@ def test_a_silent_controller_stops_the_arm_in_lockstep() -> None:
     assert 0.34 < stop.timestamp < 0.36
     assert abs(found["state"][-1].velocity[0]) < 0.02
     assert found["command"][-1].value == [0.0, 0.0]
+
+
+def test_a_controller_beside_a_guard_node_is_refused_with_the_remapping_that_it_needs(tmp_path: Path) -> None:
+    file = tmp_path / "beside.toml"
+    text = EXAMPLE.read_text()
+    remap = 'remap = { command = "raw_command" }'
+    assert remap in text
+    file.write_text(text.replace(remap, "").replace('run = "nodes/', f'run = "{ROOT}/nodes/'))
+    with pytest.raises(PlanError) as refused:
+        load_plan(file)
+    assert str(refused.value).endswith(f", or give the one that is no guard the key {remap}")
