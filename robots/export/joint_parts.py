@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from robots.export.tree import value
+from robots.export.tree import value, velocity_limit_of
 from sim_core.mechanism import Joint, Mechanism
 
 # what of a joint a format may or may not be able to express
@@ -31,3 +31,17 @@ def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) 
         names = [joint.name for joint in mechanism.joints if has(joint)]
         if names and part not in expressible and not (part == "cubic stiffness" and "spring" not in expressible):
             yield f"{language} cannot express {part}; left out is that of the joints {', '.join(map(repr, names))}"
+
+
+def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[str]:
+    """Yield a note with the velocity limits of the actuators, if there are any, for a format that lacks them.
+
+    language  name of the format
+    """
+    found = [
+        f"{joint.name!r} ({limit:g} {'m/s' if joint.kind == 'prismatic' else 'rad/s'})"
+        for joint in mechanism.joints
+        if (limit := velocity_limit_of(mechanism, joint)) is not None
+    ]
+    if found:
+        yield f"{language} cannot express velocity limits; left out are those of the joints {', '.join(found)}"

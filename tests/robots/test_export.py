@@ -33,6 +33,7 @@ from sim_core.spatial import rotation_from_quaternion
 from sim_core.system import assemble
 
 BOTH = pytest.mark.parametrize("form", FORMATS)
+LIMITS = "MJCF cannot express velocity limits; left out are those of the joints 'shoulder' (3.5 rad/s)"  # of arm()
 SOLID = (0.02, 0.03, 0.04, 0.0, 0.0, 0.0)
 
 
@@ -71,6 +72,15 @@ def found(root: ElementTree.Element, path: str) -> ElementTree.Element:
     element = root.find(path)
     assert element is not None, path
     return element
+
+
+def test_velocity_limits_are_reported_where_a_format_lacks_them() -> None:
+    motor, free = arm().actuators
+    assert export(arm(), "mjcf").notes == (LIMITS,)
+    assert LIMITS in export(arm(), "mjcf").text
+    assert export(arm(), "urdf").notes == ()
+    unlimited = arm(actuators=(dataclasses.replace(motor, velocity_limit=None), free))
+    assert export(unlimited, "mjcf").notes == ()
 
 
 @BOTH
@@ -211,7 +221,7 @@ ROD = Distance(
 def test_points_that_meet_become_a_connection_in_mjcf() -> None:
     mujoco = pytest.importorskip("mujoco")
     written = export(arm(constraints=(MEETING,)), "mjcf")
-    assert written.notes == ("MuJoCo closes loops by soft constraints; small gaps may open at 'closed'",)
+    assert written.notes == ("MuJoCo closes loops by soft constraints; small gaps may open at 'closed'", LIMITS)
     model = mujoco.MjModel.from_xml_string(written.text)
     data = mujoco.MjData(model)
     data.qpos[:] = 0.4, 0.7
@@ -279,6 +289,7 @@ def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constrai
     opened = export(looped, form, open_tree=True)
     assert opened.notes == (
         f"the tree is open: left out are the constraints '{constraint.name}' ({type(constraint).__name__})",
+        *[LIMITS] * (form == "mjcf"),
     )
     assert opened.notes[0] in opened.text
 
@@ -316,6 +327,7 @@ def test_a_thin_plate_is_a_body_whatever_its_rounding() -> None:
     plate = with_bodies(arm().bodies[0], Body(name="fore", mass=1.0, inertia=(*moments, 0.0, 0.0, 0.0)))
     written = export(plate, "mjcf")
     assert written.notes == (
+        LIMITS,
         "body 'fore': the largest moment of inertia is lowered by the fraction 2.2e-16, a rounding error",
     )
     model = mujoco.MjModel.from_xml_string(written.text)
