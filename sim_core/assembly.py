@@ -51,8 +51,9 @@ def checked_start(
         J = system.terms(0.0, q, v, None, p)[2]
         if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), share):
             raise InvalidMechanism(
-                f"{line}; violations this large are refused; pass assemble_start=True to Simulation to start at the "
-                "nearest state that satisfies the constraints, or set open_start=True in the mechanism to start here"
+                f"{line}; violations this large are refused; pass assemble_start=True to Simulation (in a launch file, "
+                "write assemble_start = true in [sim]) to start at the nearest state that satisfies the constraints, "
+                "or set open_start=True in the mechanism to start here"
             )
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     for line in angle_doubts(mechanism, q.tolist()):

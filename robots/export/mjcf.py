@@ -408,7 +408,7 @@ def _acted_on(joint: Joint) -> str:
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
-    """Add a keyframe with the start state, in MuJoCo's joint order (depth first).
+    """Add a keyframe with the start state, in MuJoCo's joint order (depth first). The import starts from it.
 
     branches  branches with the poses of their bodies in the file, before merging
     """

@@ -48,6 +48,7 @@ Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
+START = "start"  # keyframe that gives the start unless another one is asked for; the export writes it
 GROUPS = (0.0, 5.0)  # groups of geoms that have inertia
 
 
@@ -66,7 +67,8 @@ def read_mjcf(
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
     friction  "regularized": Coulomb friction (frictionloss), see robots.smoothing; "ignore": it is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
-    keyframe  name of the keyframe that gives the start
+    keyframe  name of the keyframe that gives the start; "" for the one named START or, if the file has none of this
+              name, the file's positions
     contacts  "compliant": geoms touch as described in `contacts`; "ground": only the ground;
               "ignore": they do not touch; the last two with a warning
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
@@ -121,7 +123,7 @@ class Reader:
         """Read the mechanism. Issues warnings for elements that were not read.
 
         name      name of the mechanism if the file gives none
-        keyframe  name of the keyframe that gives the start; "" for the positions in the file
+        keyframe  name of the keyframe that gives the start; "" for START or the positions in the file
         """
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
@@ -386,12 +388,16 @@ class Reader:
                 mass[joint.parent] += mass[joint.child]
 
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(q, v) at the start: the values of a keyframe, or the file's positions with zero velocities."""
+        """(q, v) at the start: the values of a keyframe, or the file's positions with zero velocities.
+
+        keyframe  name of the keyframe; "" for START or, without a keyframe of this name, the file's positions
+        """
         start = tuple(number for ref in self._refs for number in ref)
-        if not keyframe:
-            return start, (0.0,) * len(start)
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
         named = {key.attributes.get("name", ""): key for key in keys}
+        if not keyframe and START not in named:
+            return start, (0.0,) * len(start)
+        keyframe = keyframe or START
         if keyframe not in named:
             known = ", ".join(filter(None, named)) or "(none)"
             self._root.fail(f"the model has no keyframe {keyframe!r}; its keyframes are {known}")

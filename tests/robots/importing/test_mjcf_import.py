@@ -16,6 +16,7 @@ from robots.export import export
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import forward_kinematics, inverse_dynamics, mass_matrix
 from sim_core.mechanism import Joint
+from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from tests.robots.importing.suite_files import PAGE, choices_for, page, suite_files
 
@@ -54,7 +55,8 @@ def worst_miss(path: str, states: int, **parameters: str) -> float:
     moving = [joint for joint in mechanism.joints if joint.coordinates]
     assert [model.joint(k).name for k in range(model.njnt)] == [joint.name for joint in moving]
     start, p_start = np.array(mechanism.initial_q), np.array(mechanism.orientations)
-    np.testing.assert_allclose(qpos_of(moving, start, p_start), model.qpos0, atol=1e-15)
+    keys = {model.key(k).name: model.key(k).qpos for k in range(model.nkey)}
+    np.testing.assert_allclose(qpos_of(moving, start, p_start), keys.get("start", model.qpos0), atol=1e-15)
     turning = [name.rpartition(".")[2] in ("rx", "ry", "rz") for name in system.coordinate_names]
     random = np.random.default_rng(5)
     pairs: list[list[tuple[np.ndarray, np.ndarray]]] = [[], [], []]
@@ -229,6 +231,47 @@ def test_actuators_limits_and_keyframes_are_those_of_the_file() -> None:
     assert build(CART_ARM).initial_q == (0.0, 0.0, 0.0)
     with pytest.raises(InvalidRequest, match=r"the model has no keyframe 'standing'; its keyframes are hanging"):
         build(CART_ARM, keyframe="standing")
+
+
+MIMIC = """<robot name="gripper">
+<link name="world"/>
+<link name="finger">
+  <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="thumb">
+  <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="lead" type="revolute"><parent link="world"/><child link="finger"/><axis xyz="0 1 0"/>
+  <limit lower="0.3" upper="1" effort="1" velocity="1"/></joint>
+<joint name="wrist" type="revolute"><parent link="world"/><child link="thumb"/><axis xyz="0 1 0"/>
+  <limit lower="-1" upper="1" effort="1" velocity="1"/><mimic joint="lead" multiplier="1" offset="0.1"/></joint>
+</robot>
+"""
+
+
+def test_an_export_starts_as_the_robot_that_was_exported(tmp_path: Path) -> None:
+    urdf, mjcf = tmp_path / "gripper.urdf", tmp_path / "gripper.xml"
+    urdf.write_text(MIMIC)
+    first = build(str(urdf))
+    assert first.initial_q == (0.3, 0.4)
+    mjcf.write_text(export(first, "mjcf").text)
+    again = build(str(mjcf))
+    assert (again.initial_q, again.initial_v) == (first.initial_q, first.initial_v)
+    Simulation(assemble(again))  # refuses a start that violates a constraint
+
+
+def test_a_robot_starts_at_the_keyframe_start_unless_another_one_is_named(write_mjcf: Write) -> None:
+    keys = '<keyframe><key name="{name}" qpos="0.5" qvel="2"/><key name="other" qpos="0.7"/></keyframe>'
+    file = write_mjcf(made(after=keys.format(name="start")))
+    assert (build(file).initial_q, build(file).initial_v) == ((0.5,), (2.0,))
+    assert build(file, keyframe="other").initial_q == (0.7,)
+    assert build(write_mjcf(made(after=keys.format(name="begin")))).initial_q == (0.0,)
+
+
+def test_a_start_that_violates_a_constraint_is_refused_with_the_key_of_a_launch_file(write_mjcf: Write) -> None:
+    second = '<body name="c"><joint name="wrist"/><geom size="0.1"/></body>'
+    relation = '<equality><joint name="off" joint1="hinge" joint2="wrist" polycoef="0.4 1 0 0 0"/></equality>'
+    mechanism = build(write_mjcf(made(more=second, after=relation)), contacts="ignore")
+    with pytest.raises(InvalidRequest, match=r"violates 'off' .* assemble_start = true in \[sim\]"):
+        Simulation(assemble(mechanism))
 
 
 BODY = '<body name="b">{joint}<geom size="0.1"/>{more}</body>'
