@@ -6,11 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from nodes.messages.topics import lookup, resolve
+from nodes.messages.topics import GLOBAL_TOPICS, NODE_TOPICS, lookup, resolve
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
+from sim_core.support.suggestion import nearest
 
 SERVER_PUBLISHES = ("description", "state", "body_poses", "lines", "event", "snapshot")
+FROM_OUTSIDE = (
+    "cmd_vel",
+    "enable",
+    "reference",
+)  # topics of a robot that a user's client may publish instead of a node
 INK, LINE, PAPER, NODE, TOPIC = "#1f2933", "#616e7c", "#ffffff", "#e3eefb", "#fdf0dc"
 FONT, ROW, GAP, PAD, TOP = 14, 30, 8, 24, 64
 CHARACTER = 8.6  # px, width of a character of the SVG's monospaced font at most
@@ -76,6 +82,31 @@ def connections(members: Sequence[Member]) -> list[Connection]:
         )
         for topic in dict.fromkeys([*named, *asked])
     ]
+
+
+def unpublished(plan: Plan) -> list[str]:
+    """One line for each node and topic such that the node subscribes to the topic and no node of the plan publishes it.
+
+    The topics `cmd_vel`, `enable` and `reference` of the plan's robots are left out, because clients outside of the
+    launch publish them, such as `armswing topic pub`. The line suggests the most similar topic that is published.
+    """
+    found = connections(members_of(plan))
+    outside = {f"{view.sim.robot_name}/{name}" for view in plan.views for name in FROM_OUTSIDE}
+    known = [each.topic for each in found if each.publishers] + sorted(outside)
+    lines = []
+    for each in found:
+        leaf = each.topic.rpartition("/")[2]
+        if each.publishers or each.topic in outside or each.topic in GLOBAL_TOPICS or leaf in NODE_TOPICS:
+            continue
+        row = lookup(each.topic)  # a topic in the table has no misspelt last part
+        near = nearest(each.topic, [topic for topic in known if row is None or topic.rpartition("/")[2] == leaf])
+        meant = f"; did you mean {'/' + near!r}?" if near else ""
+        lines += [
+            f"node {member.name!r} subscribes to {'/' + each.topic!r}, which no node of this launch publishes{meant}"
+            for member in members_of(plan)[1:]
+            if each.topic in member.subscribes
+        ]
+    return lines
 
 
 def text(members: Sequence[Member]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from nodes.launching.display import Display, NodeLine
+from nodes.launching.graph import unpublished
 from nodes.launching.logs import RunLog
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
@@ -80,6 +81,7 @@ def launch_plan(
         plan, measured = with_recorded_links(plan)
         notes = [*notes, *measured]
     check_own_address(plan, plan.sim.host)
+    notes = [*notes, *unpublished(plan)]
     with (
         Registry(plan.domain, host_config=host_config_of(plan, plan.sim.host)) as registry,
         contextlib.ExitStack() as stack,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mcap.reader import make_reader
 
+from nodes.launching.graph import unpublished
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
@@ -120,14 +121,14 @@ def messages_of(file: Path, namespace: str = "") -> dict[str, list[tuple[int, in
 
 
 def launched(file: str, folder: Path, *options: str) -> dict[str, Any]:
-    """The summary of a launch."""
+    """The summary of a launch, and under "printed" its output."""
     command = [sys.executable, "-P", "-m", "nodes.cli", "launch", file, "--json", "summary.json", *options]
     with tempfile.TemporaryDirectory(prefix="two-", dir="/tmp") as runtime:  # a short path, as of sockets
         env = os.environ | {"XDG_RUNTIME_DIR": runtime}
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return summary
+    return summary | {"printed": done.stdout + done.stderr}
 
 
 def run_all(folder: Path, runs: int) -> None:
@@ -290,6 +291,31 @@ def test_several_simulations_end_at_the_duration_of_the_command_line(mode: str, 
     (two_robots / "both.toml").write_text(f"duration_s = 30.0\n{text}")
     summary = launched("both.toml", two_robots, "--duration", "0.2")
     assert summary["time"] == pytest.approx(0.2, abs=1e-9)
+
+
+def test_a_subscription_that_nobody_publishes_is_warned_of(two_robots: Path) -> None:
+    node = '[[nodes]]\nname = "watch"\nrun = "watch.py:Watch"\nremap = {{ state = "/{}/rotary_pendulum/state" }}\n'
+    (two_robots / "watch.py").write_text(
+        "from nodes.messages import RobotState\nfrom nodes.node import Node\n\n\nclass Watch(Node):\n"
+        '    subscribes = {"state": RobotState}\n\n    def on_message(self, name, message):\n        pass\n'
+    )
+    (two_robots / "both.toml").write_text(BOTH + node.format("left"))
+    planless = (
+        "node 'right/controller' subscribes to '/right/gibbon/swing_plan', which no node of this launch publishes"
+    )
+    assert unpublished(load_plan("both.toml")) == [planless]
+    (two_robots / "both.toml").write_text(BOTH + node.format("lfet"))
+    line = (
+        "node 'watch' subscribes to '/lfet/rotary_pendulum/state', which no node of this launch publishes; "
+        "did you mean '/left/rotary_pendulum/state'?"
+    )
+    assert unpublished(load_plan("both.toml")) == [planless, line]
+    assert line in launched("both.toml", two_robots)["printed"]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "launch").glob("**/*.toml")), ids=lambda file: file.stem)
+def test_the_launch_files_of_the_project_have_a_publisher_for_each_subscription(file: Path) -> None:
+    assert unpublished(load_plan(file)) == []
 
 
 def test_values_of_a_namespace_are_set_with_its_name(two_robots: Path) -> None:
