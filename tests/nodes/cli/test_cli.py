@@ -104,6 +104,19 @@ def test_the_commands_are_those_of_the_design() -> None:
     }
 
 
+def test_a_push_prints_body_force_point_and_duration(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "nodes.cli.commands.running.simulation._call", lambda *_, **__: {"state": "running", "time": 1.0, "tick": 1000}
+    )
+    assert run(["sim", "push", "link_8", "0", "900", "0"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "pushed link_8 with (0, 900, 0) N at (0, 0, 0) m in its frame, for 0.1 s",
+        "running at t = 1.000 s, step 1000",
+    ]
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom nodes.cli.application import run\nrun(['--help'])\n"

@@ -129,6 +129,9 @@ def push(
     except ValueError:
         raise InputError(f"--at {at!r}: expected three numbers, X,Y,Z in m") from None
     _call(domain, "push", body=body, force=[x, y, z], point=point, duration_s=duration)
+    if not as_json:
+        place = ", ".join(f"{value:g}" for value in point)
+        say(f"pushed {body} with ({x:g}, {y:g}, {z:g}) N at ({place}) m in its frame, for {duration:g} s")
     _report(domain, as_json)
 
 
