@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mcap.reader import make_reader
 
+from nodes.cli.application import run
 from nodes.launching.graph import unpublished
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
@@ -316,6 +317,12 @@ def test_a_subscription_that_nobody_publishes_is_warned_of(two_robots: Path) -> 
 @pytest.mark.parametrize("file", sorted((ROOT / "launch").glob("**/*.toml")), ids=lambda file: file.stem)
 def test_the_launch_files_of_the_project_have_a_publisher_for_each_subscription(file: Path) -> None:
     assert unpublished(load_plan(file)) == []
+
+
+def test_info_names_the_robots_of_all_namespaces(two_robots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launched("both.toml", two_robots)
+    assert run(["info", "both.mcap"]) == 0
+    assert "robot: left/rotary_pendulum, right/gibbon" in capsys.readouterr().out.splitlines()
 
 
 def test_values_of_a_namespace_are_set_with_its_name(two_robots: Path) -> None:

@@ -292,8 +292,18 @@ def _print(found: dict[str, Any]) -> None:
     )
     _print_events(found["events"], several=len(runs) > 1)
     for key, value in found["metadata"].items():
+        value = value or _robots(found["metadata"].get("plan", "")) if key == "robot" else value
         for line in _plan_lines(value) if key == "plan" else [f"{key}: {value}"]:
             say(line)
+
+
+def _robots(text: str) -> str:
+    """The robots of a recorded plan with several simulations, such as "left/gibbon, right/gibbon"; "" if unknown."""
+    try:
+        simulations = json.loads(text)["simulations"]
+        return ", ".join(f"{namespace}/{plan['sim']['robot']}" for namespace, plan in simulations.items())
+    except (ValueError, KeyError, TypeError, AttributeError):  # a plan of another version or program
+        return ""
 
 
 def _plan_lines(text: str) -> list[str]:
