@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sim_core.errors import InvalidMechanism, UnknownKey
+from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownKey
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.quantities import Number, Vector3
 
@@ -96,14 +98,20 @@ class LawInputs:
 def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[str, ...]) -> dict[str, Any]:
     """{name: expression} that a force's law returns for `inputs`.
 
-    Raises InvalidMechanism for an unknown name, a wrong size, or a state without a rate.
+    Raises InvalidMechanism, one line, for an error in the law, an unknown name, a wrong size, an expression that is not
+    a number, or a state without a rate.
     owner   label of the mechanism, which begins the error message
     joints  names of the joints on which the law may exert an effort
     """
     import casadi as ca
 
     where = f"{owner}: force {force.name!r}"
-    found = force.law(inputs)
+    try:
+        found = force.law(inputs)
+    except InvalidRequest:  # an unknown name, which is explained already
+        raise
+    except Exception as error:
+        raise InvalidMechanism(f"{where}: {_explained(error)}") from error
     if not isinstance(found, Mapping):
         raise InvalidMechanism(f"{where}: the law returned a {type(found).__name__}; it must return a dict")
     points, states = [point.name for point in force.points], [name for name, _ in force.states]
@@ -122,9 +130,38 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
             raise InvalidMechanism(
                 f"{where}: the law returned {results[name].numel()} entries for {name}; it must return {size}"
             )
+        if _has_nan(results[name]):
+            raise InvalidMechanism(
+                f"{where}: the expression that the law returned for {name} contains NaN, as functions of math give for "
+                "an expression; use those of CasADi, such as casadi.sin"
+            )
     if missing := [name for name in states if name not in results]:
         raise InvalidMechanism(f"{where}: the law returned no rate for the state {missing[0]!r}; return a rate")
     return results
+
+
+def _explained(error: Exception) -> str:
+    """One line about an error in a law, with the line of the law's file."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first one is that of the call
+    lines = [frame for frame in frames if frame.filename == frames[0].filename]
+    at = f" in {lines[-1].filename}, line {lines[-1].lineno}" if lines else ""
+    if "truth value" in str(error):
+        return (
+            f"the law decides by an expression{at}; write casadi.if_else(CONDITION, A, B) instead of if, and, or, not"
+        )
+    return f"the law fails{at}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether a CasADi expression contains the constant NaN."""
+    import casadi as ca
+
+    function = ca.Function("law", ca.symvar(value), [ca.densify(value)])
+    return any(
+        math.isnan(function.instruction_constant(k))
+        for k in range(function.n_instructions())
+        if function.instruction_id(k) == ca.OP_CONST
+    )
 
 
 def law_key(force: CustomForce, mechanism: Mechanism) -> str:

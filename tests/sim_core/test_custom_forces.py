@@ -146,6 +146,19 @@ def test_the_hash_of_a_law_is_that_of_its_expressions_in_every_process() -> None
     assert hashed(drag, 1.0) != hashed(lambda f: {"rail": -f.parameter["c"] * f.velocity["rail"]}, 1.0)
 
 
+def decides(force: Any) -> dict[str, Any]:
+    return {"rail": -1.0 if force.velocity["rail"] > 0.0 else 1.0}
+
+
+def misspells(force: Any) -> dict[str, Any]:
+    return {"rail": force.velocty["rail"]}
+
+
+def line_of(law: Any) -> int:
+    """Line of the file at which the body of a law of one line begins."""
+    return int(law.__code__.co_firstlineno) + 1
+
+
 REFUSED: dict[str, tuple[CustomForce, str]] = {
     "joint": (CustomForce(name="f", law=lambda f: {"rail": f.velocity["rial"]}), "has no joint 'rial'"),
     "result": (CustomForce(name="f", law=lambda f: {"rial": 1.0}), "has no joint, point or state entry 'rial'"),
@@ -159,6 +172,19 @@ REFUSED: dict[str, tuple[CustomForce, str]] = {
     "operation": (
         CustomForce(name="f", law=lambda f: {"rail": ca.erf(f.t)}),
         "is not supported in kernels",
+    ),
+    "decision": (
+        CustomForce(name="f", law=decides),
+        f"force 'f': the law decides by an expression in {__file__}, line {line_of(decides)}; write casadi.if_else",
+    ),
+    "attribute": (
+        CustomForce(name="f", law=misspells),
+        f"force 'f': the law fails in {__file__}, line {line_of(misspells)}: AttributeError: 'LawInputs' object has no",
+    ),
+    "arguments": (CustomForce(name="f", law=lambda: {}), "force 'f': the law fails: TypeError: "),  # type: ignore
+    "nan": (
+        CustomForce(name="f", law=lambda f: {"rail": 2.0 * math.sin(f.t)}),
+        "force 'f': the expression that the law returned for rail contains NaN",
     ),
     "body": (
         CustomForce(name="f", law=lambda f: {}, points=(ForcePoint(name="p", body="car"),)),
