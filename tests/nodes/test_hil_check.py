@@ -72,7 +72,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_robot_is_a_no_go_with_its_joint(fault: str, tmp_path: Path) -> None:
-    file = tmp_path / "faulty.py"
+    file = tmp_path / "dead_motor.py"
     file.write_text(REVERSED.format(cls="Faulty", fault=fault))
     subject, text = FAULTS[fault]
     row = findings(plan_with(f"{file}:Faulty"))[subject]
@@ -112,7 +112,7 @@ def commanded(driver: Path) -> tuple[dict[str, CheckFinding], list[JointCommand]
 
 
 def test_no_joint_is_commanded_while_one_is_outside_its_limits(tmp_path: Path) -> None:
-    file = tmp_path / "faulty.py"
+    file = tmp_path / "dead_motor.py"
     file.write_text(REVERSED.format(cls="Faulty", fault="found.position[0] += 9.0"))
     found, commands = commanded(file)
     assert commands == []

@@ -143,7 +143,7 @@ def test_what_a_scaling_lacks_is_said() -> None:
         man(case=2)
     with pytest.raises(InvalidRequest, match="'case' is 3; it must be 1"):
         man(case=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match=r"phidot is 0.0; it must be positive"):
+    with pytest.raises(InvalidRequest, match=r"'phidot' is 0.0; it must be positive"):
         man(case=2, phi=1.0, phidot=0.0, speed=1.0)
     with pytest.raises(InvalidRequest, match=r"width is 0.01; it must lie between 0.05 and 0.5"):
         FuzzySets("gaussian", width=0.01)

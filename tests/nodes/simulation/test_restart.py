@@ -304,7 +304,7 @@ def test_a_plan_without_a_recorded_node_uses_its_messages_until_then(recorded: P
     [
         (["sim.step_ms=2"], "[sim] step_ms is 1.0 in the recording and 2.0 in the plan"),
         (["sim.parameters.start_deg=10"], "[sim] parameters is"),
-        (["controller.link.delay_ms=3"], "link of node 'controller' was {"),
+        (["controller.link.delay_ms=3"], "link of node 'controller' is {"),
         (["another robot"], "is a recording of robot 'rotary_pendulum', but the plan has robot 'lipinski_pendulum'"),
     ],
 )
