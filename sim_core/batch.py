@@ -184,7 +184,7 @@ class Batch:
         tables = pointer_table(w), pointer_table([a, lam])
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))
-        flat = [*(array.reshape(-1) for array in (*w[:4], a)), np.zeros((4, system.n_q * lanes))]
+        flat = [array.reshape(-1) for array in (*w[:4], a)]
         if not is_kept(advance_lanes):
             with native.compiling("the loop of rollouts"):
                 advance_lanes(

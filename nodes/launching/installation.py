@@ -51,7 +51,7 @@ def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     from sim_core.integrators.lanes import advance_lanes
 
     one, two, three, addresses = float64[::1], float64[:, ::1], float64[:, :, ::1], int64[::1]
-    lanes = (addresses, one, one, one, one, one, two, two, float64, int64, int64, three)
+    lanes = (addresses, one, one, one, one, one, two, float64, int64, int64, three)
     roll = (int64, float64, float64, float64, one, addresses, one, two, two, one, two)
     return {
         "advance_lanes": (advance_lanes, lanes),

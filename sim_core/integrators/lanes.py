@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sim_core.kernels.compiled import call_kernel, inner, loop
+from sim_core.kernels.compiled import call_kernel, inner, loop_that_allocates
 
 
-@loop
-def advance_lanes(pointers, t, q, v, u, a, work, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
+@loop_that_allocates
+def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
     """Advance q and v of a batch of systems in place by `steps` Runge-Kutta steps of size h, and record both.
 
     With y = (q, v), a step is y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the derivatives k_i at the four stages.
@@ -14,12 +14,11 @@ def advance_lanes(pointers, t, q, v, u, a, work, efforts, h, steps, every, recor
 
     pointers       addresses of the kernel (t, q, v, u, p) -> a, of its table of inputs, and of its table of outputs
     t, q, v, u, a  flat arrays; for each element, the numbers of all systems are adjacent, so that inner loops vectorize
-    work           (4, size of q): working memory
     efforts        actuator inputs (1 or steps, size of u): one row for all steps, or one row per step
     every          number of steps between recorded states
     record         (2, k, size of q): recorded q, then recorded v; the first of the k states is that at the start
     """
-    q0, v0, dq, dv = work[0], work[1], work[2], work[3]
+    q0, v0, dq, dv = q.copy(), v.copy(), q.copy(), v.copy()
     for step in range(steps + 1):
         if step % every == 0:
             for i in range(q.size):

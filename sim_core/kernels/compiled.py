@@ -54,6 +54,15 @@ def loop(function: Callable[..., Any]) -> Any:
         return numba.njit(cache=True, **_OPTIONS)(function)
 
 
+def loop_that_allocates(function: Callable[..., Any]) -> Any:
+    """Decorator as `loop`, for a loop that allocates its working memory, which is then known to alias no argument.
+
+    Inner loops over such memory vectorize without checks. References to arrays are counted, once per call.
+    """
+    with _own_cache():
+        return numba.njit(cache=True, **{**_OPTIONS, "_nrt": True})(function)
+
+
 def is_kept(compiled: Any) -> bool:
     """Whether a compiled loop is in the cache on disk; True for plain Python functions, which need no compilation."""
     function = getattr(compiled, "py_func", None)
