@@ -167,7 +167,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     for name, figures in report.items():
         print(name)
         for key, value in figures.items() if isinstance(figures, dict) else [("", figures)]:
-            print(f"  {key:<45} {value:10.4g}{'' if '(' in key or 'over' in key else ' ns per motion and step'}")
+            has_unit = not key or "(" in key or "over" in key
+            print(f"  {key:<45} {value:10.4g}{'' if has_unit else ' ns per motion and step'}")
     if json_path is not None:
         Path(json_path).write_text(json.dumps(report, indent=1))
     return report
