@@ -297,22 +297,28 @@ def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(
     assert window.page.subtitle.text() == window.subtitle
 
 
-def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_recording(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[list[str]] = []
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Arguments of the processes that the window's files would start; none is started."""
+    found: list[list[str]] = []
 
     class Started(QtCore.QObject):
         ended = QtCore.pyqtSignal(int, str)
 
         def __init__(self, arguments: list[str], parent: Any) -> None:
             super().__init__(parent)
-            started.append(arguments)
+            found.append(arguments)
 
         def leave(self) -> None:
             pass
 
     monkeypatch.setattr(files, "ArmswingProcess", Started)
+    return found
+
+
+def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_recording(
+    window: MainWindow, started: list[list[str]]
+) -> None:
     window.sources[0].duration_s = 3.0
     window.files.go_on_with("run.toml")
     assert started[0][-5:] == ["--at", "2.990000", "--view", "--duration", "12.99"]
@@ -324,27 +330,14 @@ def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_record
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_going_on_shows_the_recorded_values_and_takes_those_that_stay_chosen(
-    accepted: bool, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    accepted: bool, window: MainWindow, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[list[str]] = []
-
-    class Started(QtCore.QObject):
-        ended = QtCore.pyqtSignal(int, str)
-
-        def __init__(self, arguments: list[str], parent: Any) -> None:
-            super().__init__(parent)
-            started.append(arguments)
-
-        def leave(self) -> None:
-            pass
-
     def answer(dialog: OverrideDialog) -> Any:
         assert "run.toml does not have" in dialog.text.text()
         assert dialog.chosen == ["sim.mode=lockstep", "left.title=a b"]
         dialog.list.item(1).setCheckState(QtCore.Qt.CheckState.Unchecked)
         return QtWidgets.QDialog.DialogCode.Accepted if accepted else QtWidgets.QDialog.DialogCode.Rejected
 
-    monkeypatch.setattr(files, "ArmswingProcess", Started)
     monkeypatch.setattr(OverrideDialog, "exec_", answer)
     monkeypatch.setattr(QtWidgets.QFileDialog, "getOpenFileName", lambda *_: ("run.toml", ""))
     window.files.go_on()

@@ -175,8 +175,7 @@ class Scene:
         spots = self._stage.ground_spots()
         if self.skeleton is None or not len(spots):
             return False
-        gravity = self.skeleton.gravity
-        level = np.arange(3) != (int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2)
+        level = np.arange(3) != vertical_axis(self.skeleton.gravity)
         reach = (spots.min(axis=0) <= cloud.min(axis=0) + 1e-9) & (spots.max(axis=0) >= cloud.max(axis=0) - 1e-9)
         return bool(reach[level].all())
 
@@ -416,12 +415,17 @@ def _names(drawn: Drawn | None) -> Sequence[str]:
     return drawn.names if drawn is not None else ()
 
 
+def vertical_axis(gravity: Floats) -> int:
+    """Index 0, 1 or 2 of the axis x, y or z that is closest to the direction of gravity; 2 without gravity."""
+    return int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
+
+
 def floor(view: View, gravity: Floats, cloud: Floats, is_covered: bool) -> Floor:
     """Floor grid below the points `cloud` (k, 3), m, and the world axes, drawn at the lower left of the points.
 
     is_covered  whether a ground shape lies below all points: then there is no grid
     """
-    vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
+    vertical = vertical_axis(gravity)
     below = float(np.sign(gravity[vertical]) or -1.0)
     size = float(np.ptp(cloud, axis=0).max())
     step = nice_step(size / 8.0)

@@ -1,4 +1,4 @@
-"""The client library in C with keys: which peers it lets in, and what it says where keys are wrong or missing."""
+"""The client library in C with keys: which peers it lets in, and its refusals where keys are wrong or missing."""
 
 from __future__ import annotations
 

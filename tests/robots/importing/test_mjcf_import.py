@@ -24,25 +24,10 @@ CART_ARM = str(Path(__file__).resolve().parents[3] / "launch/examples/cart_arm.x
 Write = Callable[..., str]
 RELATIVE = 1e-9
 
-pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into a file of the current folder."""
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def write_mjcf(tmp_path: Path) -> Write:
-    """Writes a <mujoco> of this content to a file, and returns its path."""
-
-    def written(content: str, name: str = "robot.xml") -> str:
-        path = tmp_path / name
-        path.write_text(f'<mujoco model="made">\n{content}\n</mujoco>\n')
-        return str(path)
-
-    return written
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning"),
+    pytest.mark.usefixtures("elsewhere"),
+]
 
 
 def worst_miss(path: str, states: int, **parameters: str) -> float:
