@@ -69,7 +69,8 @@ def state_map(
     seconds                   simulation time of each motion
     u                         constant actuator efforts (n_u,), or commands where `modes` gives the actuator a servo
     modes                     {actuator: "position" or "velocity"}, as for `Batch.peaks`
-    lanes                     systems per vector, which only the computing time depends on; by default `usual_lanes`
+    lanes                     number of motions per SIMD vector, by default `usual_lanes`; it changes only the computing
+                              time
     threads, progress         as for `Batch.peaks`
     """
     q, v = grid(norm, axes, start, seconds)
@@ -90,9 +91,10 @@ def state_map(
 
 
 def usual_lanes(system: System) -> int:
-    """Systems per vector with which a map takes the shortest time.
+    """Number of motions per SIMD vector, 8 or 16, with which a map takes the shortest time.
 
-    Two registers per value, 16 lanes, hide the latency of operations as long as the values fit in the registers.
+    16 motions occupy two vector registers per value, and independent operations on the two hide each other's latency.
+    This is faster only for small systems, all of whose values fit in the registers.
     """
     return 16 if system.n_q <= MOST_WIDE else 8
 
@@ -124,10 +126,15 @@ def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float],
 
 
 def map_of(norm: StateNorm, axes: Mapping[str, Array], seconds: float, q: Array, v: Array, peaks: Peaks) -> StateMap:
-    """The map of motions with given initial states and ranges.
+    """StateMap of n motions that are already computed: the stability measure IS1 at each point of the grid.
 
-    q, v   initial states (n, n_q), from `grid`
-    peaks  ranges of the motions
+    IS1 of a motion is its largest distance from the equilibrium, divided by its distance at the start.
+
+    norm     norm that defines the distance, and the equilibrium
+    axes     {component of the state: values} of the two axes of the grid
+    seconds  simulation time of each motion
+    q, v     initial states (n, n_q) of the motions, as `grid` returns them
+    peaks    smallest and largest value of every state during each motion
     """
     is1, over = np.empty(len(q)), np.empty(len(q), dtype=bool)
     for begin in range(0, len(q), PART):  # in parts, to keep the memory small

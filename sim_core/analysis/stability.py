@@ -107,12 +107,12 @@ def _efforts(u: Any) -> Callable[[Array, Array], Any]:
 
 @dataclass(frozen=True)
 class StateNorm:
-    """Norm of the states of a system: the largest deviation of any chosen component from an equilibrium.
+    """Norm of the states of a system: the largest deviation from an equilibrium of any component in `rows`.
 
-    Each deviation is divided by the unit of its component, see `units`.
+    A component is a coordinate or a velocity. Its deviation is divided by its unit, see `units`.
 
-    rows           names of the chosen components of the state, from `state_rows`
-    about          equilibrium (n_q,)
+    rows           names of the components that the norm takes into account; `state_rows` lists all names
+    about          coordinates of the equilibrium (n_q,)
     time_unit_s    unit of time for velocities, s
     length_unit_m  unit of lengths, m; the unit of angles is 1 rad
     step_s         step size of the integration, s
@@ -180,9 +180,10 @@ class StateNorm:
 
     @cached_property
     def units(self) -> Array:
-        """Units (rows,) of the chosen components: 1 rad for angles, `length_unit_m` for lengths.
+        """Units (len(rows),) of the components in `rows`.
 
-        The units of velocities are these units divided by `time_unit_s`.
+        The unit of an angle is 1 rad, that of a length is `length_unit_m`. The unit of a velocity is the unit of its
+        coordinate divided by `time_unit_s`.
         """
         prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
         of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
@@ -190,15 +191,15 @@ class StateNorm:
 
     @cached_property
     def places(self) -> Array:
-        """Indices (rows,) of the chosen components in the state (q, v)."""
+        """Indices (len(rows),), in the state (q, v), of the components that `rows` names."""
         names = state_rows(self.system)
         return np.array([names.index(name) for name in self.rows])
 
     def states(self, offsets: Any) -> tuple[Array, Array]:
-        """Initial states q, v (n, n_q) at given offsets of the chosen components from the equilibrium.
+        """n initial states, returned as q and v (n, n_q), at given offsets from the equilibrium.
 
-        offsets  (n, rows), in `units`
-        Other components are those of the equilibrium, or follow from the constraints.
+        offsets  (n, len(rows)) offset of each component in `rows`, in the units `units`
+        Components that are not in `rows` have their equilibrium values, or follow from the constraints.
         """
         given = np.atleast_2d(np.asarray(offsets, dtype=float))
         if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
@@ -214,8 +215,11 @@ class StateNorm:
         return states[:, :n], states[:, n:]
 
     def distances(self, peaks: Peaks) -> Array:
-        """Largest deviations (n, rows) of the chosen components from the equilibrium, in `units`; nan for motions that
-        diverged.
+        """Largest deviation (n, len(rows)) of each component in `rows` from the equilibrium, during each of n motions.
+
+        The deviations are in the units `units`; those of a motion that diverged are nan.
+
+        peaks  smallest and largest value of every state during each motion
         """
         center = np.concatenate([self.about, np.zeros(self.system.n_q)])
         return np.asarray(peaks.largest(center)[:, self.places] / self.units)
@@ -227,8 +231,9 @@ class Measures:
 
     is1        (n,) IS1_T: largest distance from the equilibrium within the time T, divided by the distance at the
                start, at least 1; 1 for a start at the equilibrium; nan for a motion that diverged
-    distances  (n, rows) largest deviation of each component, in the norm's units
-    peaks      ranges of the states
+    distances  (n, number of components) largest deviation of each component of the norm from the equilibrium, in the
+               units of the norm
+    peaks      smallest and largest value of every state during each motion
     [Schiehlen1993, eq. 46]
     """
 
@@ -258,7 +263,7 @@ def measure(
     IS1_T is the largest distance of a motion from an equilibrium within the time T, divided by its distance at the
     start.
 
-    starts   (n, rows) offsets from the equilibrium, in the units of `StateNorm`
+    starts   (n, len(rows)) offsets from the equilibrium, in the units of `StateNorm`
     seconds  the time T, s
     about    equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
     rows     names of the components of the state in `starts` and in the norm, by default all
@@ -296,9 +301,9 @@ class Worst:
     largest IS1_T of all motions with this initial distance.
 
     value      largest IS1_T that the search found, a lower bound of IS2_T; inf if a motion diverged
-    start      (rows,) initial state of the motion with the largest IS1_T: offsets from the equilibrium, in the norm's
-               units
-    distances  (rows,) largest deviation of each component in this motion, in the norm's units
+    start      initial state of the motion with the largest IS1_T: offset of each component of the norm from the
+               equilibrium, in the units of the norm
+    distances  largest deviation of each component from the equilibrium in this motion, in the units of the norm
     runs       number of motions computed
     """
 
@@ -393,9 +398,9 @@ def _surface(n: int, most: int) -> Array:
 
 
 def _best(points: Array, values: Array, apart: float) -> list[int]:
-    """Indices of the points with the largest values, at most REFINED of them, in descending order of value.
+    """Indices of at most REFINED points with large values, in descending order of value.
 
-    The distance between any two chosen points is larger than `apart` / 2.
+    A point is left out if it is within `apart` / 2 of a point with a larger value.
     """
     chosen: list[int] = []
     for index in np.argsort(-values, kind="stable")[:400]:
