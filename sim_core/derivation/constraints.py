@@ -36,9 +36,10 @@ LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose 
 
 @singledispatch
 def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint as a column: the violation Phi of a holonomic one, G v + g of a nonholonomic one.
+    """Rows of a constraint as a column of expressions, which are zero if the constraint is satisfied.
 
-    The rows are zero if the constraint is satisfied.
+    The rows of a holonomic constraint are the violation Phi(q, t). Those of a nonholonomic constraint are linear in the
+    velocities: G v + g, with a matrix G and a vector g.
     """
     raise InvalidMechanism(
         f"constraint {constraint.name!r}: kind {type(constraint).__name__} has no equations; register them with rows_of"
@@ -144,7 +145,7 @@ def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:
-    """Whether a constraint is nonholonomic: its rows G v + g restrict velocities and not positions."""
+    """Whether a constraint is nonholonomic: its rows are linear in the velocities and do not restrict positions."""
     return isinstance(constraint, SpinRelation) or (
         isinstance(constraint, PrescribedMotion) and constraint.motion is None
     )
@@ -225,7 +226,10 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Constraint rows of a mechanism, holonomic ones first, with their Jacobian J and right-hand side gamma."""
+    """Constraint rows of a mechanism, holonomic ones first, and the equation J a = gamma of their second derivatives.
+
+    J (n_r, n_q) is the Jacobian of the rows, a are the accelerations, and gamma (n_r,) is the right-hand side.
+    """
 
     Phi: ca.SX  # (n_h,)
     Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g

@@ -40,7 +40,7 @@ class Sensors:
         self._solved: tuple[ca.SX, ca.SX] | None = None
 
     def reading(self, sensor: Sensor) -> ca.SX:
-        """The numbers that a sensor reads, (3,) or (6,), in its own axes."""
+        """The numbers (3,) or (6,) that a sensor reads, in the sensor's axes."""
         if isinstance(sensor, GyroscopeOutput):
             return _axes(sensor.quaternion).T @ self._motion.frames[sensor.body].w
         if isinstance(sensor, AccelerometerOutput):
@@ -56,7 +56,7 @@ class Sensors:
         return self._solved
 
     def _rate(self, velocity: ca.SX) -> ca.SX:
-        """d/dt of an expression of q and v."""
+        """Time derivative of an expression of the coordinates q and the velocities v."""
         a, _ = self._solution_now()
         return ca.jtimes(velocity, self._symbols.q, self._symbols.v) + ca.jtimes(velocity, self._symbols.v, a)
 
@@ -125,9 +125,11 @@ class Sensors:
 
 
 def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint, evaluated with the displaced frames `frames`, for virtual work.
+    """Rows of a constraint for slightly displaced bodies, from which the virtual work of the constraint is computed.
 
-    A PrescribedMotion has other results: for a moved point its position along the axis, for a moved joint 0.
+    For a PrescribedMotion of a point, the result is the position of the point along the axis; for one of a joint, 0.
+
+    frames  frames of the displaced bodies
     """
     if isinstance(constraint, PrescribedMotion):
         if constraint.joint:

@@ -35,7 +35,10 @@ def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.
 
 
 def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,): -dV/dq of the springs' energy V, and -(dl/dq)' c dl/dt of their dampers."""
+    """Generalized forces (n_q,) of all springs and their dampers: -dV/dq - sum of (dl/dq)' c dl/dt.
+
+    V is the energy stored in all springs; l and c are the length and the damping coefficient of each spring.
+    """
     forces = -ca.gradient(spring_energy(mechanism, frames, symbols), symbols.q)
     for spring in mechanism.springs:
         if spring.damping == 0.0:
@@ -47,7 +50,7 @@ def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.
 
 
 def spring_power(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Power of the springs' dampers, -c (dl/dt)^2, W."""
+    """Power of the dampers of all springs, W: sum of -c (dl/dt)^2 for the damping coefficient c and the length l."""
     power = ca.SX(0)
     for spring in mechanism.springs:
         if spring.damping == 0.0:

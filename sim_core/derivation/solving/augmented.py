@@ -35,9 +35,9 @@ from sim_core.derivation.solving.elimination import (
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """LDL' factorization of the KKT matrix, in the attribute `whole`.
+    """LDL' factorization `whole` of the KKT matrix [M J'; J 0], with which `solve` solves M x + J' y = r1, J x = r2.
 
-    The other attributes are those of ConstrainedFactor.
+    The attributes other than `whole` are those of ConstrainedFactor.
     """
 
     whole: Factor
@@ -49,24 +49,24 @@ class AugmentedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers of the factor that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
         penalty = [value for row in self.penalty for value in row.values()]
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """(begin, end) of the range in the column `parts` with the reciprocal pivots of the constraint rows.
+        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
 
-        The range is empty if no constraint row may lose rank.
+        The range is empty (begin = end) if no constraint row may lose rank.
         """
         end = len(self.whole.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
+        """Index of the constraint row to which each reciprocal pivot belongs, in the order of the pivots (`pivots`)."""
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
+        """A factor of the same structure, with the numbers in a column `parts` that the method `parts` returned."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
@@ -108,8 +108,8 @@ def factorize_augmented(
 ) -> AugmentedFactor:
     """Factor of the whole KKT matrix of M x + J' y = r1, J x = r2, for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,) flags, 1 for rows of J that are switched off (zero); the matrix stays regular, and y of such a row is
-          -r2
+    idle  (n_r,) flags: 1 for a row of J that is switched off, so that all its entries are zero; otherwise 0. The KKT
+          matrix stays regular; the multiplier y of a switched-off row is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

@@ -35,8 +35,10 @@ class Regularization:
 
     floors   (n_r,) typical diagonal of the Schur complement S = J M^-1 J', used where a row of J vanishes; empty if J
              keeps its rank
-    weights  {index of a row J_n for the unit norm of Euler parameters: weight w}; w J_n' J_n is added to M
-    is_ill_conditioned  whether a last refinement, on the residual J x - r2, is needed
+    weights  {index of a unit-norm row: weight w}. A unit-norm row J_n is a row of J that keeps the Euler parameters of
+             a body at norm 1; w J_n' J_n is added to M
+    is_ill_conditioned  whether S is ill-conditioned, so that the solution needs a last refinement on the residual
+                        J x - r2
     """
 
     floors: list[ca.SX]
@@ -48,10 +50,14 @@ NOTHING = Regularization([], {})
 
 
 def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX]) -> list[dict[int, ca.SX]]:
-    """Add w J_n' J_n to M, in place, for each row J_n of J that keeps Euler parameters at unit norm.
+    """Add w J_n' J_n to M, in place, for each unit-norm row J_n of J with its weight w.
 
-    weights  {index of such a row: w}
-    Returns, for each row of J, w J_n as {column: value}; empty for rows other than the rows J_n.
+    A unit-norm row keeps the Euler parameters of a body at norm 1. The function returns one {column: value} per row of
+    J: the vector w J_n for a unit-norm row, an empty dict for any other row.
+
+    M        entries of the mass matrix
+    rows     rows of J, each as {column: value}
+    weights  {index of a unit-norm row: weight w}
     """
     weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
     for row, weight in weights.items():
@@ -63,7 +69,11 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
 
 
 def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
-    """Residual J x - r2 of each constraint row; -y - r2 for rows that are switched off (`idle`)."""
+    """Residual of each constraint row: J x - r2, or -y - r2 for a row that is switched off.
+
+    rows  rows of J, each as {column: value}; those of switched-off rows are zero
+    idle  flag of each row: 1 if it is switched off, otherwise 0
+    """
     found = []
     for row, reach in enumerate(rows):
         total = -r2[row] - idle[row] * y[row]
@@ -74,10 +84,11 @@ def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX,
 
 
 def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) -> ca.SX:
-    """Step length alpha, at most LONGEST, of the refinement y + alpha dy of the solution y of S y = b.
+    """Step length alpha with which y + alpha dy is the best improvement of an approximate solution y of S y = b.
 
-    alpha minimizes the error in the metric of the Schur complement S.
-    added  diagonal (n_r,) of the regularization E of S
+    S is the Schur complement. alpha minimizes the error in the metric of S, and is at most LONGEST.
+
+    added  diagonal (n_r,) of the regularization E, the diagonal matrix that is added to S
     left   residual b - S y (n_r,)
     dy     refinement (n_r,): solution of (S + E) dy = left
     """
@@ -89,12 +100,18 @@ def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) ->
 
 @dataclass(frozen=True)
 class ConstrainedFactor:
-    """Factors of M (P' L D L' P) and of the Schur complement S = J M^-1 J', and Y = L^-1 P J' by columns.
+    """Factorization with which `solve` solves M x + J' y = r1, J x = r2 by the Schur complement S = J M^-1 J'.
 
-    penalty             product w J_n of weight and row for each unit-norm row J_n
+    mass                factor P' L D L' P of M
+    schur               factor of S, with `added` on the diagonal
+    Y                   columns of L^-1 P J', each as {row: value}
+    penalty             one {column: value} per row of J: the vector w J_n for a row J_n that keeps the Euler parameters
+                        of a body at norm 1, an empty dict for any other row; [] without Euler parameters. M contains
+                        w J_n' J_n, without which it is singular; `solve` therefore adds w J_n' r2 to r1
     added               (n_r,) numbers added to the diagonal of S; empty if J keeps its rank
     is_ill_conditioned  whether `solve` makes a last refinement, on the residual J x - r2
-    rows, idle          rows of J, and (n_r,) flags of switched-off rows; empty in a factor made by `with_parts`
+    rows                rows of J, each as {column: value}; empty in a factor made by `with_parts`
+    idle                (n_r,) flags, 1 for a switched-off row of J; empty in a factor made by `with_parts`
     """
 
     mass: Factor
@@ -108,24 +125,24 @@ class ConstrainedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers of the factor that `solve` needs, as one column; input of `with_parts`."""
+        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Range (begin, end) of indices at which the column `parts` has the reciprocal pivots of the constraint rows.
+        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
 
-        The range is empty if no constraint row may lose rank.
+        The range is empty (begin = end) if no constraint row may lose rank.
         """
         end = len(self.mass.parts()) + len(self.schur.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
+        """Index of the constraint row to which each reciprocal pivot belongs, in the order of the pivots (`pivots`)."""
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
+        """A factor of the same structure, with the numbers in a column `parts` that the method `parts` returned."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])
@@ -193,9 +210,10 @@ class ConstrainedFactor:
 def factorize_constrained(
     M: ca.SX, J: ca.SX, regularization: Regularization = NOTHING, idle: ca.SX | None = None
 ) -> ConstrainedFactor:
-    """Factor of M x + J' y = r1, J x = r2 by the Schur complement, for M (n_q, n_q) and J (n_r, n_q).
+    """Factor of M x + J' y = r1, J x = r2 by the Schur complement S = J M^-1 J', for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,) flags, 1 for rows of J that are switched off (zero); S stays regular, and y of such a row is -r2
+    idle  (n_r,) flags: 1 for a row of J that is switched off, so that all its entries are zero; otherwise 0. S stays
+          regular; the multiplier y of a switched-off row is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
@@ -222,7 +240,11 @@ def factorize_constrained(
 
 
 def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:
-    """Diagonal entries of the Schur complement S = J (M + w J_n' J_n)^-1 J'."""
+    """Diagonal entries of the Schur complement S = J (M + sum of w J_n' J_n)^-1 J'.
+
+    weights  {index of a unit-norm row: weight w}; a unit-norm row J_n is a row of J that keeps the Euler parameters of
+             a body at norm 1
+    """
     factor = factorize_constrained(M, J, Regularization([], weights))
     inverse = factor.mass.inverse_diagonal
     return [sum((value * value * inverse[k] for k, value in reach.items()), ca.SX(0)) for reach in factor.Y]

@@ -1,12 +1,15 @@
 """Coordinate partitioning in closed form, for one point that slides on a beam.
 
-The contact's row Phi = w - p = 0 determines one coordinate d of the bodies from all others. The row's multiplier and
-the acceleration of d are eliminated. The bodies' other coordinates u and the beam's coordinates c remain:
+The constraint of the contact is Phi = w - p = 0, where w is the deflection of the beam at the point, and p the
+transverse position of the point. It determines one coordinate d of the bodies from all others. The Lagrange multiplier
+of this constraint and the acceleration of d are eliminated. The bodies' other coordinates u and the beam's coordinates
+c remain:
 
     M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
     M21 u'' + M22 c'' = f2      M21 = N' b2'
 
-These are [Lipinski2023, eqs. 24-31] with two differences. First, the multiplier is computed from the equation of motion
+N (1, n_c) are the shape functions of the beam at the contact, and M_c is the mass matrix of the beam. The vectors b1,
+b2 (n_u,) and the number alpha follow from the elimination. The equations are [Lipinski2023, eqs. 24-31] with two differences. First, the multiplier is computed from the equation of motion
 of d, in which its factor J_bd is a number that can be inverted; the paper computes the multiplier from the equations of
 u. Second, the direction J_b of the contact force equals the Jacobian row J_R of the constraint, because a force without
 friction acts perpendicular to the deflected beam. The force in eq. 23 is vertical and does not conserve energy.
@@ -30,9 +33,11 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class PartitionedFactor:
-    """Factorization of the partitioned mass matrix [M11 M12; M21 M22], in the notation of this module.
+    """Factorization of the mass matrix [M11 M12; M21 M22] of a beam contact without the dependent coordinate.
 
-    A solution takes a banded or diagonal solve with the constant mass matrix M_c and a small dense solve.
+    The first block row belongs to the n_u remaining coordinates of the bodies, the second to the n_c coordinates of the
+    beam. A solution takes a banded or diagonal solve with the constant mass matrix M_c of the beam and a small dense
+    solve.
 
     mass    factor of the beam's mass matrix M_c
     N       shape functions (n_c,) of the beam at the contact
@@ -51,11 +56,11 @@ class PartitionedFactor:
     small: ca.SX
 
     def parts(self) -> ca.SX:
-        """All numbers of the factor that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
         return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
 
     def pivots(self) -> tuple[int, int]:
-        """An empty range, because there are no constraint rows that could lose rank."""
+        """(0, 0), an empty range of indices, because there are no constraint rows and thus no pivots of such rows."""
         return 0, 0
 
     def pivot_rows(self) -> list[int]:
@@ -63,7 +68,7 @@ class PartitionedFactor:
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
+        """A factor of the same structure, with the numbers in a column `parts` that the method `parts` returned."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -71,7 +76,10 @@ class PartitionedFactor:
         return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
 
     def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
-        """Product of the partitioned mass matrix and the vector a (n_u + n_c,), without forming the dense block M22."""
+        """Product of the mass matrix [M11 M12; M21 M22] and the vector a (n_u + n_c,), without forming M22.
+
+        M22 = M_c + alpha N' N is dense, while the mass matrix M_c of the beam is banded or diagonal.
+        """
         n_u = self.b1.numel()
         along = ca.dot(self.N, a[n_u:])
         below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
@@ -183,11 +191,15 @@ def partition(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Mass matrix M, forces f and Jacobian row J of the contact, with the coordinates in three groups d, u, c.
+    """Equations M a + J_b' lam = f, J a + b = 0 of bodies and a beam with one contact; its coordinates in three groups.
 
-    J_b  direction of the contact force, see the module
-    b    -gamma in the contact's equation J a = gamma
-    d    index of the dependent coordinate
+    M    mass matrix (n_q, n_q)
+    f    forces (n_q,)
+    J    Jacobian row (1, n_q) of the contact's constraint
+    J_b  (1, n_q) direction of the contact force in the equations of motion; equal to J except in the formulation
+         "partitioned_as_printed"
+    b    velocity-dependent part of the second derivative of the constraint
+    d    index of the dependent coordinate, which is eliminated
     u    indices of the bodies' other coordinates
     c    indices of the beam's coordinates
     """
@@ -204,7 +216,7 @@ class _Blocks:
     def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
         """(mass matrix, forces, factor of the mass matrix) of the equations without the dependent coordinate.
 
-        These are [Lipinski2023, eqs. 28-31], in which u and v are exchanged.
+        These are [Lipinski2023, eqs. 28-31], with the names u and v of two groups of coordinates exchanged.
         """
         M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
         J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])

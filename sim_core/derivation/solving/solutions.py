@@ -31,22 +31,22 @@ from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank,
 
 
 class KktFactor(Protocol):
-    """Interface of a factor of the KKT matrix [M J'; J 0]."""
+    """Interface of a factor of the KKT matrix [M J'; J 0]: mass matrix M, constraint Jacobian J."""
 
     def parts(self) -> ca.SX:
-        """All numbers of the factor that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Range (begin, end) of indices at which the column `parts` has the reciprocal pivots of the constraint rows.
+        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
 
-        The range is empty if no constraint row may lose rank.
+        The range is empty (begin = end) if no constraint row may lose rank.
         """
 
     def pivot_rows(self) -> list[int]:
-        """Indices of the constraint rows to which the reciprocal pivots in the range `pivots` belong, in this order."""
+        """Index of the constraint row to which each reciprocal pivot belongs, in the order of the pivots (`pivots`)."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A copy of this factor with other numbers, given as a column in the order of the method `parts`."""
+        """A factor of the same structure, with the numbers in a column `parts` that the method `parts` returned."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Solution x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2."""
@@ -61,8 +61,8 @@ class Solution:
     least_norm  factor with the identity in place of M, for least-norm solutions
     inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
     multiplier  function that returns the multipliers lam, without stabilization, of the constraint with a given name
-    relaxed     function of weights w_v, w_q that returns W and a factor with M + W in place of M; W = w_v D0 + w_q K0
-                has the damping matrix D0 and the stiffness matrix K0 of the beams; None without beams
+    relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and a factor with M + W in
+                place of M. D0 is the damping matrix and K0 the stiffness matrix of the beams. None without beams
     """
 
     symbols: Symbols
@@ -93,7 +93,10 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
 def _constrained(
     mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows, closed: bool
 ) -> Solution:
-    """Solution in the "schur" or "augmented" formulation, which keep all coordinates and multipliers."""
+    """Solution in the "schur" or "augmented" formulation, which keep all coordinates and multipliers.
+
+    closed  whether the mechanism has closed loops
+    """
     regularization, least = _regularizations(mechanism, motion, symbols, rows, closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
     factor = factorized(motion.M, rows.J, regularization, rows.idle)
@@ -120,11 +123,12 @@ def _constrained(
 def _regularizations(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
 ) -> tuple[Regularization, Regularization]:
-    """Two Regularizations of the constraint rows: for equations with M, and for equations with the identity as M.
+    """Two Regularizations of the constraint rows: for equations with the mass matrix M, and with the identity as M.
 
-    Rows may lose rank if the mechanism has loops (`closed`). The attribute `floors` of a Regularization comes from
-    several sampled states, or from the start alone if the rows depend on tunables. A floor may be an expression of
-    tunables.
+    The attribute `floors` of a Regularization comes from several sampled states, or from the start alone if the rows
+    depend on tunables. A floor may be an expression of tunables.
+
+    closed  whether the mechanism has closed loops, so that rows may lose rank
     """
     if not rows.names:
         return NOTHING, NOTHING
@@ -181,11 +185,12 @@ def _regularizations(
 def _are_ill_conditioned(
     mechanism: Mechanism, symbols: Symbols, states: list[tuple[ca.SX, ca.SX]], weights: dict[int, ca.SX]
 ) -> bool:
-    """Whether the Schur complement S is ill-conditioned in any of the states, at any representative tunable values.
+    """Whether S = J (M + sum of w J_n' J_n)^-1 J' is ill-conditioned in a state, at representative tunable values.
 
-    Also true if there are no representative values (see `representative_values`).
+    The result is also true if there are no representative values (see `representative_values`).
 
-    states  (M, J) in each state
+    states   (mass matrix M, constraint Jacobian J) in each state
+    weights  {index of a row J_n that keeps the Euler parameters of a body at norm 1: weight w}
     """
     matrices = []
     for M, J in states:
