@@ -55,9 +55,10 @@ def loop(function: Callable[..., Any]) -> Any:
 
 
 def loop_that_allocates(function: Callable[..., Any]) -> Any:
-    """Decorator as `loop`, for a loop that allocates its working memory, which is then known to alias no argument.
+    """Decorator that compiles and caches a loop, as `loop` does, but permits the loop to allocate arrays.
 
-    Inner loops over such memory vectorize without checks. References to arrays are counted, once per call.
+    The compiler knows that an array allocated in the loop overlaps no argument, so it vectorizes inner loops over this
+    array without checks at run time. References to arrays are counted, which costs a little time per call.
     """
     with _own_cache():
         return numba.njit(cache=True, **{**_OPTIONS, "_nrt": True})(function)

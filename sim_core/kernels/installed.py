@@ -19,9 +19,10 @@ VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of install
 
 
 def installed_loops() -> Path | None:
-    """Folder for the compiled loops of this installation and these sources; the folder need not exist.
+    """Folder of the stepping loops that were compiled with this installation; the folder need not exist.
 
-    None if the environment variable VARIABLE is empty; no installed loops are used then.
+    Its name depends on the sources of sim_core. The result is None if the environment variable ARMSWING_INSTALLED_LOOPS
+    is empty; no installed loops are used then.
     """
     root = os.environ.get(VARIABLE, str(Path(sys.prefix, "share", "armswing", "loops")))
     place = str(Path(__file__).resolve().parents[1])

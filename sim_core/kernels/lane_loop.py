@@ -38,13 +38,16 @@ class Orientation:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of the rows of a block (see the module) in their order, and how many rows have each name.
+    """Names of the rows of a block in their order, and how many rows have each name.
+
+    A block is the array (groups, rows, lanes) of a loop that integrates many systems at once: entry [i, j, k] is number
+    j of the system in lane k of group i. The names are:
 
     q, v             current state; at the end of the run, the last state
     low, high        smallest and largest value in the run of each entry of q, then of v, then of the quaternions of
                      spherical and free joints; the rotation coordinates of these joints, which are 0 at every step, are
                      left out
-    before, slope    values of the same entries at the previous step, and their time derivatives
+    before, slope    values at the previous step of the entries listed for `low`, and time derivatives of these values
     u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
                      stabilizer. Only the quaternions in p change
     target, command  for each servo, its target at the previous step and its constant command
@@ -70,7 +73,7 @@ class Layout:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """{name: number of rows}."""
+        """{name of rows, such as "q": number of rows with this name}, in the order of the rows."""
         n, ranged = self.n_q, len(self.positions) + self.n_q + len(self.quaternions)
         state = {"q": n, "v": n, "low": ranged, "high": ranged, "before": ranged, "slope": ranged}
         inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
@@ -78,7 +81,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Number of rows of a block."""
+        """Number of rows of a block, which is how many numbers it contains per system."""
         return sum(self.sizes.values())
 
     def place(self, name: str) -> slice:
@@ -111,7 +114,10 @@ def module(
 
 
 class _Loop:
-    """Writes the function `ranges`; the results of a system do not depend on the number of lanes."""
+    """Writes the LLVM IR of `ranges`, the function that integrates groups of systems and records the state ranges.
+
+    The results of a system do not depend on the number of lanes.
+    """
 
     def __init__(self, layout: Layout, n_rows: int, lanes: int, servos: Sequence[LaneServo]) -> None:
         self._layout, self._n_rows, self._lanes, self._servos = layout, n_rows, lanes, servos
@@ -121,7 +127,7 @@ class _Loop:
         self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
 
     def lines(self) -> list[str]:
-        """Lines of the function's definition in LLVM IR."""
+        """Lines of LLVM IR that define the function `ranges`."""
         n, sizes = self._layout.n_q, self._layout.sizes
         rows = self._n_rows
         held = {**sizes, "t": 1, "a": n, "lam": rows, "U": rows, "q0": n, "v0": n, "dq": n, "dv": n}
@@ -245,7 +251,7 @@ class _Loop:
         self._add("br label %steps_head")
 
     def _servo_efforts(self) -> None:
-        """Set the efforts of actuators with a servo, and move the servos' targets."""
+        """Write the code that sets the efforts of actuators with a servo, and moves the servos' targets."""
         writer = ServoWriter(self._op, self._pick, self._number)
         for k, servo in enumerate(self._servos):
             x, v = self._load("q", servo.coordinate), self._load("v", servo.coordinate)
@@ -284,12 +290,14 @@ class _Loop:
     # -- range --------------------------------------------------------------------------------------------------------
 
     def _range_update(self) -> None:
-        """Write the update of the range by the state and by the extrema since the previous step.
+        """Write the code that extends the range (smallest and largest value so far) of every state at a step.
 
-        Between two steps, a state is the cubic through the values x0, x1 and slopes d0, d1 at both. An extremum lies
-        between the steps if d0 and d1 differ in sign. It exceeds the larger of x0, x1 (a minimum: falls below the
-        smaller) by 4/27 h |d1 - d0| at most, since 0 <= s (1 - s)^2 <= 4/27 for s from 0 to 1. It is computed only if
-        it may lie outside the range, which is rare. The code that follows belongs to the block `stages`.
+        The range gets the state at the step, and the extremum since the previous step. Between the two steps, the state
+        is taken as the cubic through the values x0, x1 and the slopes d0, d1 at the steps. It has an extremum if d0 and
+        d1 differ in sign. A maximum exceeds the larger of x0 and x1 by 4/27 h |d1 - d0| at most, because
+        0 <= s (1 - s)^2 <= 4/27 for s from 0 to 1; the same bound holds for a minimum below the smaller of x0 and x1.
+        The extremum is computed only if this bound lies outside the range, which is rare. The last line written is the
+        label `stages`, so that code that follows belongs to this basic block.
         """
         reach = self._op("fmul", "%whole", self._number(-4.0 / 27.0))
         outside, values, slopes = [], [], []
@@ -342,10 +350,11 @@ class _Loop:
                 yield value, rate
 
     def _extremum(self, x: str, d: str, row: int) -> str:
-        """Extremum of the cubic through the values x0, x and slopes d0, d at both ends of a step h.
+        """Extremum of the cubic through the values x0, x and slopes d0, d at the start and the end of a step of size h.
 
-        For s from 0 to 1 and D = h d, the cubic is x0 + s (D0 + s (B + s C)), B = 3 (x - x0) - 2 D0 - D1,
-        C = D0 + D1 - 2 (x - x0). Its extremum between the ends is at s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
+        With s from 0 to 1, D0 = h d0 and D1 = h d, the cubic is x0 + s (D0 + s (B + s C)), where
+        B = 3 (x - x0) - 2 D0 - D1 and C = D0 + D1 - 2 (x - x0). The extremum within the step is at
+        s = D0 / (sign(D0) sqrt(B^2 - 3 C D0) - B).
         """
         x0 = self._load("before", row)
         D0 = self._op("fmul", "%whole", self._load("slope", row))
@@ -374,7 +383,10 @@ class _Loop:
         return self._do(f"{op} {self._flags} {a}, {b}")
 
     def _extend(self, x: str, row: int) -> tuple[str, str]:
-        """Extend the range of a row by the value x, and return its smallest and largest value."""
+        """Write the code that extends the range of a row by the value x.
+
+        Returns the IR values of the smallest and the largest value of the extended range.
+        """
         low, high = (self._pick(test, x, self._load(name, row)) for name, test in (("low", "olt"), ("high", "ogt")))
         self._store(low, "low", row)
         self._store(high, "high", row)

@@ -26,7 +26,7 @@ def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[
 
     In the returned program, sums are regrouped, and the two nodes of a pair have their arguments in the same order.
 
-    twins  {argument: pairs of indices of corresponding elements}
+    twins  {argument: pairs of indices of corresponding elements in the left and the right branch}
     """
     if not any(twins.get(name) for name in program.input_names):
         return program, []
@@ -48,9 +48,12 @@ def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """Pairs of corresponding `input` and `lift` nodes, from which pairing starts.
+    """Pairs of corresponding nodes that read inputs, from which pairing starts.
 
-    The pairs are given as {index of the right node: index of the left node}.
+    The pairs are given as {index of the right node: index of the left node}. The nodes have the operations `input` and
+    `lift`.
+
+    twins  {argument: (index of the left element, index of the right element) of each pair of corresponding elements}
     """
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
@@ -107,11 +110,11 @@ def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
 
 
 def _key(nodes: list[Node], node: Node, partner: dict[int, int], exact: bool) -> Key:
-    """Key of a node's operation and arguments, equal for nodes that can be paired.
+    """Key of a node, made from its operation and arguments. Two nodes with equal keys can be paired.
 
-    An argument in the right branch is replaced by its left partner.
-
-    exact  whether constants must be equal in both nodes
+    partner  {index of a right node: index of the left node it is paired with}; in the key, these left nodes take the
+             places of right nodes
+    exact    whether the key contains the values of constant arguments, so that paired nodes have equal constants
     """
     keys = [_argument_key(nodes, arg, partner, exact) for arg in node.args]
     return (node.op, exact, *(sorted(keys) if node.op in COMMUTATIVE else keys))
@@ -124,7 +127,11 @@ def _argument_key(nodes: list[Node], arg: int, partner: dict[int, int], exact: b
 
 
 def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) -> tuple[int, ...]:
-    """Arguments of the right node of a pair, in the order of the left node's corresponding arguments."""
+    """Arguments of the right node of a pair, in the order of the corresponding arguments of the left node.
+
+    partner      {index of a right node: index of the left node it is paired with}
+    left, right  indices of the two nodes of the pair
+    """
     args = nodes[right].args
     if len(args) != 2 or nodes[right].op not in COMMUTATIVE:
         return args
@@ -139,7 +146,13 @@ def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) 
 
 
 def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
-    """The program, with each sum over twin branches rewritten as rest + (terms of the left + terms of the right)."""
+    """The program, with the sums that have terms of both twin branches rewritten.
+
+    Such a sum becomes (other terms) + ((terms of the left branch) + (terms of the right branch)). Twin branches are two
+    branches of equal structure, such as two arms.
+
+    twins  {argument: pairs of indices of corresponding elements in the left and the right branch}
+    """
     nodes, sides = program.nodes, _sides(program, twins)
     uses = Counter(arg for node in nodes for arg in node.args) + Counter(program.results.values())
     inside = {arg for node in nodes if node.op in SUMS for arg in node.args if nodes[arg].op in SUMS and uses[arg] == 1}

@@ -121,9 +121,10 @@ def _fast(lanes: int) -> str:
 
 
 def _turned(lanes: int, magic: str, sine: str, cosine: str) -> list[str]:
-    """LLVM IR of the values %sinv and %cosv of an angle y + n pi/2, from the sine and cosine of y.
+    """LLVM IR that computes the sine %sinv and the cosine %cosv of angles y + n pi/2 from those of y.
 
-    magic  vector with n in its lowest bits
+    magic         IR value of a vector that has the whole numbers n in the lowest bits of its elements
+    sine, cosine  IR values of the sines and the cosines of y
     """
     real, whole = f"<{lanes} x double>", f"<{lanes} x i64>"
     ints = {k: "<" + ", ".join([f"i64 {k}"] * lanes) + ">" for k in (0, 1, 2, 62)}
@@ -181,10 +182,10 @@ def _library(lanes: int) -> str:
 
 
 def fused_definitions(lanes: int) -> str:
-    """LLVM IR of the functions of `definitions`, of the same names, with fused multiply-add.
+    """LLVM IR of the three functions that `definitions` returns, but computed with fused multiply-add.
 
-    They are meant for processors that have this operation; on others the C library computes it slowly, with the same
-    result.
+    The functions are meant for processors that have this operation. On other processors the C library computes it, with
+    the same result, but slowly.
     """
     return "\n\n".join([_is_large(lanes), _fused(lanes), _selected(lanes)])
 
@@ -196,10 +197,11 @@ def fused_declaration(lanes: int) -> str:
 
 
 def _fused(lanes: int) -> str:
-    """LLVM IR of `@sincos_N`, valid for |x| <= LARGEST.
+    """LLVM IR of the function `@sincos_N` of N = `lanes` angles x, with fused multiply-add; valid for |x| <= LARGEST.
 
-    x - n PI_HALVES[0] is exact: a multiple of 2^-53 below 1. The reduced angle y therefore has an error of half a unit
-    of its last digit.
+    Each angle is reduced to y = x - n pi/2 with a whole number n, where pi/2 is the sum of the two numbers PI_HALVES.
+    x - n PI_HALVES[0] is exact, because it is a multiple of 2^-53 and smaller than 1. The error of y is therefore at
+    most half a unit in its last place.
     """
     real = f"<{lanes} x double>"
     lines: list[str] = []
