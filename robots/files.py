@@ -62,6 +62,8 @@ def robot_name(robot: str) -> str:
 def located(robot: str, *folders: str | Path) -> str:
     """The reference `robot` with an absolute path of its file, which is searched for in `folders`, in order.
 
+    robot    "path/to/file.py:function" or the path of a model file
+    folders  folders to search, by default the working directory
     Raises InvalidRequest if `robot` does not refer to a file, or if the file is in none of the folders.
     """
     file, name = split(robot)
@@ -75,8 +77,9 @@ def located(robot: str, *folders: str | Path) -> str:
 
 
 def located_if_there(robot: str, *folders: str | Path) -> str:
-    """`located(robot, *folders)`, but names of registered robots and references to missing files are returned
-    unchanged.
+    """The reference `robot` with an absolute path of its file, as `located` returns it.
+
+    The name of a registered robot, and a reference to a file that is in none of the folders, are returned unchanged.
     """
     try:
         return located(robot, *folders) if is_reference(robot) else robot

@@ -86,7 +86,8 @@ def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, Point
 def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
     """Return {body: PointCloud} of the bodies of the open tree. [GoncalvesEtAl2024, eqs. 15 and 19]
 
-    The local points of each body are transformed by the body's posture.
+    local  {body: points in the body's axes}
+    at     {body: pose of the body in the world}
     """
     found = {}
     for name, body in local.items():
@@ -100,7 +101,9 @@ def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> 
 def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
     """Return {body: PointCloud} of CHARMIE's auxiliary bodies at joint positions q (21,).
 
-    at  {body of the main chains: posture}
+    p          parameters of the robot
+    mechanism  the open tree, built from these parameters
+    at         {body of the main chains: pose of the body in the world}
     """
     found: dict[str, PointCloud] = {}
     position = dict(zip((joint.name for joint in mechanism.moving_joints), q, strict=True))

@@ -54,9 +54,9 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
 
 
 def exact_quaternion(R: Array) -> Angles:
-    """Quaternion w x y z, normalized on import, that gives exactly the rotation R.
+    """Quaternion w x y z from which an importer, which normalizes the quaternion, computes exactly the rotation R.
 
-    If no such quaternion is found, the quaternion of R up to rounding errors.
+    If no such quaternion is found, returns the quaternion of R with rounding errors.
     """
     found = quaternion_of(R).tolist()
     for candidate in (*_shorter(found), *_beside(found)):
@@ -66,7 +66,10 @@ def exact_quaternion(R: Array) -> Angles:
 
 
 def exact_offset(whole: Array, part: Array) -> Array:
-    """Vector that gives exactly `whole` when `part` is added to it; up to rounding errors where there is none."""
+    """Vector x for which the floating-point sum x + part equals `whole`.
+
+    If no number is found for an entry of x, the entry is that of `whole` - `part`, and the sum has a rounding error.
+    """
     found = whole - part
     for k in range(len(found)):
         for step in NEAR:

@@ -340,7 +340,13 @@ def _add_equalities(
     held: Sequence[Distance],
     poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:
-    """Add loop closures: coinciding points as `connect` equalities, distances as tendons of fixed length."""
+    """Add the constraints that close loops to the MJCF document `root`.
+
+    elements       {body: XML element of the body}
+    met            pairs of coinciding points, each added as a `connect` equality
+    held           constant distances, each added as a tendon of fixed length
+    poses_at_zero  {body: (position p_WB, rotation matrix R_WB)} with all joints at position 0
+    """
     if not met and not held:
         return
     equality = Element("equality")

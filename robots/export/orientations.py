@@ -21,10 +21,11 @@ Numbers = tuple[float, ...]
 
 
 def at_reference(branch: Branch, mechanism: Mechanism, owner: str) -> Branch:
-    """The branch with the pose of its body in the file.
+    """The branch (a body with its connection to the parent body) with the pose that its body has in the MJCF file.
 
-    For a joint with a spring, this is the spring's rest pose; for a free joint without spring, the start. Branches of
-    other joints are returned unchanged. Raises InvalidRequest for a spherical or free joint that MJCF cannot express.
+    For a spherical or free joint with a spring, this is the rest pose of the spring; for a free joint without spring,
+    the pose at the start. Branches of other joints are returned unchanged. Raises InvalidRequest for a spherical or
+    free joint that MJCF cannot express.
     """
     joint = branch.joint
     if joint.kind == "free":
@@ -47,7 +48,10 @@ def at_reference(branch: Branch, mechanism: Mechanism, owner: str) -> Branch:
 
 
 def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, Numbers]]:
-    """{motion: (qpos, qvel) at the start} of the motions of a branch that `at_reference` returned."""
+    """{name of a degree of freedom: (qpos, qvel), MuJoCo's position and velocity at the start} of a branch.
+
+    branch  a body with its connection to the parent body, as `at_reference` returned it
+    """
     joint, block = branch.joint, _block(branch.joint, mechanism)
     q, v = mechanism.initial_q[block], mechanism.initial_v[block]
     if not joint.orientation_names:
@@ -76,7 +80,10 @@ def _check_free(joint: Joint, owner: str) -> None:
 
 
 def _reference(joint: Joint) -> Quaternion:
-    """Orientation, in the sense of the joint's `quaternion`, from which MJCF measures a spherical joint's position."""
+    """Quaternion of the child relative to the parent, as in `Joint.quaternion`, at which MJCF's joint position is zero.
+
+    This is the rest orientation of a spherical joint with a spring, and 1 0 0 0 for any other joint.
+    """
     return joint.spring.rest_quaternion if joint.kind == "spherical" and joint.spring else IDENTITY_QUATERNION
 
 

@@ -388,9 +388,10 @@ class Reader:
                 mass[joint.parent] += mass[joint.child]
 
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(q, v) at the start: the values of a keyframe, or the file's positions with zero velocities.
+        """Coordinates and velocities (q, v) at the start, from a keyframe of the file.
 
-        keyframe  name of the keyframe; "" for START or, without a keyframe of this name, the file's positions
+        keyframe  name of the keyframe; "" selects the keyframe named START. If the file has none of this name, all
+                  joints start at `ref`, at rest
         """
         start = tuple(number for ref in self._refs for number in ref)
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
@@ -406,12 +407,12 @@ class Reader:
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
 
     def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:
-        """q of a keyframe.
+        """Coordinates q (n_q,) at a keyframe, from the attribute `qpos` of the element `key`.
 
-        Quaternions in the keyframe become the start orientations of the ball and free joints, whose rotation
-        coordinates in q are 0.
+        The method also sets the start orientation of every ball and free joint to the quaternion in `qpos`. The
+        rotation coordinates of these joints in q are therefore 0.
 
-        start  q of the file's positions, used if the keyframe gives none
+        start  coordinates q with all joints at `ref`, the result if the keyframe has no `qpos`
         """
         moving = [index for index, joint in enumerate(self._joints) if joint.coordinates]
         if "qpos" not in key.attributes:
