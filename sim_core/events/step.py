@@ -89,9 +89,9 @@ class StepEvents:
         return place
 
     def _crossed(self) -> np.ndarray:
-        """Mask (n_guards,) of the crossings, active or not, whose value changed sign in the crossing's direction.
+        """Mask (n_guards,) of the Crossings whose point crossed the level during the step, in the direction they watch.
 
-        The values at the start and at the end of the step are compared.
+        Inactive Crossings are included. The guard values at the start and at the end of the step are compared.
         """
         before, after, direction = self._before, self._after, self._switching.directions
         rising = (before < 0.0) & (after >= 0.0) & (direction >= 0)
@@ -135,16 +135,16 @@ class StepEvents:
         return found
 
     def _receding(self) -> np.ndarray:
-        """Mask (n_guards,) of the crossings whose point moves back to the side from which it crossed the level."""
+        """Mask (n_guards,) of the Crossings whose point now moves back to the side from which it crossed the level."""
         change = self._after - self._before
         slow = SLOW * np.abs(change) / self._step_s
         receding: np.ndarray = self._rates() * np.sign(change) < -slow
         return receding
 
     def _rates(self) -> np.ndarray:
-        """Velocity (n_guards,) of each crossing's point along its axis, by central differences.
+        """Rates of change (n_guards,) of the guard values, by central differences in time.
 
-        A velocity within the rounding errors is 0.
+        The rate of a Crossing is the velocity of its point along its axis, m/s. Rates within rounding errors are 0.
         """
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
@@ -156,9 +156,10 @@ class StepEvents:
         return known
 
     def missed(self) -> list[tuple[str, float]]:
-        """(name, distance in m from the level) of each active crossing whose point starts beyond the level.
+        """(name, distance in m) of each active Crossing whose point starts beyond the level that it watches.
 
-        Only crossings that engage a constraint and whose point does not move back towards the level are included.
+        The distance is that of the point from the level. A Crossing is left out if it engages no constraint, or if its
+        point moves back towards the level.
         """
         switching, values = self._switching, self._w.guards
         if not self._guards:
@@ -225,10 +226,12 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """Energy loss, J, of each guard of an impact: the work of the constraint rows that the guard switched on.
+        """Energy loss, J, of each guard of an impact: that of the constraint rows that the guard switched on.
+
+        The first guard gets the rest of the loss of the whole impact.
 
         group        indices of the guards
-        lost_by_row  loss of each row, J
+        lost_by_row  energy loss by the impulse of each constraint row, J
         lost         loss of the whole impact, J
         held         (n_switched,) constraints that held before the impact
         """
@@ -259,13 +262,13 @@ class StepEvents:
         self._read_guards()
 
     def _next_values(self, held: np.ndarray) -> np.ndarray:
-        """Guard values at the start of the next step: the present values, with two exceptions.
+        """Guard values (n_guards,) at the start of the next step: the present values, with two exceptions.
 
-        If the value of an active crossing changed sign and the crossing has not fired, the value gets its previous sign
-        again, so that the crossing fires in the next step. If a constraint was released while its point is at the
-        level of a crossing, the value is 0, so that the point must leave the level before it can cross the level again.
+        If the value of an active Crossing changed sign and the Crossing has not fired, its value gets the previous sign
+        again, so that it fires in the next step. If a constraint that a Crossing engages was released while the point
+        of the Crossing is at the level, the value is 0, so that the point must leave the level before it can cross it.
 
-        held  (n_switched,) constraints that held before the events
+        held  (n_switched,) mask of the constraints that held before the events
         """
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()

@@ -1,4 +1,7 @@
-"""Switched constraints of a simulation: which of them hold, the name of this set, and which guards are active."""
+"""Switched constraints of a simulation: which of them hold, the current constraint mode, and which guards are active.
+
+A constraint mode is a named set of constraints that hold at the same time.
+"""
 
 from __future__ import annotations
 
@@ -84,16 +87,23 @@ class Switching:
         return self.named(~self.holds)
 
     def named(self, which: np.ndarray) -> tuple[str, ...]:
-        """Names of the switched constraints selected by a mask (n_switched,)."""
+        """Names of the switched constraints that the mask `which` (n_switched,) selects."""
         return tuple(name for name, one in zip(self._switched, which, strict=True) if one)
 
     @property
     def name(self) -> str:
-        """Name of the constraint mode; without a name, the names of the switched constraints that hold."""
+        """Name of the current constraint mode.
+
+        If the set of constraints that hold has no name, the result lists the switched constraints that hold, joined by
+        " + ", or is "none" if none of them holds.
+        """
         return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
-        """Names of the switched constraints that a mask (n_switched,) selects, joined by " + "; "none" without any."""
+        """Names of the switched constraints that the mask `which` (n_switched,) selects, joined by " + ".
+
+        The result is "none" if the mask selects no constraint.
+        """
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:

@@ -168,9 +168,10 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
-    """Evaluate a stage as `accelerate` does, but with the given kernel.
+    """Evaluate a stage, as `accelerate` does, with one of two kernels.
 
-    kernel  ACCELERATION, or RELAXED, which takes the current iterate of the accelerations a from state[X]
+    kernel  index of the kernel: ACCELERATION, which `accelerate` uses, or RELAXED, which improves the guess of the
+            accelerations a that is in state[X]
     """
     m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:

@@ -81,7 +81,12 @@ def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.nd
 
 
 def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
-    """Yield (name of a stop or contact, unit of its impact speed, circular frequency of an impact, rad/s)."""
+    """Yield (name, unit of the impact speed, circular frequency in rad/s) for each joint stop and sphere contact.
+
+    The frequency is that of the vibration on the contact force during an impact, see `impact_rate`.
+
+    q  coordinates (n_q,) at which the inertias are computed
+    """
     mechanism = system.mechanism
     stopped = [joint for joint in mechanism.moving_joints if joint.stops is not None]
     if stopped:

@@ -18,11 +18,11 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
     """Yield (name, contribution) for the spring, friction and stop of one joint, to find the element that makes a mode
     fast.
 
-    For a mode with the eigenvalue lambda and the shape x (n_q,), |lambda|^2 x' M x is a sum of stiffness and damping
-    terms. The contribution is the element's term in this sum.
+    For a mode with the eigenvalue lambda and the shape x (n_q,), |lambda|^2 x' M x with the mass matrix M is a sum of
+    stiffness and damping terms. The contribution of an element is its term in this sum.
 
-    position  joint position
-    slope     joint velocity for the coordinate velocities x
+    position  joint position, rad or m
+    slope     joint velocity that belongs to the coordinate velocities x
     rate      |lambda|, 1/s
     value     function that returns the value of a number of the description
     """
@@ -46,12 +46,17 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
 def oriented_shares(
     joint: Joint, poses: list[np.ndarray], rates: np.ndarray, curve: float, rate: float, value: Value
 ) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution) for the spring, stop and damping of a spherical or free joint, as in `joint_shares`.
+    """Yield (name, contribution to a mode) for the spring, stop and damping of a spherical or free joint.
 
-    poses  poses (7,) of the joint, as from `Simulation.frames`, but with the orientation relative to position 0, at the
-           three coordinates q - curve x, q and q + curve x, for a mode of shape x
+    A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
+    are computed by central differences between the coordinates q - curve x, q and q + curve x.
+
+    poses  poses (7,) of the joint at these three coordinates, as from `Simulation.frames`, but with the orientation
+           relative to joint position 0
     rates  entries of x that belong to the joint, (3,) or (6,)
-    curve  increment of the differences along x
+    curve  factor of x in these coordinates
+    rate   |lambda|, 1/s
+    value  function that returns the value of a number of the description
     """
     name = f"joint {joint.name!r}"
 
@@ -79,12 +84,15 @@ def oriented_shares(
 def contact_shares(
     contact: SphereContact, apart: list[np.ndarray], curve: float, rate: float, value: Value
 ) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution) for the normal force and the friction of one contact, as in `joint_shares`.
+    """Yield (name, contribution to a mode) for the normal force and the friction of one sphere contact.
 
-    apart  vectors from the other body's point to the sphere's centre, in the other body's frame, at the three
-           coordinates q - curve x, q and q + curve x, for a mode of shape x
-    curve  factor of x in these coordinates, for central differences
-    rate   |lambda|, 1/s, of the mode's eigenvalue lambda
+    A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
+    are computed by central differences between the coordinates q - curve x, q and q + curve x.
+
+    apart  vectors (3,) from the contact's `other_point` to the centre of the sphere, in the frame of its body `other`,
+           at these three coordinates
+    curve  factor of x in these coordinates
+    rate   |lambda|, 1/s
     value  function that returns the value of a number of the description
     """
     assert contact.stiffness is not None  # `assemble` has filled it in

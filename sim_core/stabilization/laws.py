@@ -21,7 +21,10 @@ SIGNATURE = types.void(_array, _array, _array, _array, _array, types.float64, ty
 
 @native_function(SIGNATURE)
 def baumgarte(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = 2 alpha Phidot + beta^2 Phi; gains alpha, beta. [Baumgarte1972] [NadaBayoumi2024, eq. 13]"""
+    """Stabilization U = 2 alpha Phidot + beta^2 Phi, with `gains` = [alpha, beta].
+
+    [Baumgarte1972] [NadaBayoumi2024, eq. 13]
+    """
     alpha, beta = gains[0], gains[1]
     for row in range(n_rows):
         U[row] = 2.0 * alpha * phidot[row]
@@ -31,9 +34,9 @@ def baumgarte(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: i
 
 @native_function(SIGNATURE)
 def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = Kp Phi + Ki I + Kd Phidot, where I is the sum of h Phi at the starts of all steps so far. [LinChen2011]
+    """Stabilization U = Kp Phi + Ki I + Kd Phidot, with `gains` = [Kp, Ki, Kd]. [LinChen2011]
 
-    Gains: Kp, Ki, Kd.
+    I, kept in `memory`, is the sum of h Phi at the starts of all steps so far.
     """
     for row in range(n_rows):
         U[row] = gains[2] * phidot[row]
@@ -59,7 +62,10 @@ def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignor
 
 @inner
 def _scalings(gains, h):  # type: ignore[no-untyped-def]
-    """Scalings (Kp, Kd, Ku) of the sampled fuzzy law for a step size h; `gains` are the gains of `sampled_fuzzy`."""
+    """Scalings (Kp, Kd, Ku) of the stabilizer law `sampled_fuzzy` for the step size h, s.
+
+    gains  array that `sampled_fuzzy` takes under this name
+    """
     eps, rho = gains[0], gains[1]
     k1 = (1.0 - rho) * (1.0 - rho)
     k2 = 2.0 * (1.0 - rho) - gains[2] * k1
@@ -70,10 +76,14 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
     """Fuzzy stabilization U = Ku FLC(Kp Phi, Kd Phidot), computed once per time step and constant over this step.
 
-    The sampled dynamics of a violation are a double integrator with feedback. For violations below eps, both poles of
-    these dynamics are at rho: k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps,
-    Ku = k1 eps / (g h^2). Gains: saturation eps, pole rho, hold coefficient c, largest slope g of the control surface,
-    then kind, conjunction, width and neighbour as in `fuzzy_output`.
+    From step to step, a violation behaves like a sampled double integrator with the feedback U. Below the saturation
+    eps, the scalings place both poles of this discrete-time system at rho. With the step size h they are
+
+        Kp = 1 / eps,  Kd = (k2 / k1) h / eps,  Ku = k1 eps / (g h^2);  k1 = (1 - rho)^2,  k2 = 2 (1 - rho) - c k1
+
+    gains  eps, violation at which the control saturates; rho; c, hold coefficient of the stepper: a constant U changes
+           the positions by -c h^2 U in a step; g, largest slope of the control surface; then kind, conjunction, width
+           and neighbour as in `fuzzy_output`
     """
     kp, kd, ku = _scalings(gains, h)
     closed_form = gains[4] == 0.0 and gains[5] == 0.0

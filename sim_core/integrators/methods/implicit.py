@@ -116,7 +116,7 @@ def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
 def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-def]
     """Add Newton's correction `right` to the accelerations K of the stages first, ..., first + size - 1.
 
-    Returns the largest h |correction| relative to max(1, largest |v|); -1 if not finite.
+    Returns h times the largest |correction|, divided by max(1, largest |v|); -1 if the correction is not finite.
     """
     n, scale, change = state.shape[1], 1.0, 0.0
     for k in range(n):
@@ -234,9 +234,11 @@ def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, r
 def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
+    tick           number of the first step
     m, calls, law  arguments that all loops share (see step.py)
-    rows           (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c of the tableau
-    groups         number of stages in each group
+    rows           (3 s + 3, s) numbers of a Butcher tableau A, b, c of s stages: A, A A, the matrix (s, s) that
+                   extrapolates the stage accelerations K from step to step, b, b A, c
+    groups         number of stages in each group of stages that are solved together
     tolerance      convergence tolerance of Newton's method: change of h K relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """

@@ -52,9 +52,9 @@ from sim_core.kernels.compiled import inner, loop
 
 @inner
 def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
-    """Add Newton's correction `right` to the stage's acceleration a.
+    """Add Newton's correction `right` (n_q,) to the stage's acceleration a.
 
-    Returns the largest h |right| relative to max(1, largest |v|); -1 if not finite.
+    Returns h times the largest |correction|, divided by max(1, largest |v|); -1 if the correction is not finite.
     """
     scale, change = 1.0, 0.0
     for k in range(state.shape[1]):
@@ -166,8 +166,8 @@ def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
 def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
     """Set q*, v* of generalized-alpha: q, v at the stage without the contribution of the stage's acceleration a.
 
-    The auxiliary acceleration A becomes (a - alpha_m A) / (1 - alpha_m) at the end of a step; its first value is the
-    acceleration at the start.
+    q* and v* depend on the auxiliary acceleration A, which the stepper's memory keeps from the last step. Before the
+    first step, A is set to the acceleration at the start.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     if memory[HAS_STAGES] == 0.0:
@@ -197,11 +197,15 @@ def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    rows       (k, 1): w_v / h; w_q / h^2; time from the start of the step to the stage, divided by h. For
-               generalized-alpha also: c_1; c_2; beta; gamma. At the end of a step, the auxiliary acceleration A
-               becomes c_1 a - c_2 A
-    tolerance  convergence tolerance: change of h a (acceleration a times step size h) in an iteration, divided by
-               max(1, largest |v|)
+    The stage solves a = acceleration(t, q, v) with q = q* + w_q a, v = v* + w_v a for the acceleration a.
+
+    tick           number of the first step
+    m, calls, law  arguments that all loops share (see step.py)
+    rows           (3, 1): w_v / h; w_q / h^2; time from the start of the step to the stage, divided by h. For
+                   generalized-alpha (7, 1), with further numbers c_1; c_2; beta; gamma: beta and gamma are those of
+                   Newmark's method, and the auxiliary acceleration A becomes c_1 a - c_2 A at the end of a step
+    tolerance      convergence tolerance: change of h a (acceleration a times step size h) in an iteration, divided by
+                   max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays
     """
     alpha = rows.shape[0] > 3
