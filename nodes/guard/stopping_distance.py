@@ -13,14 +13,18 @@ def violation(
 ) -> tuple[str, str]:
     """Find a limit that a stop begun now would exceed by more than its margin.
 
-    Returns (limit, line of text), or ("", "") if the stop would exceed no limit. The limit is the first exceeded
-    velocity limit. If no velocity limit is exceeded, it is the inequality that would be exceeded most.
+    Returns (name of the limit, line of text), or ("", "") if the stop would exceed no limit. First the velocities are
+    checked: the result names the first joint that is faster than its limit. Then the inequalities A p <= b of the
+    envelope are checked at the positions p that the stop can reach: the result names the inequality that is exceeded
+    most.
 
     A joint with the position q and the velocity v first moves on for the delay T, in mode effort with its free
     acceleration a, and then brakes with its deceleration d. In the positive direction it reaches at most
 
         q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
 
+    envelope            limits, decelerations and free accelerations of the joints
+    delay_s             delay T, s, before a stop begins
     position, velocity  (n,) measured motion of the joints
     by_effort           (n,) whether the joint is commanded by efforts
     """
