@@ -9,10 +9,11 @@ c remain:
     M21 u'' + M22 c'' = f2      M21 = N' b2'
 
 N (1, n_c) are the shape functions of the beam at the contact, and M_c is the mass matrix of the beam. The vectors b1,
-b2 (n_u,) and the number alpha follow from the elimination. The equations are [Lipinski2023, eqs. 24-31] with two differences. First, the multiplier is computed from the equation of motion
-of d, in which its factor J_bd is a number that can be inverted; the paper computes the multiplier from the equations of
-u. Second, the direction J_b of the contact force equals the Jacobian row J_R of the constraint, because a force without
-friction acts perpendicular to the deflected beam. The force in eq. 23 is vertical and does not conserve energy.
+b2 (n_u,) and the number alpha follow from the elimination. The equations are [Lipinski2023, eqs. 24-31] with two
+differences. First, the multiplier is computed from the equation of motion of d, in which the factor of the multiplier
+is a number that can be inverted; the paper computes the multiplier from the equations of u. Second, the direction J_b
+of the contact force equals the Jacobian row of the constraint, because a force without friction acts perpendicular to
+the deflected beam. The force in eq. 23 is vertical and does not conserve energy.
 """
 
 from __future__ import annotations
