@@ -33,9 +33,9 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     speeds = least if least == most else f"{least} to {most}"
     more = f" and {len(smoothed) - SHOWN} more" if len(smoothed) > SHOWN else ""
     warnings.warn(
-        f"{owner}: Coulomb friction of the joints {', '.join(map(repr, [*smoothed][:SHOWN]))}{more} is smooth below "
-        f"{speeds} rad/s or m/s, not {DEFAULT:g}, because they move so little mass that a step of 1 ms would not "
-        "resolve it; friction=ignore leaves it out",
+        f"{owner}: the Coulomb friction of the joints {', '.join(map(repr, [*smoothed][:SHOWN]))}{more} is smoothed at "
+        f"speeds below {speeds} rad/s or m/s; the default speed, {DEFAULT:g}, would need a time step below 1 ms, "
+        "because these joints have little inertia; friction=ignore leaves the friction out",
         DescriptionWarning,
         stacklevel=3,
     )
@@ -53,9 +53,9 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
 def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     """{joint: smoothing velocity, rad/s or m/s} of the joints for which the default is too small for a step of 1 ms.
 
-    Near rest, regularized friction is a damper of the coefficient coulomb / smoothing_velocity. The smoothing velocity
-    of a joint is the default, or larger if it moves so little mass that the damper would slow it down faster than RATE.
-    Joints coupled by a JointRelation count together.
+    Near rest, regularized friction acts like a damper with the coefficient coulomb / smoothing_velocity. The smoothing
+    velocities are large enough that these dampers slow down no motion of the joints at a rate above RATE, 1000 1/s.
+    Joints coupled by a JointRelation count with their common inertia.
     """
     index, smoothed = _coordinates(mechanism), dict[str, float]()
     names = [
@@ -95,7 +95,11 @@ def _coordinates(mechanism: Mechanism) -> dict[str, int]:
 
 
 def _coupled(mechanism: Mechanism, mobility: Array, index: dict[str, int]) -> Array:
-    """The inverse (n, n) of a mass matrix on the motions that the mechanism's JointRelations permit."""
+    """Matrix (n, n) of joint accelerations per effort, for motions that the mechanism's JointRelations permit.
+
+    mobility  (n, n) inverse of the mass matrix without these relations
+    index     {joint: index of its last coordinate}
+    """
     relations = [c for c in mechanism.constraints if isinstance(c, JointRelation)]
     A = np.zeros((len(relations), len(mobility)))
     for row, relation in zip(A, relations, strict=True):

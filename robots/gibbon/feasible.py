@@ -58,7 +58,7 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
     if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
         raise InvalidRequest(
             f"{WHO}: start_x is {start_x:g} m; with start {start!r} and {bars} bars it must be a multiple of "
-            f"{spacing:g} m from 0 to {max(last, 0) * spacing:g} m, where the bars are"
+            f"{spacing:g} m from 0 to {max(last, 0) * spacing:g} m, so that every hand that holds the line is at a bar"
         )
 
 

@@ -84,7 +84,7 @@ LIGHT = (
 def test_a_file_with_light_links_falls_at_1_ms_and_the_smoothing_is_said(tmp_path: Path) -> None:
     file = tmp_path / "light.urdf"
     file.write_text(LIGHT)
-    with pytest.warns(DescriptionWarning, match=r"Coulomb friction of the joints 'shoulder', 'wrist' is smooth below"):
+    with pytest.warns(DescriptionWarning, match=r"Coulomb friction of the joints 'shoulder', 'wrist' is smoothed at"):
         mechanism = build(str(file))
     with warnings.catch_warnings():
         warnings.simplefilter("error", StepTooLargeWarning)
