@@ -22,7 +22,7 @@ import zmq
 from nodes.messages import Message
 from nodes.messages.protocol import NOTHING_STOPPED
 from nodes.messages.topics import lookup
-from nodes.transport.bus import Subscriber
+from nodes.transport.bus import BATCH, Subscriber
 from nodes.transport.domain import default_domain
 from nodes.transport.host_config import calls_endpoint
 from nodes.transport.registry import NodeEntry, RegistryClient
@@ -162,12 +162,18 @@ class Client:
         status: dict[str, Any] = self.call("sim", "status")
         return status
 
-    def stream(self, *topics: str, timeout_s: float | None = None) -> Iterator[tuple[str, Message]]:
+    def stream(
+        self, *topics: str, timeout_s: float | None = None, pause_s: float = 0.0
+    ) -> Iterator[tuple[str, Message]]:
         """Yield (topic, message) of the named topics as messages arrive; without names, of all topics.
 
         The stream ends when no message has arrived for timeout_s seconds. If timeout_s is None, the stream never ends.
         Publishers that start later are included. If the caller processes messages more slowly than they arrive,
         messages are lost, as for every subscriber.
+
+        pause_s  time after each reception during which messages only queue (s); the next reception yields all of them,
+                 ordered within each publisher. With 0, this process wakes for each message of a publisher. A program
+                 that shows pictures needs no message earlier than its next picture
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
         self._subscribers.append(subscriber)
@@ -179,9 +185,12 @@ class Client:
                 if link.nodes is not connected:  # the link replaces its list at a change
                     connected = link.nodes
                     _follow(subscriber, connected)
-                for _, topic, message in subscriber.receive_batch(POLL_S if connected else POLL_S / 10):
+                received = subscriber.receive_batch(POLL_S if connected else POLL_S / 10)
+                for _, topic, message in received:
                     yield topic, message
                     quiet_since = time.monotonic()
+                if pause_s > 0.0 and len(received) < BATCH:  # a full batch: more messages may be waiting
+                    time.sleep(pause_s)
         finally:
             link.close()
             subscriber.close()

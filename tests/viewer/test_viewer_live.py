@@ -97,7 +97,7 @@ class Flood:
     def __init__(self, *said: tuple[str, Message]) -> None:
         self._said = said
 
-    def stream(self, timeout_s: float) -> Iterator[tuple[str, Message]]:
+    def stream(self, timeout_s: float, pause_s: float) -> Iterator[tuple[str, Message]]:
         yield from self._said
 
     def nodes(self) -> list[NodeEntry]:

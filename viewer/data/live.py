@@ -14,6 +14,7 @@ from nodes.transport.registry import RegistryError
 
 QUEUE_MOST = 100_000  # most messages queued for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
+PAUSE_S = 0.02  # pause between receptions, shorter than a frame: waking for each message would slow the simulation
 RETRY_S = 0.5
 SIMULATION = "sim"  # name of the simulation server in its namespace
 UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe anew; the time doubles with each attempt
@@ -81,7 +82,7 @@ class LiveFeed:
         """
         undescribed_since: float | None = None
         described = compared = False
-        for heard in client.stream(timeout_s=QUIET_S):
+        for heard in client.stream(timeout_s=QUIET_S, pause_s=PAUSE_S):
             compared = compared or self._compare(client)
             self._queue.append(heard)
             described = described or isinstance(heard[1], Description)

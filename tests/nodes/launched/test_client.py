@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
-from nodes.messages import Description, RobotState
+from nodes.messages import Description, Message, RobotState
 from nodes.messages.codec import WireError
 from nodes.recording import reader as recording
+from nodes.transport.bus import Subscriber
 from nodes.transport.service import ServiceError
 
 STATE = "rotary_pendulum/state"
@@ -45,6 +46,28 @@ def test_a_stream_gives_the_state_in_order_and_without_gaps(live: Any) -> None:
                 break
     assert [state.seq for state in heard] == list(range(heard[0].seq, heard[0].seq + 100))
     assert heard[-1].timestamp > heard[0].timestamp
+
+
+def test_a_stream_with_a_pause_yields_what_queued_in_the_pause_without_gaps(
+    live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receptions: list[int] = []
+    receive_batch = Subscriber.receive_batch
+
+    def counted(subscriber: Subscriber, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
+        found = receive_batch(subscriber, timeout_s)
+        receptions.append(len(found))
+        return found
+
+    monkeypatch.setattr(Subscriber, "receive_batch", counted)
+    heard: list[int] = []
+    with Client() as client:
+        for _, state in client.stream(STATE, timeout_s=5.0, pause_s=0.1):
+            heard.append(state.seq)
+            if len(heard) == 200:
+                break
+    assert heard == list(range(heard[0], heard[0] + 200))
+    assert sum(count > 0 for count in receptions) <= 40  # 200 messages at 200 Hz arrive in 10 pauses
 
 
 def test_a_late_stream_hears_what_is_latched(live: Any) -> None:
