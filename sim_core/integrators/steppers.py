@@ -109,7 +109,8 @@ class Stepper:
         if self.companion is not None:
             return max(_spectral_radius(self.companion(pole)) for pole in z)
         if self.tableau is not None:
-            return max(self.tableau.growth(pole) for pole in z)
+            conjugate = kd * kd < 4.0 * kp  # R(z) has the same absolute value at both of two conjugate roots
+            return max(self.tableau.growth(pole) for pole in (z[:1] if conjugate else z))
         return _spectral_radius(np.array([[1 - kp * h * h, h * (1 - kd * h)], [-kp * h, 1 - kd * h]]))
 
 

@@ -33,6 +33,7 @@ LEAST_STEP = 1e-9  # s: a required step below it means that the state has diverg
 GROWING = 0.1  # share of |lambda|: a mode with a larger real part is physically unstable
 ON_SLOPE = 1e-6  # increment of first differences
 ON_CURVE = 1e-4  # increment of second differences
+SQUARINGS = 3  # of a matrix, for an upper bound of its largest eigenvalue
 RANK = 1e-8  # share of the largest singular value of J: rows below it restrain nothing
 DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to here, then at each multiple
 
@@ -85,7 +86,7 @@ class FastestMode:
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
         free, A = self._linearized()
-        if free.shape[1] == 0 or not np.all(np.isfinite(A)):
+        if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, RESOLVED / self._step_s):
             return None
         poles = [complex(pole) for pole in np.linalg.eigvals(A) if pole.imag >= 0.0]
         fast = [pole for pole in poles if abs(pole) * self._step_s > RESOLVED]
@@ -110,7 +111,7 @@ class FastestMode:
 
         The system matrix describes the motion along the free directions, linearized about the current state.
         """
-        w, n = self._w, self._system.n_q
+        w = self._w
         self._q[:], self._v[:] = w.q, w.v
         self._terms()
         free = _free_directions(self._J)
@@ -119,15 +120,17 @@ class FastestMode:
         A[:f, f:] = np.eye(f)
         for place, moved, at in ((0, self._q, w.q), (f, self._v, w.v)):
             size = ON_SLOPE * max(1.0, float(np.abs(at).max(initial=0.0)))
-            for k in range(f):
-                slope = np.zeros(n)
-                for sign in (1.0, -1.0):
-                    moved[:] = at + sign * size * free[:, k]
-                    self._accelerate()
-                    slope += sign * self._a
-                A[f:, place + k] = free.T @ slope / (2.0 * size)
+            steps = size * free.T
+            a = np.array([self._acceleration_at(moved, x) for x in np.concatenate([at + steps, at - steps])])
+            A[f:, place : place + f] = free.T @ (a[:f] - a[f:]).T / (2.0 * size)
             moved[:] = at
         return free, A
+
+    def _acceleration_at(self, moved: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Acceleration (n_q,) after `moved`, the array of q or of v, was set to x (n_q,)."""
+        moved[:] = x
+        self._accelerate()
+        return self._a.copy()
 
     # -- elements that determine a mode -------------------------------------------------------------------------------
 
@@ -322,6 +325,24 @@ def departure(stepper: Stepper, pole: complex, step: float) -> float:
     lost = abs(math.log(growth) + step * damping)
     allowed = max(FADES * step * size / (2.0 * math.pi), OF_DAMPING * step * damping)
     return lost / allowed
+
+
+def eigenvalues_below(A: np.ndarray, limit: float) -> bool:
+    """Whether a cheap upper bound of the absolute eigenvalues of a square matrix A is at most `limit`.
+
+    The bound is the n-th root of the Frobenius norm of A^n, for n = 1, 2, 4 up to 2^SQUARINGS. The bounds decrease
+    towards the largest absolute eigenvalue and cost far less than the eigenvalues. False says nothing about them.
+    """
+    log_norm, power = 0.0, A  # A^n is exp(log_norm) times `power`; its norm stays 1, so that no power overflows
+    for k in range(SQUARINGS + 1):
+        norm = float(np.linalg.norm(power))
+        if norm == 0.0:
+            return True
+        log_norm += math.log(norm)
+        if math.exp(min(log_norm / 2.0**k, 700.0)) <= limit:
+            return True
+        power, log_norm = power @ power / norm**2, 2.0 * log_norm
+    return False
 
 
 def _free_directions(J: np.ndarray) -> np.ndarray:

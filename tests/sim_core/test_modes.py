@@ -9,12 +9,14 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import robots
 from sim_core.errors import SimulationDiverged, StepTooLargeWarning
 from sim_core.integrators.steppers import STEPPERS, stepper_named
 from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, Spring, X, Y
-from sim_core.monitoring.modes import departure, next_check
+from sim_core.monitoring.modes import departure, eigenvalues_below, next_check
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -179,3 +181,30 @@ def test_departures_do_not_blame_slow_or_damped_modes(name: str) -> None:
         assert departure(stepper, complex(pole), 0.01) <= 1.0
     if stepper.is_explicit:
         assert departure(stepper, 1j, 4.0) == departure(stepper, -1.0, 4.0) == np.inf
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 12), scale=st.floats(-8.0, 8.0))
+def test_eigenvalues_that_are_said_to_be_below_a_limit_are_below_it(seed: int, n: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    A = 10.0**scale * random.normal(size=(n, n)) * 10.0 ** random.uniform(-3.0, 3.0, size=(n, 1))
+    largest = float(np.abs(np.linalg.eigvals(A)).max())
+    assert not eigenvalues_below(A, 0.999 * largest)
+    symmetric = A + A.T
+    assert eigenvalues_below(symmetric, 1.5 * float(np.abs(np.linalg.eigvalsh(symmetric)).max()))
+
+
+@pytest.mark.parametrize("A", [np.zeros((3, 3)), np.eye(4, k=1), 1e150 * np.eye(4, k=1)])
+def test_a_matrix_whose_powers_vanish_has_no_eigenvalue_above_any_limit(A: np.ndarray) -> None:
+    assert eigenvalues_below(A, 1e-9)
+
+
+def test_a_slow_robot_is_checked_without_computing_eigenvalues(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation(assemble(robots.build("charmie")), step_s=1e-3, stabilizer="none")
+
+    def computed(*_: object) -> None:
+        raise AssertionError("eigenvalues computed")
+
+    monkeypatch.setattr(np.linalg, "eigvals", computed)
+    sim.step(20)
+    assert sim.step_too_large is None
