@@ -120,10 +120,10 @@ class NodeSession:
 
     @property
     def launch_counters(self) -> dict[str, Any]:
-        """Numbers of connections rejected at all sockets of the launch, from the registry; {} without sockets for other
-        hosts.
+        """Numbers of connections and calls rejected in the whole launch, as the registry counts them.
 
-        The entry "rejected_here" has the numbers of this node's sockets alone.
+        The entry "rejected_here" has the numbers of connections rejected by this node's sockets alone. The result is {}
+        if this node has no socket for other hosts, or no connection to the registry.
         """
         here = self._rejected_here()
         if not here or self._link is None:

@@ -40,7 +40,8 @@ class Start(NamedTuple):
 class Motion(msgspec.Struct):
     """Smallest and largest value of each state in a run, and the last state; or the reason why there are none.
 
-    error  error that ended the run, in one line; "" if there is none. A divergence is none: its values are nan
+    error  error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
+           values are nan
     """
 
     low: list[float] = []
@@ -126,12 +127,20 @@ def ranges_from(
     progress: Callable[[int, int], None],
     limit_s: float = LIMIT_S,
 ) -> Peaks:
-    """Ranges of the states in runs of a plan, with its nodes, from the initial states q, v (n, n_q).
+    """Smallest and largest value of each state in each of n runs of a plan.
 
-    plan      plan in lockstep, of one robot, whose `system` this is
+    Run k starts from the coordinates q[k] and the velocities v[k]. A run that diverges is not an error; its values are
+    nan.
+
+    plan      plan in lockstep with one robot, whose nodes also run
+    system    system of this robot
+    q         (n, n_q) initial coordinates (m or rad)
+    v         (n, n_q) initial velocities (m/s or rad/s)
     seconds   simulation time of each run
+    workers   number of worker processes
     progress  function that is called several times per second with the numbers of finished runs and of all runs
-    Raises StartError with a one-line message if a node or the simulation raises an error; a divergence is none.
+    limit_s   wall time (s) after which a run has failed
+    Raises StartError with a one-line message if a node or the simulation raises an error.
     """
     count, n = q.shape
     steps = round(seconds / plan.sim.step_s)

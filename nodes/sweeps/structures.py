@@ -33,10 +33,12 @@ def structural(sweep: Sweep) -> list[Axis]:
 
 
 def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
-    """Return a function from a cell's number to (index of the equations and methods, index of the structure).
+    """Return a function from the number of a cell (run of the sweep) to two indices.
 
-    Cells with the same first index have the same equations of the robots and the same integration method. Cells with
-    the same second index also share the compiled code of the nodes' models.
+    The first index numbers the different combinations of robots' equations and integration method. Cells with the same
+    first index have the same equations and the same method. The second index numbers the different sets of compiled
+    code, which also include the code of the nodes' models, such as a planner's. Cells with the same second index share
+    all compiled code.
     """
     robots = {axis.key for axis in structural(sweep) if not axis.random}
     nodes = {axis.key for axis in sweep.axes if not axis.random and is_of_node(axis)}

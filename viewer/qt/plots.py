@@ -65,7 +65,7 @@ class FieldPlot:
         plot.addItem(self.divergence, ignoreBounds=True)
 
     def set_still(self) -> None:
-        """Draw from now on as in a still picture: antialiased, with wider lines and tight axis ranges."""
+        """Draw from now on as for a still picture: antialiased, with wider lines and tight axis ranges."""
         self._still = True
         self._y_range = (0.0, 0.0)
         for curve in self._curves.values():
@@ -285,7 +285,7 @@ class PlotGrid:
                 self.plots[-1].set_still()
 
     def set_still(self) -> None:
-        """Draw all plots from now on as in a still picture."""
+        """Draw all plots from now on as for a still picture: antialiased, with wider lines and tight axis ranges."""
         self._still = True
         for plot in self.plots:
             plot.set_still()

@@ -73,8 +73,8 @@ class _Stamps:
 
     last    the latest stamp
     recent  recent stamps, from which the usual spacing is computed
-    doubt   unusual spacing of the stamps that no round trip has explained yet; None without such a spacing
-    steps   number of clock jumps that round trips have shown
+    doubt   unusual spacing between two stamps, while it is unknown whether the clock jumped there; otherwise None
+    steps   number of clock jumps detected from round trips of request and reply to the node with this clock
     step    the latest clock jump, while messages stamped before it may still arrive; otherwise None
     since   number of round trips since this jump was detected
     heard   value of `last` at the latest round trip, to tell whether a stamp has arrived since then

@@ -76,10 +76,10 @@ class ClockTrack:
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     def latest_step(self) -> ClockStep | None:
-        """The latest jump of the clock; None if the clock did not jump.
+        """The latest jump of the peer's clock; None if no jump was detected.
 
-        The jump's size follows from the present clock models before and after the jump, as soon as these models are
-        more accurate than the two round trips that showed the jump.
+        The size of the jump is first estimated from the round trip before it and the round trip after it. It is
+        replaced by the difference of the clock models before and after the jump once this difference is more accurate.
         """
         step = self.step
         if step is None or self.before is None or self.clock is None:

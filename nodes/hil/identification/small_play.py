@@ -73,12 +73,13 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
 
 
 def _noise(high: Floats) -> tuple[float, float] | None:
-    """Return (variance of the white noise of the efforts, variance of the noise from velocities); None without noise.
+    """Return the variances (white, rough) of two noises in the residual of a joint's efforts; None if both are 0.
 
-    The velocities have white noise. The residual contains its differences from sample to sample, because accelerations
-    are differences of velocities.
+    `white` is the variance of white noise of the measured efforts. `rough` is due to white noise of the velocities:
+    accelerations are differences of velocities, so the residual contains differences between successive samples of this
+    noise. The variance of the residual is white + 2 rough, and the covariance of successive samples is -rough.
 
-    high  components of the residual above the cutoff frequency
+    high  (n,) components of the residual above the cutoff frequency (N m or N)
     """
     centred = high - np.median(high)
     most = 4.0 * 1.4826 * float(np.median(np.abs(centred)))

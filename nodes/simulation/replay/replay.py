@@ -383,7 +383,8 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
     """{topic: name of the node that publishes it}, for the topics that the replayed node receives.
 
     The publisher of each message must be known, because losses and delays are drawn per pair of nodes. Raises PlanError
-    for a topic that several nodes publish, and for a recorder with the key `link`.
+    if several nodes publish one of these topics, or if the messages to a recorder were delayed or lost (key `link` of
+    the recorder's node).
     """
     found: dict[str, str] = {}
     for node in plan.nodes:

@@ -89,7 +89,7 @@ class Runs:
 
     @property
     def supported(self) -> dict[str, Run]:
-        """{kind of the beam's supports: run with these supports, see `real_time`}."""
+        """{"clamped" or "simple supports": run of the real-time formulation with these supports of the beam's ends}."""
         return {"clamped": self.real_time(), "simple supports": self.real_time(supports="simple")}
 
     @property
