@@ -236,7 +236,7 @@ class Recorder(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """Flush now and again at the next tick, because simulation time was set back."""
+        """Flush at once, because simulation time was set back. The next tick flushes again."""
         self._next_flush = float("-inf")
         self._flush()
         return None

@@ -258,6 +258,8 @@ def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
 def _check(params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve], joints: Sequence[Any], robot: str) -> None:
     """Check that the robot has the joints, and that the motions stay within the joints' limits.
 
+    ways    motion of each joint as a function of time (s)
+    joints  joints of the robot, with their limits
     Raises ValueError with a one-line message otherwise.
     """
     check_joints(via, {joint.name: joint.unit for joint in joints}, robot)

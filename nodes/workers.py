@@ -195,7 +195,12 @@ class Pool(Generic[Task, Result]):
 
 
 def _serve(connection: Connection, parents: Connection, job: Job[Any, Any], parent: int) -> None:
-    """Do the tasks that the parent process sends, until the parent closes the connection."""
+    """Do the tasks that the parent process sends, until the parent closes the connection. Runs in a worker process.
+
+    connection  the worker's end of the connection
+    parents     the parent's end, which the worker closes
+    parent      process id of the parent
+    """
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

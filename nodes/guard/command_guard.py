@@ -297,9 +297,11 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Adopt the latest computed values as the present ones, if they were computed for a time before `now`.
+        """Make the latest computed setpoints and commands the present ones, if they were computed for a time before
+        `now` (s).
 
-        Repeated computations for the same time therefore start from the same values.
+        If they were computed for the time `now` itself, they are not adopted: computing them again then starts from the
+        same values and gives the same result.
         """
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
@@ -310,7 +312,7 @@ class CommandGuard:
         """Return commands for these joints at the time `now` (s), within the limits.
 
         joints   indices of the joints
-        quietly  whether clamped servo values are neither counted nor reported
+        quietly  true: if servo values are clamped to the limits, this is not counted and not reported
         """
         limits, setpoints = self.envelope, self._setpoints
         chosen = np.zeros(len(limits.joints), dtype=bool)

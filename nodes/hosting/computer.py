@@ -20,8 +20,8 @@ class Setting(NamedTuple):
 def settings(root: Path = Path("/"), kernel: str = "", cores: int = 1) -> Iterator[Setting]:
     """Yield all settings of this computer that affect the accuracy of timing.
 
-    root    folder that contains proc and sys
-    kernel  version line of the kernel
+    root    folder that contains the folders proc and sys; another one in tests
+    kernel  version of the kernel, as `uname -v` prints it
     cores   number of cores that this process may use
     """
     yield from _governor(root)

@@ -24,7 +24,7 @@ class WakeupPipe:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int:
-        """The descriptor to poll for reading."""
+        """File descriptor that becomes readable when `set` is called."""
         return self._read
 
     def set(self) -> None:
@@ -80,7 +80,7 @@ class Timer:
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
 
     def fileno(self) -> int:
-        """The descriptor to poll for reading."""
+        """File descriptor that becomes readable at the end of each period."""
         return int(self._fd)
 
     def expired(self) -> int:

@@ -110,7 +110,10 @@ def _run(
     beside: Callable[[Client, str], None] | None,
     greet: Callable[[str], None] | None,
 ) -> Node:
-    """Run the plan's only node to its end; an exception in the node's own code is printed."""
+    """Run the only node of the plan to its end; an exception in the node's own code is printed.
+
+    beside, greet  functions as in `run_node`
+    """
     from nodes.hosting.runner import Runner
     from nodes.launching.process import told
 

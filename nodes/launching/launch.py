@@ -66,6 +66,7 @@ def launch_plan(
 ) -> Summary:
     """Run a plan until its end, Ctrl-C or a failure, and display the run; print and return a summary of the run.
 
+    view   whether to open the viewer
     watch  whether a node loads its file again when the file is saved
     began  time.monotonic() from which the time to the first state is counted; by default now
     begin  encoded state of a recorded run from which this run continues; b"" for the robot's start
@@ -487,7 +488,7 @@ def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def why(failure: Failure) -> str:
-    """Last line of output of a failed program, as ": LINE"; "" without output."""
+    """Last line of output of a failed program, as ": LINE"; "" if it printed nothing."""
     last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
     return f": {last.removeprefix('error: ')}" if last else ""
 

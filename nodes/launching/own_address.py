@@ -19,7 +19,10 @@ GLOBAL_SCOPE = "00"
 
 
 def check_own_address(plan: Plan, host: str) -> None:
-    """Raise PlanError if the address of `host` in the plan is not this computer's, KeysError if the user has no key."""
+    """Raise PlanError if the address of `host` in the plan is not an address of this computer.
+
+    Raises KeysError if this computer needs a CURVE key for the launch, but its user has none.
+    """
     if not plan.hosts:
         return
     keys.own_key()

@@ -43,12 +43,12 @@ class FileWritten(msgspec.Struct, kw_only=True):
 class ListenerLoss(msgspec.Struct, kw_only=True):
     """Communication problems of one node.
 
-    lost              number of messages lost on real connections
-    dropped           number of messages that the node's emulated link (key `link`) lost, as it was asked to; None for a
-                      node without a link that loses messages
-    on_link           number of messages on this link, lost ones included
+    lost              number of messages that did not arrive, apart from those in `dropped`
+    dropped           number of messages that the node's emulated link (key `link`) lost at random, as the key requests;
+                      None if the link loses no messages
+    on_link           number of messages on the emulated link, including the lost messages
     refused           number of messages rejected
-    restarts          number of restarts of its process
+    restarts          number of restarts of the node's process
     last_refusal      topic and reason of the last rejected message
     heard_in_silence  number of messages received by a node that declares topics but published nothing in the whole run
     """
@@ -298,7 +298,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())
 
     def text(self) -> str:
-        """The whole summary as text, one line per pair of `lines`."""
+        """The whole summary as text, one line for each pair (label, text) that `lines` yields."""
         rows = list(self.lines())
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"  {label:<{width}}  {text}" for label, text in rows)

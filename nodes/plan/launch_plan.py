@@ -273,7 +273,9 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.simulations.get(namespace, self)
 
     def robot_of(self, namespace: str) -> str:
-        """First part of the robot's topic names in a namespace; "" if the namespace has no simulation."""
+        """First part of the names of a robot's topics, for the robot in a namespace; "" if no simulation runs in the
+        namespace.
+        """
         sim = self.view(namespace).sim
         return sim.robot_name if sim.namespace == namespace else ""
 

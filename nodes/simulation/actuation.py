@@ -152,7 +152,7 @@ class Actuation:
         return JointCommand(mode=command.mode, name=[n for n, _ in left], value=[v for _, v in left])
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
-        """Append a node's first command of a position beyond a joint's limits to `cut`."""
+        """Note in the list `cut` the first command of a node to a position outside a joint's limits."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
             self._told_cut.add(source)
@@ -265,7 +265,7 @@ class Actuation:
         }
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Continue from a result of `to_plain`. Call `moved` before."""
+        """Continue from a result of `to_plain`. Call `moved` before this method."""
         self._owners, self._gone, self.safe = dict(plain["owners"]), set(plain["gone"]), set(plain["safe"])
         if self._watchdog_s is not None:
             limit = self._watchdog_s

@@ -220,7 +220,7 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 
 
 def _number(value: Any) -> float:
-    """Value of `value`, which is a number or a tunable parameter."""
+    """A number as a float; for a tunable parameter, its value."""
     return float(getattr(value, "value", value))
 
 

@@ -371,7 +371,9 @@ class SimHost:
             self._first.clear()
 
     def _carry_own(self, topic: str, payload: bytes) -> None:
-        """Publish a message of the server itself; participants publish their own messages."""
+        """Publish a message of the simulation server; do nothing with messages of the nodes, which publish these
+        themselves.
+        """
         if topic in self._own_topics:
             self._carry(topic, payload)
 

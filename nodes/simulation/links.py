@@ -57,7 +57,7 @@ class Links:
         return self._dropped
 
     def count_on(self, dropped: Mapping[str, list[int]]) -> None:
-        """Start the counts of `dropped` at those of the links that these links replace."""
+        """Continue counting in `dropped` from the counts of earlier links, which this object replaces."""
         self._dropped |= {name: list(counts) for name, counts in dropped.items()}
 
     def has(self, node: str) -> bool:

@@ -100,7 +100,11 @@ class LocalPort:
         return messages
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Set the node to a state, from which it continues."""
+        """Set the node to the encoded `state`, from which it continues.
+
+        latched  latest messages of latched topics (such as descriptions), which the server does not send again
+        stamps   whether the sequence numbers of the node's messages continue from those in `state`
+        """
         self._outgoing = []
         self._hosted.restore(state, latched, stamps)
 

@@ -59,8 +59,7 @@ class StepPacer:
         return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
 
     def timing(self) -> dict[str, float | None]:
-        """Quantiles of the jitter, s: the difference between the measured and the planned time from one deadline to the
-        next.
+        """Quantiles of the jitter (s): how much the time between two successive time steps differs from the period.
 
         A quantile is None if nothing was measured.
         """

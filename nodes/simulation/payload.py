@@ -118,7 +118,7 @@ class Payloads:
 
 
 def signs(buffer: np.ndarray) -> list[float]:
-    """Placeholder numbers, one per entry of `buffer`, which mark the entry's place in an encoded message."""
+    """Placeholder numbers, one per entry of `buffer`: in an encoded message, number k marks the place of entry k."""
     return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(buffer))]
 
 

@@ -84,7 +84,9 @@ class Stepped(Protocol):
         """
 
     def repeat(self, action: Event) -> None:
-        """Repeat an action of a user that a recording has as an event, one of ACTIONS of `restart.snapshots`."""
+        """Repeat a user's action that a recording contains as an event. Its kind is one of ACTIONS in
+        `restart.snapshots`.
+        """
 
     def publish_events(self, events: Iterable[Event]) -> None:
         """Publish events with the present simulation time."""

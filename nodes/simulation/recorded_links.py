@@ -249,7 +249,10 @@ def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics:
 
 
 def _topics(plan: Plan, node: NodePlan, classes: Mapping[str, type[Node]]) -> list[str]:
-    """Topics that the node alone publishes, whose gaps are therefore its own losses."""
+    """Topics that no other node of the plan publishes, without the topic `event`.
+
+    On such a topic, each gap in the sequence numbers is a message that this node's link lost.
+    """
     publishers: defaultdict[str, set[str]] = defaultdict(set)
     for each in plan.nodes:
         robot = plan.robot_of(each.namespace)

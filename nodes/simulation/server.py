@@ -484,7 +484,7 @@ class SimServer:
         return sorted(self.actuation.by_hand)
 
     def _give_back(self) -> None:
-        """End all commands of the user to actuators."""
+        """End the user's commands to actuators, so that nodes can command these actuators again."""
         if names := self.actuation.give_back(self._joints):
             self.publish_events([Event(kind="hand_back", detail=f"the user no longer commands {', '.join(names)}")])
 

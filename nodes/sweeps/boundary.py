@@ -27,7 +27,7 @@ HALVINGS = 6  # the boundary is found to 1/64 of the distance between two values
 class Probe(msgspec.Struct, frozen=True):
     """An additional run, with a value of the axis `key` that does not occur in the sweep.
 
-    Its seed and its values of all other axes are those of a run of the sweep.
+    The seed and the values of all other axes are those of a run of the sweep.
     """
 
     key: str
@@ -154,7 +154,9 @@ def find(
     run: CellRunner,
     report: Report,
 ) -> None:
-    """Halve every bracket in `found` HALVINGS times, with additional runs.
+    """Narrow every bracket in `found`: halve it HALVINGS times, with additional runs at the middle of the bracket.
+
+    A bracket is a pair of values of `axis` between which the mean of the result `figure` crosses `threshold`.
 
     Each finished run is written to the file `boundary.jsonl` in `folder`. A run that is already in this file is not
     repeated.

@@ -1,4 +1,7 @@
-"""Runs of a launch in lockstep from many initial states, in worker processes; of each run, the range of its states."""
+"""Runs of a launch in lockstep from many initial states, in worker processes.
+
+The result of a run is the smallest and the largest value of each state.
+"""
 
 from __future__ import annotations
 

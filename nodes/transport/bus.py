@@ -33,10 +33,10 @@ SUBSCRIPTIONS = (b"\x01", b"\x00")  # first byte of a subscription, and of an un
 class Publisher:
     """Publishes messages on an XPUB socket without ever waiting: a subscriber that does not keep up loses messages.
 
-    remote_endpoint  endpoint to bind for subscribers on other computers; "" for none
-    remote           stream to the subscribers on other computers; None without `remote_endpoint`
-    prompt           whether each message is forwarded to `remote` at once; otherwise the owner of the publisher calls
-                     `notify`
+    remote_endpoint  endpoint for subscribers on other computers; "" if there are no other computers
+    remote           stream to the subscribers on other computers; None if `remote_endpoint` is ""
+    prompt           true: each message is forwarded to `remote` at once; false: messages are forwarded when the owner
+                     of the publisher calls `notify`
     """
 
     prompt = True

@@ -133,7 +133,7 @@ class ServiceServer:
                     return request
 
     def _may(self, request: Request) -> bool:
-        """Return whether `guards` permits a call, and refuse the call if it does not."""
+        """Whether the peer may make the call, according to `guards`. If not, this method refuses the call."""
         guard = self.guards.get(request.call.call)
         line = guard(request.peer) if guard is not None else ""
         if line:

@@ -68,11 +68,17 @@ class ClockTrack:
         return steps[-1] if steps else None
 
     def to_local(self, peer_s: float) -> float | None:
-        """Local time (s) at the time `peer_s` of the peer's clock; None while unknown."""
+        """Local time (s) at the time `peer_s` of the peer's clock, by the present clock model; None while there is no
+        model.
+        """
         return None if self.clock is None else self.clock.to_local(peer_s - self.origin_s) + self.origin_s
 
     def to_local_before(self, peer_s: float) -> float | None:
-        """Local time (s) at the time `peer_s` of the peer's clock before its latest jump; None while unknown."""
+        """Local time (s) at the time `peer_s` of the peer's clock, by the clock model before the latest jump of that
+        clock.
+
+        None while there is no such model.
+        """
         return None if self.before is None else self.before.to_local(peer_s - self.origin_s) + self.origin_s
 
     def latest_step(self) -> ClockStep | None:
@@ -143,7 +149,7 @@ class ClockTracks(dict[str, ClockTrack]):
 
 
 def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
-    """The four times of a round trip (s), counted from `origin_ns` of the local clock."""
+    """The four times of a round trip (s), counted from the reading `origin_ns` (ns) of the clock that gave them."""
     times = (reading.asked_ns, reading.received_ns, reading.answered_ns, reading.heard_ns)
     return Exchange(*(1e-9 * (each - origin_ns) for each in times))
 

@@ -16,7 +16,9 @@ LIKE = 0.4  # largest deviation from 1 of the fitted factor of the missing effor
 
 
 def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
-    """Efforts that reach the joints minus measured efforts (c, n, k), for each of the c crossing times in CROSSINGS_S.
+    """Efforts that the drives transmit to the joints minus measured efforts, (c, n, k), in N m or N.
+
+    The c entries are for the c crossing times in CROSSINGS_S, which are times in s to cross the backlash.
 
     effort  measured efforts (n, k)
     time    stamps of the efforts (n,) in s

@@ -48,7 +48,9 @@ class LivePrediction:
 
     @property
     def retraces(self) -> bool:
-        """Whether the predicted states come from the local model; False if they come from the simulation server."""
+        """Whether the predicted states are now those of the local model. If not, they are those of the simulation
+        server.
+        """
         return self._retrace is not None
 
     @property

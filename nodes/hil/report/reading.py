@@ -153,10 +153,12 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
-    """Predicted stream from a new simulation with the commands that the robot applied.
+    """Predicted stream: the model is simulated again with the commands that the robot applied.
 
-    If these commands are not recorded, returns `said`. If they are not usable, returns `said` with a note on the
-    reason.
+    taken  topic of the applied commands
+    said   predicted stream in the recording. It is returned if no applied commands are recorded; if the applied
+           commands cannot be used, it is returned with a note on the reason
+    sim    table [sim] of the recorded plan
     """
     if taken not in recording.topics:
         return said

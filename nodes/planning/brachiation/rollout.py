@@ -80,7 +80,7 @@ def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
 
 @inner
 def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
-    """(value, first time derivative, second time derivative) of a polynomial in s = time / duration, at s in 0 .. 1."""
+    """Value, first and second time derivative of the polynomial sum powers[k] s^k, at s = time / duration in 0 .. 1."""
     position, rate, bending = 0.0, 0.0, 0.0
     for k in range(powers.size - 1, -1, -1):
         bending = bending * s + 2.0 * rate

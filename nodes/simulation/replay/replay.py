@@ -258,16 +258,16 @@ class _Recorded:
         waiting: Mapping[str, Sequence[EncodedMessage]],
         links: LinksState | None = None,
     ) -> None:
-        """Does nothing."""
+        """Does nothing: a replay takes no snapshots."""
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
-        """Does nothing: the recording is the state."""
+        """Does nothing: the messages that `step` publishes already follow from the recorded state."""
 
     def repeat(self, action: Event) -> None:
         """Does nothing: the effect of users' actions is in the recording."""
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Does nothing."""
+        """Does nothing: the recorded events are among the messages that `step` publishes."""
 
     def step(self) -> None:
         """Publish the server's messages of this tick."""
@@ -278,7 +278,7 @@ class _Recorded:
         """Does nothing: the effect of commands is in the recording."""
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Does nothing, like `command`."""
+        """Does nothing: the effect of a refused command is in the recording."""
 
 
 class _Others:
@@ -301,7 +301,7 @@ class _Others:
         return self.next
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
-        """Does nothing."""
+        """Does nothing: the recorded nodes have no state that could be restored."""
 
     def settle(self) -> list[EncodedMessage]:
         """Returns no messages, as no reply is ever pending."""

@@ -170,8 +170,9 @@ def same_without_loops(results: Results) -> list[Finding]:
 
 
 def grows_linearly(results: Results) -> list[Finding]:
-    """Check, for both implementations, that the computing times of the three arms grow linearly with the number of
-    bodies."""
+    """Check, for the implementation in numpy and for the compiled one, that the computing times of the three arms grow
+    linearly with the number of bodies.
+    """
     found = []
     for way in (NUMPY, COMPILED):
         arms = [times(results, model) for model in MODELS[:3]]
@@ -194,7 +195,9 @@ def saved(results: Results, way: str) -> list[float]:
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
-    """Check that the fraction of time saved without dynamics lies in the paper's range, for both implementations."""
+    """Check that the fraction of time saved without dynamics lies in the paper's range, for the implementation in numpy
+    and for the compiled one.
+    """
     return [
         Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
         for way in (NUMPY, COMPILED)
@@ -206,7 +209,9 @@ def _within(shares: list[float]) -> Verdict:
 
 
 def grows_with_size(results: Results) -> list[Finding]:
-    """Check that the fraction of time saved without dynamics is larger for larger models, for both implementations."""
+    """Check that the fraction of time saved without dynamics is larger for larger models, for the implementation in
+    numpy and for the compiled one.
+    """
     return [
         Finding(
             way,

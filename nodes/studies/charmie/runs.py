@@ -75,7 +75,7 @@ class Times:
 
 
 def joint_names(mechanism: Mechanism) -> list[str]:
-    """Names of the joints that move."""
+    """Names of the joints that are not fixed."""
     return [joint.name for joint in mechanism.moving_joints]
 
 
@@ -205,7 +205,8 @@ def _motion_of(name: str) -> JointMotion:
 
 
 def _by_numpy(name: str) -> tuple[Step, Step]:
-    """Two numpy functions for the robot `name` that compute one instant by steps 4 to 6 of the paper's algorithm.
+    """Two numpy functions for the robot `name` that compute one instant of a motion by steps 4 to 6 of the paper's
+    algorithm.
 
     The first function computes poses and points of all bodies, the second also the loads.
     """
@@ -230,7 +231,7 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
 
 def _by_kernels(name: str) -> tuple[Step, Step]:
-    """Two functions for the robot `name` that compute one instant by compiled kernels.
+    """Two functions for the robot `name` that compute one instant of a motion by compiled kernels.
 
     The first function computes the poses of all bodies, the second also the joint efforts. For CHARMIE, the kernels are
     those of the open tree.

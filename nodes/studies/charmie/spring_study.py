@@ -39,10 +39,10 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SpringStudy:
-    """Result of the study.
+    """Result of tuning CHARMIE's springs, such that the forces of the linear actuators are smallest.
 
     parameters     CHARMIE's parameters with the tuned springs
-    tuned          the springs before and after tuning
+    tuned          one entry per spring, with its parameters before and after tuning
     before, after  efforts of all actuators before and after tuning
     """
 

@@ -53,7 +53,10 @@ class InlineExecutor:
     """Executor that makes the calls in this process, one after the other."""
 
     def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """(`Call.place`, result) of each call, in the given order."""
+        """Yield (`Call.place`, result) of each call, in the given order.
+
+        look  function that is called after each call
+        """
         for call in calls:
             yield call.place, call.function(*call.arguments)
             look()

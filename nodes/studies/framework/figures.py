@@ -193,7 +193,7 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 def against_step(
     axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
-    """Draw a quantity of every run against the time step dt of the paper, one curve per label.
+    """Draw a quantity of every run against `Run.dt`, the time step of the paper (ms), one curve per label.
 
     value  function that returns the quantity for a run, or None for a run that gets no point
     """

@@ -185,8 +185,8 @@ class Sampler:
     def look(self, blown_up: bool = False) -> None:
         """Add a sample of the present state.
 
-        blown_up  whether the run ends here because the next state is not finite; the sample then has infinite
-                  violations
+        blown_up  whether the run ends here because the next state is not finite; the constraint violations in the
+                  sample are then infinite
         """
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))

@@ -92,12 +92,14 @@ class Runs:
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """One case for each pair of a deviation of tension and a deviation of mass in `spans`."""
+        """One case for each pair of a tension in `spans.tensions` and a mass in `spans.masses`, both relative
+        deviations.
+        """
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property
     def damped(self) -> tuple[Case, ...]:
-        """One case for each value of damping in `spans`.
+        """One case for each damping ratio in `spans.dampings`.
 
         In all these cases, tension and mass deviate from the planner's model as in the launch file.
         """

@@ -63,7 +63,10 @@ def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
 
 
 def _arms(joints: np.ndarray) -> np.ndarray:
-    """Positions (x, z) in m, shape (3, 2), of the contact, the joint between the arms and the end of the lower arm."""
+    """Positions (x, z) in m, shape (3, 2), of the contact, the joint between the arms and the end of the lower arm.
+
+    joints  joint positions at one instant
+    """
     from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
 
     slide, drop, q3, q4 = joints

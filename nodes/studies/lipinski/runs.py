@@ -66,21 +66,33 @@ class Runs:
         return Run(case, ROBOT, stepping, method, step, self.spans.seconds, options, watch=watch)
 
     def nodal(self, form: str) -> Run:
-        """Run with RK4 and a step size of 20 us; its coordinates are displacement and slope of every node of the
-        beam."""
+        """Run with RK4 and a step size of 20 us; the coordinates of the beam are displacement and slope of every node.
+
+        form  key of FORMS, which names a formulation and a stabilizer
+        """
         formulation, method = FORMS[form]
         options: Options = (("modes", 0), ("elements", self.spans.elements), ("formulation", formulation))
         return self._run(f"all nodes, {formulation}", RK4, method, FINE, options)
 
     def modal(self, formulation: str = "partitioned", supports: str = "clamped") -> Run:
-        """Run with RK4 and a step size of 0.1 ms; its coordinates are the amplitudes of 20 modes of the beam."""
+        """Run with RK4 and a step size of 0.1 ms; the coordinates of the beam are the amplitudes of 20 modes.
+
+        formulation  "partitioned", "augmented", "schur" or "partitioned_as_printed", see
+                     `robots/benchmarks/lipinski.py`
+        supports     supports of the beam's ends, "clamped" or "simple"
+        """
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
     def real_time(
         self, stepping: Stepping = MIDPOINT, modes: int = 20, step: float = REAL_TIME, supports: str = "clamped"
     ) -> Run:
-        """Run of the formulation for real time: modes of the beam, minimal coordinates and an implicit stepper."""
+        """Run of the formulation for real time: modes of the beam, minimal coordinates and an implicit stepper.
+
+        modes     number of modes of the beam
+        step      step size, s
+        supports  supports of the beam's ends, "clamped" or "simple"
+        """
         options: Options = (("modes", modes),)
         if supports == "clamped":
             return self._run(f"{modes} modes, partitioned", stepping, NONE, step, options)
@@ -94,7 +106,9 @@ class Runs:
 
     @property
     def reference(self) -> Run:
-        """Reference run for comparisons: the partitioned formulation with nodal coordinates, see `nodal`."""
+        """Reference run for comparisons: the partitioned formulation, with displacement and slope of all nodes of the
+        beam.
+        """
         return self.nodal(PARTITIONED)
 
     def swept(self) -> dict[str, list[Run]]:
@@ -104,7 +118,7 @@ class Runs:
 
     @property
     def forms(self) -> dict[str, Run]:
-        """{formulation: its run with nodal coordinates, see `nodal`}."""
+        """{formulation: run with displacement and slope of all nodes of the beam as its coordinates}."""
         return {form: self.nodal(form) for form in FORMS}
 
     @property
@@ -124,8 +138,9 @@ class Runs:
 
 
 def rows_of(outcome: Any) -> np.ndarray:
-    """Series (n, 5) of an outcome: mid-span deflection (m), contact position (m), angles q3, q4 (rad), contact force
-    (N)."""
+    """Series (n, 5) of an outcome: mid-span deflection (m), contact position (m), angles q3 and q4 of the pendulum's
+    two arms (rad), contact force (N).
+    """
     outputs, joints = outcome.watched["outputs"], outcome.watched["joints"]
     return np.column_stack([outputs[:, :2], joints[:, 2:], outputs[:, 2]])
 

@@ -103,7 +103,10 @@ class Runs:
         return Run(name, "triple_pendulum", stepping, method, step, span, VARIANT, given_s=given, watch=watch)
 
     def triples(self, reading: str) -> dict[str, Run]:
-        """{label of a stabilizer: run of the triple pendulum with this stabilizer}."""
+        """{label of a stabilizer: run of the triple pendulum with this stabilizer}.
+
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
+        """
         methods = (NONE, CASE1, B20, SAMPLED, PROJECTION)
         return {method.label: self.triple(method, reading) for method in methods}
 
@@ -143,7 +146,10 @@ class Runs:
         return Run(name, "crank_slider", stepping, method, step, span, options, given_s=given, watch=("outputs",))
 
     def cranks(self, reading: str) -> dict[str, Run]:
-        """{label of a stabilizer: run of the crank-slider with this stabilizer}."""
+        """{label of a stabilizer: run of the crank-slider with this stabilizer}.
+
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
+        """
         methods = (NONE, B20, case2(), SAMPLED)
         return {method.label: self.crank(method, reading) for method in methods}
 

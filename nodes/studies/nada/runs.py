@@ -152,13 +152,19 @@ class Runs:
         return Run(name, "triple_pendulum", RK4, method, 1e-3, span, start=start, watch=("outputs",))
 
     def gear(self, method: Method, reading: str) -> Run:
-        """Run of the gear train, driven by 0.1 N m on its arm."""
+        """Run of the gear train, driven by 0.1 N m on its arm.
+
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        """
         watch = ("unit rows", "rolling rows")
         stepping, step = (DOPRI5, 1e-3) if reading == FIXED else (ODE45, GEAR_TICK)
         return Run("epicyclic gear train", "epicyclic_gear_train", stepping, method, step, self.spans.gear, watch=watch)
 
     def gears(self, reading: str) -> dict[str, Run]:
-        """{label of a stabilizer: run of the gear train with this stabilizer}."""
+        """{label of a stabilizer: run of the gear train with this stabilizer}.
+
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        """
         methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.gear(method, reading) for method in methods}
 

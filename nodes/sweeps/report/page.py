@@ -76,7 +76,8 @@ def known_figures(rows: Mapping[int, Row]) -> list[str]:
 
 
 def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
-    """Raise SweepError with a one-line message if `figures` contains a name that is not a figure of any run.
+    """Raise SweepError with a one-line message if `figures` contains a name that no run has as a figure (numeric
+    result).
 
     option  command-line option that gave the names, for the message
     """

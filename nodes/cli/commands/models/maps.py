@@ -216,10 +216,10 @@ def _check_output(picture: Path) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """A map, as given on the command line.
+    """A stability map that the user requests on the command line.
 
     axes    {row: values} of the two axes
-    start   {row: value} of other rows of the initial state
+    start   {row: value} of the other components (rows) of the initial state
     near    {coordinate: value} near the equilibrium, or at the goal
     servos  {actuator: position}, rad or m
     """
@@ -236,7 +236,10 @@ class Request:
 
 
 def _assembled(mechanism: Any, near: dict[str, float]) -> tuple[Any, Any]:
-    """(system, coordinates near the equilibrium)."""
+    """(system of the mechanism, its initial coordinates with the values `near`).
+
+    near  {coordinate: value}; these coordinates are near the equilibrium
+    """
     import importlib.util
 
     import numpy as np
@@ -257,7 +260,11 @@ def _assembled(mechanism: Any, near: dict[str, float]) -> tuple[Any, Any]:
 
 
 def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
-    """(map of a robot without nodes, how it was made)."""
+    """(stability map of a robot without nodes, description of how the map was computed).
+
+    request  the map that the user requests
+    go_on    function that is called repeatedly; it raises an error to stop the computation
+    """
     import numpy as np
 
     from sim_core.analysis.maps import state_map
@@ -313,7 +320,10 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
 
 
 def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] | None) -> Any:
-    """The plan in lockstep of the launch file `name`; None for a robot. Raises InputError for options of the other."""
+    """The plan in lockstep of the launch file `name`; None if `name` is a robot.
+
+    Raises InputError for an option that has no meaning for a launch file, or for a robot, whichever `name` is.
+    """
     if not name.endswith(".toml"):
         if sets:
             raise InputError(f"--set {sets[0]}: only a launch file has such keys; use --param for {name!r}")
@@ -331,7 +341,12 @@ def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] 
 
 
 def _launched(plan: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
-    """(map of a launch, how it was made)."""
+    """(stability map of a launch, description of how the map was computed).
+
+    plan     launch plan in lockstep
+    request  the map that the user requests
+    go_on    function that is called repeatedly; it raises an error to stop the computation
+    """
     from nodes.sweeps.engine import default_workers
     from nodes.sweeps.starts import ranges_from
     from sim_core.analysis.maps import grid, map_of
@@ -353,7 +368,7 @@ def _launched(plan: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, A
 
 
 def _described(found: Any) -> dict[str, Any]:
-    """How a map was made: equilibrium, method of integration and units."""
+    """Description of how a stability map was computed: equilibrium, method of integration and units."""
     norm, peaks = found.norm, found.peaks
     names = norm.system.coordinate_names
     rounded = {name: round(float(x), 6) + 0.0 for name, x in zip(names, norm.about, strict=True)}

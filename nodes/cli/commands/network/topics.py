@@ -196,9 +196,10 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
-    """Warn if no node publishes the topic, but nodes publish topics of other robots with the same last word.
+    """Warn if no node publishes `topic`, but nodes publish the same topic of other robots, as in "arm/state" and
+    "leg/state".
 
-    spoken  topics that a node publishes
+    spoken  topics that nodes publish
     """
     leaf = topic.rpartition("/")[2]
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
