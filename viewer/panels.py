@@ -210,7 +210,9 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
 
 
 def _of_joint(effort: str) -> str:
-    """Unit of the position of an actuator without a joint: "m" if the unit of its effort is N, otherwise "rad"."""
+    """Unit of the position of an actuator without a joint, from the unit `effort` of its effort: "m" for N, otherwise
+    "rad".
+    """
     return "m" if effort == "N" else "rad"
 
 

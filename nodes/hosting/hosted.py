@@ -40,7 +40,7 @@ GUARD_WARNINGS = ("guard_rejected", "guard_stop", "guard_acknowledged")  # kinds
 
 
 class NodeState(msgspec.Struct, kw_only=True):
-    """Saved state of a node between two lockstep steps, with the data that its host keeps for it.
+    """Saved state of a node between two lockstep steps, with the data that its `HostedNode` keeps for it.
 
     code    checksum of the source of the node's class, see `code_of`
     params  the node's parameters
@@ -79,7 +79,7 @@ def read_node_state(saved: bytes) -> NodeState:
 
 
 class HostedNode:
-    """One node with the data that its host keeps for it.
+    """One node, with the data that the runner or the lockstep scheduler keeps for it.
 
     out           function that is called with each topic and encoded message as soon as the node publishes it
     context_plan  plan that the node sees in its context, if it is another one than `plan`; otherwise None

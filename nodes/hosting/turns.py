@@ -161,7 +161,7 @@ class TurnServer:
 
 
 class RemotePort:
-    """Server's side of lockstep for one participant in another process.
+    """Server's side of lockstep for one participant in another process. A turn is one lockstep step of the participant.
 
     The server waits for the reply to each turn. A participant that publishes nothing, such as a recorder, works while
     the simulation continues: the server waits for the reply only before it requests the participant's next turn. No
@@ -281,9 +281,9 @@ class RemotePort:
         raise self._silent()
 
     def _repeat(self) -> None:
-        """Send the latest request again, because it or its reply may have been lost.
+        """Send the latest request again, because the request or the reply may have been lost.
 
-        A participant that has already run the turn only repeats its reply.
+        A participant that has already run the requested step only repeats its reply.
         """
         with contextlib.suppress(zmq.Again):
             self._socket.send(self._latest, NOBLOCK)

@@ -288,7 +288,7 @@ class SimHost:
     # -- publishing
 
     def _publish_first(self, topic: str, payload: bytes) -> None:
-        """Publish a message, and keep it for participants that connect later; they receive it in their first turn."""
+        """Publish a message, and keep it for participants that connect later, which receive it when they first run."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
 

@@ -49,7 +49,7 @@ class Port(Protocol):
         """Run the participant for the time step at simulation time `now` (s); returns the messages that it published.
 
         kind  "quiet": the participant's messages are not sent to observers; "snapshot": the participant's state after
-              the turn is stored in `state`
+              the step is stored in `state`
         """
 
     def restore(self, now: float, state: bytes, latched: Sequence[EncodedMessage], stamps: bool) -> None:
@@ -60,7 +60,9 @@ class Port(Protocol):
         """
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for the participant's reply to the latest turn, if it is pending, and return the messages in it."""
+        """Wait for the participant's reply to the latest request to run, if this reply is pending. Returns the messages
+        in it.
+        """
 
 
 class LocalPort:
@@ -84,8 +86,9 @@ class LocalPort:
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Run the node for a time step.
 
-        Returns the messages that the node has published since its previous turn. A lossless node that publishes no
-        topic is an exception: the result has the values that it plotted in its previous turn, as with a RemotePort.
+        Returns the messages that the node has published since this method was last called. A lossless node that
+        publishes no topic is an exception: the result has the values that it plotted in the previous call, as with a
+        RemotePort.
         """
         if self._only_listens:
             late = self.settle()
@@ -111,8 +114,9 @@ class LocalPort:
     def settle(self) -> list[EncodedMessage]:
         """Return the messages that `turn` has not returned yet.
 
-        These exist only for a lossless node that publishes no topic: `turn` returns the values that such a node plotted
-        in its previous turn, and this method those of its latest turn. For any other node the result is [].
+        Such messages exist only for a lossless node that publishes no topic. `turn` returns the values that such a node
+        plotted when it ran before, and this method the values that it plotted when it last ran. For any other node the
+        result is [].
         """
         if not self._only_listens:
             return []

@@ -92,7 +92,7 @@ def as_text(value: Any) -> str:
 
 
 def seed_of(seed: int, cell: int) -> int:
-    """Seed of the run with index `cell` in a sweep with the seed `seed`.
+    """Seed of the cell (run) with the index `cell`, in a sweep with the seed `seed`.
 
     The returned seed has 52 bits, so that tables and JSON represent it exactly.
     """

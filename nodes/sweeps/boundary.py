@@ -37,7 +37,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 @dataclass
 class Bracket:
-    """Two values of an axis between which the mean of a result crosses the threshold.
+    """Two values of an axis (varied parameter of a sweep) between which the mean of a result crosses the threshold.
 
     others               {key: fixed value} of the other axes with listed values
     bases                indices of the runs at the value `first`; the additional runs use the seeds of these runs
@@ -109,7 +109,7 @@ def brackets(sweep: Sweep, rows: Mapping[int, Row], figure: str, threshold: floa
     """Find between which neighbouring values of `axis` the mean of the result `figure` crosses `threshold`.
 
     Returns one bracket, the first such pair of values, for each combination of values of the other axes with listed
-    values. Raises SweepError with a one-line message if a run of the sweep has no row of results.
+    values. Raises SweepError with a one-line message if a run of the sweep has no results yet.
     """
     if missing := sweep.cells - len(rows):
         raise SweepError(

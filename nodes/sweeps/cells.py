@@ -1,4 +1,4 @@
-"""Runs one cell of a sweep in lockstep in this process, and determines the results in its row."""
+"""Runs one cell (run) of a sweep in lockstep in this process, and determines its row of results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Figure = float | int | str | None
 
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Result of a cell.
+    """Results of a cell (run of a sweep), one row of the sweep's tables.
 
     result    verdict of a launch ("passed", "failed" or "not certain") for a completed run; otherwise "diverged",
               "error", "refused", "crashed" or "hung"
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def run_cell(sweep: Sweep, cell: Cell, recording: Path | None = None) -> Row:
-    """Run one cell to its end and return its row.
+    """Run one cell (run of the sweep) to its end, and return its row of results.
 
     Errors of the plan, the nodes and the simulation are not raised, but reported in the row.
 
@@ -184,7 +184,9 @@ def _told(error: Exception) -> str:
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    """The values of a cell as text, such as "sim.parameters.mass=0.2, planner.tolerance_mm=30"."""
+    """The values of the axes in a cell (run of the sweep), as text, such as "sim.parameters.mass=0.2,
+    planner.tolerance_mm=30".
+    """
     return ", ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()
     )

@@ -1,4 +1,6 @@
-"""Sweeps on a Dask cluster. Each Dask worker runs its cells in a separate process, as a local sweep does."""
+"""Sweeps on a Dask cluster. Each Dask worker runs its cells (runs of the sweep) in a separate process, as a local sweep
+does.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def carry_out_on(
     report: Report,
     retry: bool = False,
 ) -> None:
-    """Run every cell that is not in the journal on the Dask scheduler at `address`.
+    """Run every cell (run of the sweep) that is not in the journal on the Dask scheduler at `address`.
 
     With the address "local", `workers` processes on this computer run the cells. Raises SweepError with a one-line
     message if no scheduler replies, or if the code on a worker differs from the code on this computer.
@@ -58,7 +60,7 @@ def carry_out_on(
 
 @contextmanager
 def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Iterator[CellRunner]:
-    """Context manager for a function that runs cells, in any order, on a Dask scheduler.
+    """Context manager that yields a function which runs cells (runs of the sweep), in any order, on a Dask scheduler.
 
     Raises SweepError with a one-line message if no scheduler replies, or if the code on a worker differs from the code
     on this computer.
@@ -75,7 +77,7 @@ def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Ite
 def _rows_on(
     client: Any, sweep: Sweep, cells: Sequence[int | Cell], limit_s: float, look: Callable[[int], None]
 ) -> Iterator[tuple[int, Row]]:
-    """(index in `cells`, row) of each cell, as soon as it ends.
+    """(index in `cells`, row of results) of each cell (run of the sweep), as soon as the cell ends.
 
     cells  cells, or their numbers
     look   function that is called several times a second with the number of cells that have ended; it may raise an
@@ -106,9 +108,9 @@ def _rows_on(
 
 
 def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int | Cell]) -> list[Row]:
-    """Rows of the cells of one Dask task.
+    """Rows of results of the cells (runs of the sweep) of one Dask task.
 
-    The result of all these cells is "crashed" if Dask gave up the task because each worker that ran it has ended.
+    If Dask gave up the task, because each worker that ran it has ended, the result of all these cells is "crashed".
     """
     from distributed.scheduler import KilledWorker
 
@@ -154,7 +156,7 @@ def _client(address: str, workers: int) -> Iterator[Any]:
 
 
 class SweepProcess:
-    """A process that runs cells of one sweep.
+    """A process that runs cells (runs) of one sweep.
 
     The process is spawned and not forked, because a Dask worker has threads.
     """
@@ -179,7 +181,8 @@ class SweepProcess:
             raise SweepError(refusal)
 
     def rows(self, cells: bytes) -> bytes:
-        """Run cells in the process, and return their rows. Raises EOFError if the process has ended.
+        """Run cells (runs of the sweep) in the process, and return their rows of results. Raises EOFError if the
+        process has ended.
 
         cells  list of cells or of their numbers, encoded; the rows are encoded, too
         """
@@ -197,7 +200,7 @@ _lock = threading.Lock()
 
 
 def run_cells_of(sweep: bytes, cells: bytes, limit_s: float) -> bytes:
-    """Run some cells one after the other, and return their encoded rows.
+    """Run some cells (runs of the sweep) one after the other, and return their encoded rows of results.
 
     The process that runs the cells is kept for the next task.
 

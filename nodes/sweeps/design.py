@@ -1,4 +1,4 @@
-"""A sweep as the user requests it: the launch, its axes and repeats, and the resulting cells."""
+"""A sweep as the user requests it: the launch, its axes and repeats, and the resulting cells (runs)."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Number of cells (runs)."""
         return self.repeat * math.prod(len(axis.values) for axis in self.axes if not axis.random)
 
     @property
     def seeded(self) -> bool:
-        """Whether each cell has a seed of its own."""
+        """Whether each cell (run) has a seed of its own."""
         return self.repeat > 1 or any(axis.random for axis in self.axes)
 
     def cell(self, number: int) -> Cell:
@@ -103,7 +103,7 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return Cell(number, {axis.key: values[axis.key] for axis in self.axes}, repeat, seed)
 
     def plan_of(self, cell: Cell, recording: Path | None = None) -> Plan:
-        """The plan of a cell, in lockstep and without the launch's recorders.
+        """The plan of a cell (run of the sweep), in lockstep and without the launch's recorders.
 
         recording  path of a recording to write; None for no recording
 
@@ -124,7 +124,7 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def plan_with(sweep: Sweep, overrides: Iterable[str]) -> Plan:
     """Plan of the launch in lockstep with some overrides.
 
-    The plan has no recorders, because the recorders of all cells would write to the same file.
+    The plan has no recorders, because the recorders of all runs would write to the same file.
     """
     plan = load_plan(sweep.launch, [*sweep.sets, *overrides, "sim.mode=lockstep"], arguments=sweep.arguments)
     for view in (plan, *plan.simulations.values()):
@@ -143,8 +143,8 @@ def make_sweep(
 ) -> tuple[Sweep, str]:
     """Check a sweep and return (the sweep, mode of the simulation in the launch file).
 
-    The first and the last value of every axis are checked here; an invalid value between them is reported in the row of
-    its cell. Raises PlanError or SweepError with a one-line message for an invalid sweep.
+    The first and the last value of every axis are checked here; an invalid value between them is reported in the
+    results of the runs with this value. Raises PlanError or SweepError with a one-line message for an invalid sweep.
     """
     keys = [axis.key for axis in axes]
     for key in keys:
@@ -194,7 +194,7 @@ def make_sweep(
 
 
 def default_limit_s(sweep: Sweep) -> float:
-    """Default wall time after which a cell that has not ended is stopped, s."""
+    """Default wall time after which a run that has not ended is stopped, s."""
     return max(LEAST_LIMIT_S, SLOWNESS * sweep.seconds)
 
 
@@ -244,7 +244,7 @@ def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
 
 
 def _sources(package: Path, parts: Sequence[str]) -> list[Path]:
-    """Python files of a package on which the results of a cell may depend.
+    """Python files of a package on which the results of a run may depend.
 
     The files of the command line, pages, sweeps, bridges, launching and worker processes are left out.
 

@@ -25,11 +25,12 @@ CellRunner = Callable[[Sequence[Cell], Ended, Report], None]
 
 
 class Schedule:
-    """Order in which the remaining cells are run, so that no code is compiled twice.
+    """Order in which the remaining cells (runs of a sweep) are run, such that no code is compiled twice.
 
     Cells that share all compiled code form a group, called a structure. The first cell of a structure runs alone and
-    compiles the code, before the other cells of the structure run. If several structures share the equations of the
-    robots, the first cell of only one of them runs at first, and compiles these equations for all of them.
+    compiles the code. Then the other cells of the structure run. Several structures may share a part of the code, the
+    equations of the robots. Then the first cell of one of these structures runs before the others, and compiles these
+    equations for all of them.
     """
 
     def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
@@ -43,7 +44,7 @@ class Schedule:
         self._robots_warming: set[int] = set()
 
     def next(self) -> int | None:
-        """Return the next cell to run, or None if no cell can be started now."""
+        """Return the number of the next cell (run of the sweep), or None if no cell can be started now."""
         for structure, cells in self._left.items():
             robots, _ = structure
             if structure in self._warm:
@@ -55,7 +56,9 @@ class Schedule:
         return None
 
     def ended(self, cell: int) -> None:
-        """Record that a cell has ended. The code that the cells of its structure share now counts as compiled."""
+        """Record that a cell (run of the sweep) has ended. The code that it shares with other cells now counts as
+        compiled.
+        """
         structure = self._structure(cell)
         self._warm.add(structure)
         self._robots_warm.add(structure[0])
@@ -76,7 +79,7 @@ def carry_out(
     ended: Callable[[Row], None] = lambda row: None,
     retry: bool = False,
 ) -> None:
-    """Run every cell that has no row in the journal.
+    """Run every cell (run of the sweep) that has no row of results in the journal.
 
     limit_s  wall time after which a cell is stopped (s)
     report   function called with (number of finished cells, number of all cells); it may raise to stop the sweep
@@ -107,7 +110,7 @@ def carry_out(
 
 @contextmanager
 def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRunner]:
-    """Context manager that yields a function which runs some cells, in any order.
+    """Context manager that yields a function which runs cells (runs of the sweep), in any order.
 
     The cells run in worker processes of this computer.
     """
@@ -128,16 +131,18 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
 
 
 def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
-    """Numbers of the cells that remain to be run.
+    """Numbers of the cells (runs of the sweep) that have no row of results in the journal.
 
-    retry  whether to include the cells whose earlier run was not completed
+    retry  whether to include cells whose row says that the run was not completed: it crashed, was stopped or diverged
     """
     rows = journal.rows
     return [cell for cell in range(sweep.cells) if (row := rows.get(cell)) is None or (retry and row.result in LOST)]
 
 
 def warm_up(sweep: Sweep) -> None:
-    """Import and compile the code that all cells need, in this process, before the worker processes are forked."""
+    """Import and compile the code that all runs of the sweep need, in this process, before the worker processes are
+    forked.
+    """
     logging.getLogger("armswing.compile").setLevel(logging.INFO)
     with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
         make_server(plan_with(sweep, ()), wall_clock=False)

@@ -79,7 +79,7 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def read_rows(folder: Path) -> dict[int, Row]:
-    """Return {cell: row} of the finished cells of the sweep in a folder."""
+    """Return {number of a cell: its row of results} of the finished cells (runs) of the sweep in a folder."""
     path = folder / JOURNAL
     return dict(_read(path)) if path.exists() else {}
 

@@ -24,7 +24,7 @@ from nodes.workers import Worker
 
 
 def main() -> None:
-    """Run the cells that each request names, until the connection is closed."""
+    """Run the cells (runs of a sweep) that each request names, until the connection is closed."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))

@@ -47,13 +47,18 @@ def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
 
 
 def is_of_node(axis: Axis) -> bool:
-    """Whether an axis is a parameter of a node with at most MOST_OF_NODES values, so that cells are grouped by it."""
+    """Whether an axis varies a parameter of a node, with at most MOST_OF_NODES values.
+
+    Only then are the cells (runs of the sweep) with the same value grouped, because they share compiled code.
+    """
     owner, dot, _ = axis.key.partition(".")
     return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES
 
 
 def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
-    """Return a function from a cell's number to the index of the cell's combination of values on the axes `keys`."""
+    """Return a function from the number of a cell (run) to the index of its combination of values, on the axes `keys`
+    only.
+    """
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
     def place_of(cell: int) -> int:

@@ -31,20 +31,23 @@ class CellJob:
     sweep: Sweep
 
     def encode(self, task: CellTask) -> bytes:
-        """Encode a cell as bytes."""
+        """Encode a cell (run of the sweep) as bytes."""
         return _encoder.encode(tuple(task))
 
     def do(self, task: bytes) -> bytes:
-        """Run an encoded cell, and return its row as bytes."""
+        """Run an encoded cell (run of the sweep), and return its row of results as bytes."""
         cell, recording = _tasks.decode(task)
         return _encoder.encode(run_cell(self.sweep, cell, Path(recording) if recording else None))
 
     def decode(self, result: bytes) -> Row:
-        """Decode a row from bytes."""
+        """Decode a row of results from bytes."""
         return _rows.decode(result)
 
     def lost(self, task: CellTask, loss: Loss) -> Row:
-        """Row of a cell whose process ended or was killed. Its result is "crashed", or "hung" after the time limit."""
+        """Row of results of a cell (run of the sweep) whose process ended or was killed.
+
+        The result is "crashed", or "hung" if the process was killed after the time limit.
+        """
         result = HUNG if loss.hung else CRASHED
         return Row(cell=task.cell.number, seed=task.cell.seed, result=result, reason=loss.reason, wall_s=loss.wall_s)
 
@@ -52,7 +55,7 @@ class CellJob:
 def run_alone(
     sweep: Sweep, number: int, limit_s: float, look: Callable[[], None], recording: Path | None = None
 ) -> Row:
-    """Run one cell in a separate process, and return its row.
+    """Run one cell (run of the sweep) in a separate process, and return its row of results.
 
     look  function called several times a second; it may raise an exception to stop the cell
     """

@@ -115,7 +115,10 @@ class Track:
         return self._drawn[-1] if self._drawn else None
 
     def begin_anew(self, time: float) -> None:
-        """Remove the messages from before a reset of the simulation to `time`, s: all up to the last later one."""
+        """After a reset of the simulation to `time`, s, remove the messages from before the reset.
+
+        These are all messages up to the last one that is later than `time`.
+        """
         later = max((place for place, each in enumerate(self._times) if each > time), default=-1)
         del self._times[: later + 1], self._drawn[: later + 1]
 

@@ -216,8 +216,8 @@ class LiveStore:
     def _take_event(self, event: Event, instant: float) -> None:
         """Add an event.
 
-        A reset or restore sets `before` of all earlier events. It is also set in an event of another node that arrives
-        after a reset and that has a time from before the reset.
+        A reset or restore sets the attribute `before` of all earlier events. It is also set for an event of another
+        node that arrives after a reset but has a time from before the reset.
 
         instant  time of arrival by the monotonic clock, s
         """
@@ -233,10 +233,10 @@ class LiveStore:
         self.events.append(mark)
 
     def _remove_later(self, now: float, instant: float) -> None:
-        """Remove the rows from before a reset: all tables with rows that are later than the state after the reset.
+        """After a reset, remove each table whose last row is later than the first state after the reset.
 
-        now      time of the state, s
-        instant  time of arrival of the state by the monotonic clock, s
+        now      time of this state, s
+        instant  time of arrival of this state by the monotonic clock, s
         """
         if instant - self._put_back[1] > LATE_S:  # the event of the reset was lost
             self._put_time_back("reset", instant)

@@ -21,10 +21,13 @@ def only_when_clicked(widget: Any) -> None:
 
 
 class _Filter(QtCore.QObject):
-    """Qt event filter of one input field; the field is the filter's parent object."""
+    """Qt event filter of one input field. The field is the parent object of the filter."""
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
-        """Qt override."""
+        """Qt override: process an event of the field. Returns whether the field does not get the event.
+
+        A field without focus does not get the wheel. Return, Enter and Esc take the focus away from the field.
+        """
         kind = event.type()
         if kind == _KINDS.Wheel and not watched.hasFocus():
             event.ignore()

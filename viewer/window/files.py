@@ -166,7 +166,10 @@ class FileMenu:
             self.compare_with(path)
 
     def compare_with(self, launch_file: str) -> None:
-        """Go on with a launch file, after the user has seen the recorded values that it does not have."""
+        """Compare a launch file with the plan of the recorded run, and then start a launch that continues this run.
+
+        The comparison runs in a process. If values differ, a dialog lists the recorded values before the launch starts.
+        """
         self._launch_path = launch_file
         options = ["--from", self._window.sources[0].path, "--differences"]
         self.comparison = ArmswingProcess(["launch", launch_file, *options], self._window)

@@ -1,4 +1,4 @@
-"""Dialog with the recorded values that a launch file does not have."""
+"""Dialog that lists the values with which a run was recorded and that a launch file does not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ CHECKED = QtCore.Qt.CheckState.Checked
 
 
 class OverrideDialog(QtWidgets.QDialog):
-    """Lists overrides of a launch file, all of them chosen. The user may deselect some, or cancel.
+    """Dialog that lists overrides of a launch file. At first all of them are chosen; the user may deselect some, or
+    cancel.
 
     launch_file  path of the launch file
     overrides    overrides such as "sim.mode=lockstep"

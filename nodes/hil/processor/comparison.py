@@ -22,7 +22,9 @@ class TurnTimes:
     ns: NDArray[np.int64]
 
     def quantile_s(self, share: float) -> float | None:
-        """Duration (s) that the fraction `share` of the turns did not exceed; None without turns."""
+        """Duration (s) that the fraction `share` of the turns (lockstep steps) did not exceed; None if there are no
+        turns.
+        """
         return 1e-9 * float(np.quantile(self.ns, share)) if len(self.ns) else None
 
 
@@ -38,7 +40,7 @@ def read_times(file: Path) -> TurnTimes:
 class CommandComparison:
     """Comparison of the commands from two processors in the same run.
 
-    turns      number of commands compared
+    turns      number of commands compared, one per reply of the controller
     differing  number of commands that differ
     ulps       largest difference of two values, in units in the last place
     first      time of the first command that differs (s); None if all are equal

@@ -1,4 +1,6 @@
-"""HTML page of a comparison of two processors: the result, and a histogram of the durations of turns."""
+"""HTML page of a comparison of two processors: the result, and a histogram of the durations of the nodes' lockstep
+steps.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ BINS = 80
 
 
 def rows_of(times: Mapping[str, TurnTimes]) -> list[tuple[str, ...]]:
-    """Rows of a table, one per node: name, number of turns, and quantiles of the durations of turns (us)."""
+    """Rows of a table, one per node: name, number of turns (lockstep steps), and quantiles of their durations (us)."""
     found = []
     for name, each in times.items():
         quantiles = (each.quantile_s(share) for _, share in QUANTILES)
@@ -46,7 +48,9 @@ def write_page(folder: Path, title: str, compared: CommandComparison, times: Map
 
 
 def draw(file: Path, times: Mapping[str, TurnTimes]) -> bool:
-    """Draw a histogram of the durations of each node's turns to a file; returns False if there are no durations."""
+    """Draw a histogram of the durations of each node's turns (lockstep steps) to a file; returns False if there are no
+    durations.
+    """
     there = {name: each.ns[each.ns > 0] * 1e-3 for name, each in times.items() if (each.ns > 0).any()}
     if not there:
         return False

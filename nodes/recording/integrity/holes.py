@@ -37,7 +37,7 @@ class Hole(msgspec.Struct, kw_only=True):
 
     @property
     def length_s(self) -> float | None:
-        """Duration from the message before the hole to the message after it, s.
+        """Duration from the message before the hole (missing messages) to the message after it, s.
 
         None if there is no message before or no message after, or if simulation time was set back in the hole.
         """

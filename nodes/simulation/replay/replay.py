@@ -109,9 +109,9 @@ class ReplayStart:
 
     tick       first tick at which the node runs
     compare_s  time of the first messages that are compared, s
-    state      state of the node before its first turn, see `HostedNode.snapshot`; b"" for a node that starts without
+    state      state of the node before it first runs, see `HostedNode.snapshot`; b"" for a node that starts without
                recorded state
-    waiting    messages that wait for the node's first turn
+    waiting    messages that the node receives when it first runs
     links      state of the communication links, with the delayed messages to the node; None for a run without links
     """
 

@@ -90,7 +90,9 @@ def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str =
 def _pictures(
     folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str], units: dict[str, str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Draw the pictures. Returns ([(file, caption) of each picture], names of the figures without a picture)."""
+    """Draw the pictures. Returns ([(file, caption) of each picture], names of the figures (numeric results) without a
+    picture).
+    """
     every = varying(rows)
     chosen = list(figures) or [PASS_RATE, *every[:SHOWN_FIGURES]]
     stage = Path(tempfile.mkdtemp(prefix=".pictures-", dir=folder))

@@ -127,7 +127,9 @@ def _rank(name: str) -> int:
 
 @dataclass(frozen=True)
 class Grid:
-    """Statistics of a figure over two axes: arrays of shape (number of values of `up`, number of values of `across`).
+    """Statistics of a figure (numeric result) over two axes (varied parameters) `up` and `across`.
+
+    The arrays have the shape (number of values of `up`, number of values of `across`).
 
     mean    mean of the figure over the runs with these two values; NaN if the figure is a number in none of them
     failed  whether any completed run with these two values did not pass
@@ -143,7 +145,7 @@ class Grid:
 
 
 def grid(sweep: Sweep, rows: Iterable[Row], figure: str, across: Axis, up: Axis) -> Grid:
-    """Return the statistics of a figure for each pair of values of two axes with listed values."""
+    """Return the statistics of a figure (numeric result) for each pair of values of two axes (varied parameters)."""
     columns = {as_text(value): place for place, value in enumerate(across.values)}
     lines = {as_text(value): place for place, value in enumerate(up.values)}
     shape = range(len(lines))

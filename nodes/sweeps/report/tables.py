@@ -47,7 +47,7 @@ def line_of(sweep: Sweep, row: Row, figures: Sequence[str]) -> list[Any]:
 
 
 def write_tables(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> list[Path]:
-    """Write the tables of all finished cells, and return the paths written.
+    """Write the tables with one row for each finished cell (run of the sweep), and return the paths written.
 
     A Parquet file is written only where pyarrow is installed.
     """

@@ -19,7 +19,8 @@ LAST = re.compile(r"_(s|ms|mm|m|deg|hz|ns)$")
 
 
 def units_of(sweep: Sweep) -> dict[str, str]:
-    """Return {key of an axis or name of a figure: unit}; axes and figures without a known unit are left out.
+    """Return {key of an axis (varied parameter) or name of a figure (numeric result): unit}; axes and figures without a
+    known unit are left out.
 
     If the launch file cannot be read any more, only the units of the figures `time` and `energy` are known.
     """

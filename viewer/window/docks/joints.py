@@ -180,7 +180,9 @@ class JointPanel(QtWidgets.QWidget):
                 self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
 
     def renew(self) -> None:
-        """Renew the user's commands, if there are any. The simulation ends them after some seconds without renewal."""
+        """Renew the user's commands to joints, if there are any. The simulation ends these commands if they are not
+        renewed for some seconds.
+        """
         if self.by_hand:
             self._calls.call("sim", "hand_command", quiet=True)
 

@@ -312,7 +312,7 @@ class PlotArea(QtWidgets.QWidget):
         self._change(specs, "move of the plots", time=time)
 
     def _inside(self, start: float, end: float) -> tuple[float, float]:
-        """The part of an interval, s, that lies inside the runs."""
+        """The part of an interval, s, between the start of the first run and the end of the last run."""
         spans = [source.span for source in self.sources if source.signals.states]
         if not spans:
             return start, end

@@ -118,12 +118,14 @@ class SceneView(BodyPicture):
         self.box.sigResized.connect(lambda _: self._place())
 
     def set_smooth(self) -> None:
-        """Draw from now on as in a still picture, with antialiasing and more pieces of paths. This takes longer."""
+        """Draw from now on with antialiasing and more pieces of paths, as for a still picture. This takes longer."""
         self._bodies.edge = EDGE
         self._scene.trace_pieces = STILL_TRACE_PIECES
 
     def set_live(self) -> None:
-        """Make `survey` examine only the latest motion, because examining all poses would take longer than a frame."""
+        """Make `survey` examine only poses since its previous call, because examining all poses would take longer than
+        a frame.
+        """
         self._scene.latest_only = True
 
     @property
@@ -136,7 +138,7 @@ class SceneView(BodyPicture):
         return self._scene.view or view_of(Camera(-52.0, 22.0, (0.0, 0.0, 0.0), 1.0), self._gravity)
 
     def survey(self, signals: Signals) -> None:
-        """Examine the motion so far, as `BodyPicture.survey` does.
+        """Examine all poses so far, up to the start of a divergence.
 
         The automatic camera is fitted to the motion. A camera that the user has selected does not change.
         """
@@ -160,7 +162,12 @@ class SceneView(BodyPicture):
         self._place()
 
     def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
-        """Draw the pose, as `BodyPicture.show` does, after moving a camera that follows a body."""
+        """Draw the pose at `time`, s, and the paths of the tips since the time `since`, s.
+
+        A camera that follows a body is moved first.
+
+        ghosts  whether to add faint poses of the bodies between the times `since` and `time`
+        """
         self._note_origins(signals, time)
         if self.camera is not None and self.camera.follow:
             self._place()
