@@ -46,8 +46,8 @@ def plan_of_processors(plan: Plan, name: str, program: Path, emulator: str, reco
         )
     if plan.sim.mode != "lockstep":
         raise PlanError(
-            f"plan {plan.name!r} has mode {plan.sim.mode!r}, but only mode 'lockstep' delivers the same messages to two "
-            'builds of a controller; set mode = "lockstep"'
+            f"plan {plan.name!r} has mode {plan.sim.mode!r}, but only mode 'lockstep' delivers the same messages to "
+            'both builds; set mode = "lockstep"'
         )
     robot = plan.robot_of(node.namespace)
     for each in plan.nodes:
