@@ -285,8 +285,11 @@ class Recorder(Node):
         return None
 
     def _take_place(self, writer: RecordingWriter, *, flush: bool = True) -> None:
-        """Rename the file to the recording's path. A truncated recording that is at this path is kept: it gets another
-        name first.
+        """Rename the file to the recording's path.
+
+        If a truncated recording is at this path, that recording is first renamed, so that it is kept.
+
+        flush  whether to flush before the file is renamed
         """
         try:
             require_unlocked(writer.path)

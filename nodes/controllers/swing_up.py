@@ -85,7 +85,10 @@ class RotaryModel:
         return 0.5 * self.swept / self.weight * (alpha_dot * alpha_dot) - math.cos(alpha)
 
     def arm_torque(self, alpha: float, theta_dot: float, alpha_dot: float, theta_ddot: float) -> float:
-        """Torque (N m) that gives the arm the acceleration theta_ddot while the pendulum moves freely."""
+        """Torque (N m) that gives the arm the acceleration theta_ddot while the pendulum moves freely.
+
+        alpha is the angle of the pendulum (rad), theta_dot and alpha_dot are the rates of arm and pendulum (rad/s).
+        """
         sine, cosine = math.sin(alpha), math.cos(alpha)
         M12, dM11 = self.coupling * cosine, 2.0 * self.swept * sine * cosine
         alpha_ddot = (0.5 * dM11 * (theta_dot * theta_dot) - self.weight * sine - M12 * theta_ddot) / self.swept
@@ -205,9 +208,10 @@ class SwingUp(Node):
         return self._pump(theta, alpha, theta_dot, alpha_dot)
 
     def _pump(self, theta: float, alpha: float, theta_dot: float, alpha_dot: float) -> float:
-        """Torque (N m) that brings the pendulum's energy to the energy of upright rest.
+        """Torque (N m) that brings the pendulum's energy to that of upright rest, and the arm back to its reference.
 
-        It also brings the arm back to the arm's reference.
+        theta is the angle of the arm and alpha that of the pendulum (rad); theta_dot and alpha_dot are their rates
+        (rad/s).
         """
         model, most = self._model, self._params.pump_acceleration
         missing = TARGET_ENERGY - model.pendulum_energy(alpha, alpha_dot)
@@ -220,7 +224,14 @@ class SwingUp(Node):
         return model.arm_torque(alpha, theta_dot, alpha_dot, _clip(pump + centre, most))
 
     def _balance(self, theta: float, delta: float, theta_dot: float, delta_dot: float, dt: float) -> float:
-        """Torque (N m) that balances the pendulum and moves the arm to the set point, which follows the reference."""
+        """Torque (N m) that balances the pendulum and moves the arm to the set point, which follows the reference.
+
+        theta      angle of the arm (rad)
+        delta      angle of the pendulum from the upright position (rad)
+        theta_dot  rate of theta (rad/s)
+        delta_dot  rate of delta (rad/s)
+        dt         time since the previous state (s)
+        """
         position, velocity, acceleration = self._reference
         if self._time - self._reference_time > REFERENCE_LIFE_S:
             velocity = acceleration = 0.0

@@ -121,7 +121,10 @@ class CommandGuard:
     def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
         """Return the commands to give to the motors in place of a received command.
 
-        age_s  age of the state from which the received command was computed (s)
+        mode    "effort", "velocity" or "position"
+        names   names of the commanded actuators
+        values  commanded value of each of them
+        age_s   age of the state from which the received command was computed (s)
         """
         limit_s = 1e-3 * self.params.max_age_ms
         if limit_s and age_s > limit_s:
@@ -216,7 +219,11 @@ class CommandGuard:
         return (limit_name, line) if limit_name else None
 
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
-        """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop."""
+        """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop.
+
+        cause  name of the exceeded limit, such as "velocity" or "heartbeat"
+        line   one line of text about the cause
+        """
         self._commit(now)
         if self.stopped:
             return self._brake(now)

@@ -33,7 +33,9 @@ class Setpoints:
         self.x, self.v, self.moved_at = np.zeros(n), np.zeros(n), np.zeros(n)
 
     def begin(self, index: int, now: float, x: float, v: float) -> None:
-        """Start the setpoint of one joint at position x (rad or m) with velocity v (rad/s or m/s)."""
+        """Start the setpoint of the joint `index` at position x (rad or m) with velocity v (rad/s or m/s), at the time
+        `now` (s).
+        """
         self.x[index], self.v[index], self.moved_at[index] = x, v, now - HOLD_S
 
     def towards(
@@ -107,10 +109,15 @@ class Setpoints:
         return "upper" if need > 0.0 else "lower"
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
-        """Reduce the motion x, v in place, so that every inequality A q <= b can still be kept by braking.
+        """Reduce the motion of the setpoints in place, so that every inequality A q <= b can still be kept by braking.
 
         If the motion would make this impossible for an inequality, the joints that move towards its bound share the
         remaining distance. If this distance is not enough, all joints of the inequality brake.
+
+        x, v    (n,) new positions and velocities of the setpoints, which are reduced
+        dt      (n,) time for which each setpoint moves (s)
+        moving  (n,) whether the setpoint may be changed
+        causes  {index of joint: limit that reduced its motion}, to which entries are added
         """
         limits = self._envelope
         if not len(limits.b):

@@ -78,7 +78,13 @@ def load_anew(
 
 
 def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Return (parameters of the new class with the old values, names of old parameters that the new class lacks)."""
+    """Parameters for the new class `kind` of an edited node, from the parameters `params` of the running node.
+
+    Returns (parameters, names of old parameters that the new class lacks). A parameter keeps its old value if the
+    launch file sets it or if it was changed from its default.
+
+    planned  parameters that the launch file sets
+    """
     before, names = msgspec.to_builtins(params), kind.__struct_encode_fields__
     defaults: dict[str, Any] = {}
     with suppress(TypeError):  # required parameters have no default

@@ -288,9 +288,10 @@ class Runner:
             service.reply(request, note)
 
     def _node_replaced(self, failure: Exception | None) -> None:
-        """Log and publish the end of a change to an edited file.
+        """Log and publish the result of loading an edited file: the new node is in charge, or the old one is again.
 
-        failure  exception of the new node, after which the old node is in charge again; None if the change succeeded
+        failure  exception of the new node, because of which the old node is in charge again; None if there was no
+                 exception
         """
         if failure is not None:
             shown = traceback_of(failure, self._file)

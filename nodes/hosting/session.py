@@ -76,8 +76,11 @@ class NodeSession:
     ) -> None:
         """Register the node. Raises RegistryError if another node has its name.
 
-        on_change  function that is called with all nodes when the registry's list changes
-        more       {use: (endpoint, endpoint for other hosts)} of further sockets
+        on_change   function that is called with all nodes when the registry's list changes
+        publishes   full names of the topics that the node publishes
+        subscribes  full names of the topics that the node subscribes to
+        lossless    whether the simulation in mode fast waits for the node, so that the node receives every message
+        more        {use: (endpoint, endpoint for other hosts)} of further sockets
         """
         ends = {
             "data": (self.publisher.endpoint, self.publisher.remote_endpoint),

@@ -168,12 +168,13 @@ def _width(texts: Iterable[str]) -> float:
 
 
 def _spread(names: Sequence[str], near: Callable[[str], list[float]], height: float) -> dict[str, float]:
-    """{name: y} of the nodes in one column of the graph.
+    """{name of a node: y coordinate} of the nodes in one column of the graph.
 
     The nodes are ordered by the mean y of their topics. Each node is placed at this mean, or below it if the node above
     is too close.
 
-    near  function that returns the y of each topic of a node
+    near    function that returns the y of each topic of a node
+    height  height of the graph
     """
     wanted = sorted((sum(near(name)) / len(near(name)), name) for name in names)
     found, free = {}, float(TOP)

@@ -210,7 +210,10 @@ class Launch:
         return programs
 
     def _watch(self, done: Callable[[], bool], tick_s: float) -> bool:
-        """Supervise the nodes until `done()` is true. Returns False if a failure or a signal came first."""
+        """Supervise the nodes until `done()` is true. Returns False if a failure or a signal came first.
+
+        tick_s  longest time between two checks (s)
+        """
         while not done():
             if self._signal:
                 return False

@@ -25,7 +25,7 @@ CERTAIN = ("wrong_key", "not_allowed")  # results that do not resolve by themsel
 class Waiting:
     """Probes the server's registry until a handshake succeeds; call `run` once.
 
-    host_config  configuration of this host, with its keys, as of the latest attempt
+    host_config  configuration of this host at the latest attempt; its endpoints contain the keys
     """
 
     def __init__(self, plan: Plan, host: str, host_config: HostConfig, say: Callable[[str], None]) -> None:

@@ -33,9 +33,11 @@ def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
 
 
 def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """Minimum-jerk moves between waypoints, at rest in each waypoint.
+    """Minimum-jerk moves between waypoints, at rest in each waypoint: (value, rate, acceleration) at the time t.
 
     After the fraction s of its duration, a move has covered the fraction 10 s^3 - 15 s^4 + 6 s^5 of its distance.
+
+    times, values  time (s) and value of each waypoint
     """
     if t <= times[0] or len(times) == 1:
         return values[0], 0.0, 0.0
@@ -75,7 +77,12 @@ def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
 
 
 def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
-    """Coefficients, lowest power first, of the polynomial with given value, rate and acceleration at both ends."""
+    """Coefficients, lowest power first, of the polynomial of degree 5 in the time since the start.
+
+    The polynomial has the given value, rate and acceleration at both ends.
+
+    span  duration from the start to the end, s
+    """
     (x0, v0, a0), (x1, v1, a1), T = start, end, span
     # differences at the end from extrapolating the start's value, rate and acceleration
     x = (x1 - x0 - v0 * T - a0 * T * T / 2) / T**3

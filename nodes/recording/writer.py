@@ -450,7 +450,10 @@ class RecordingWriter:
 
 
 def _frame_crc(written: memoryview) -> int:
-    """CRC-32 of a chunk record without its messages, and of the records that follow it."""
+    """CRC-32 of a chunk record without its messages, and of the records that follow it.
+
+    written  bytes of the file from the beginning of the chunk record on
+    """
     head = HEAD.size + chunk_head_bytes(bytes(written[HEAD.size : HEAD.size + 64]))
     (_, length) = HEAD.unpack_from(written)
     return zlib.crc32(written[HEAD.size + length :], zlib.crc32(written[:head]))

@@ -162,6 +162,10 @@ class SimHost:
     def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
         """Continue from a snapshot: take unpublished time steps up to the restart time, then one time step whose
         messages are published.
+
+        begin    point of the recorded run at which to continue
+        latched  latest messages of latched topics (such as descriptions), which the server does not send again
+        live     whether a run is in progress
         """
         session = self._session
         for topic, payload in latched:
@@ -174,7 +178,10 @@ class SimHost:
         self._server.restart_pace()
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for each deadline and take the time steps that are due then, until there is other work."""
+        """Wait for each deadline and take the time steps that are due then, until there is other work.
+
+        begins  whether to restart the sequence of deadlines now
+        """
         server = self._server
         pacer = self._pacer.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:

@@ -158,6 +158,9 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
     """Return (delay, its standard deviation) in s for each joint.
 
     The entry is None for a joint that is at rest or has a dead encoder.
+
+    live         whether the encoder of each joint works
+    max_delay_s  largest delay to consider (s)
     """
     every = max(1, pairing.instants // MOST_PAIRS)
     found: list[tuple[float, float] | None] = []
@@ -223,6 +226,9 @@ def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[flo
 
     A delay is significant if it exceeds three standard deviations and if its correction reduces the standard deviation
     of the differences by at least a fifth.
+
+    by_stamps  measured and predicted positions, aligned without a delay
+    delays     (delay, its standard deviation) in s of each joint; None for a joint that does not move
     """
     known = [delay for delay in delays if delay is not None]
     if not known:

@@ -104,6 +104,9 @@ def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[C
     """Clock models of all sections between clock jumps.
 
     A section with too few round trips gets the model of a neighbouring section, shifted by the jump between them.
+
+    found  clock model of each section; None for a section with too few round trips
+    steps  the jumps between the sections
     """
     clocks = list(found)
     for index, step in enumerate(steps):
@@ -230,6 +233,9 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
     After the last round trip, an unusual spacing of the stamps may be a jump of the clock or a pause of the messages.
     No round trip follows that could show which of the two it is.
+
+    stamps  (n,) stamps of messages by this clock (s), in the order of publication
+    sides   (n,) number of clock jumps before each stamp; -1 where unknown
     """
     late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].to_peer(clock.last_s)))
     if len(late) and late[0] > 0:
@@ -270,6 +276,8 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
     """Recorded round trips of a node that measured both the clock of node `of` and the simulation server's clock.
 
     If several nodes measured both clocks, the node with the most round trips is used.
+
+    what  name of the topic that needs these round trips, for the error message
     """
     rows: Columns = recording[CLOCK_TOPIC] if CLOCK_TOPIC in recording else {"asker": np.array([])}
     best: NDArray[Any] = np.array([], dtype=bool)

@@ -48,7 +48,12 @@ def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Fl
 
 
 def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
-    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which converges slowly but always."""
+    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which converges slowly but always.
+
+    b      (n,) velocities of the joints after the time step without friction, divided by the step size
+    A      (n, n) accelerations per unit effort, symmetric and positive definite
+    limit  (n,) largest friction of each joint
+    """
     f, after = np.zeros_like(b), b.copy()
     for _ in range(SWEEPS):
         change = 0.0

@@ -48,7 +48,10 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
-    """Raise ValueError with a one-line message for a value that is not finite or is below `least`.
+    """Raise ValueError with a one-line message if one of `values` is not finite or is below `least`.
+
+    field      name of the quantity, for the message
+    values     {name of a body, joint or actuator: its value}
 
     exclusive  whether a value equal to `least` is refused, too
     """
@@ -68,6 +71,9 @@ def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: 
 
     A name that is not in the table gets the value of "*", or `default` without "*". Raises ValueError with a one-line
     message for a name in the table that is not in `names`.
+
+    field  name of the quantity, for the message
+    kind   "body", "joint" or "actuator", for the message
     """
     for name in values:
         if name != EVERY and name not in names:
@@ -76,9 +82,9 @@ def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: 
 
 
 def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
-    """Mechanism of the perturbed robot.
+    """Mechanism of a robot that differs from the model in `sim` by `differences`.
 
-    Its masses and frictions are tunables, so that robots with different perturbations share one set of compiled
+    Masses and frictions of the robot are tunables, so that robots with different masses and frictions share compiled
     kernels. After the model's actuators, the mechanism has one more actuator for each joint with dry friction, which
     applies this friction. Raises ValueError with a one-line message for unknown names and impossible values.
     """

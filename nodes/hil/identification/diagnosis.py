@@ -147,6 +147,9 @@ def _delays(
 ) -> Iterator[Finding]:
     """Yield findings about the common delay, and about delays of single joints that no friction, gain or backlash
     explains.
+
+    hints          model errors that would explain the effort residual
+    clock_sigma_s  standard deviation of the stamps' simulation time (s)
     """
     limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
@@ -247,6 +250,10 @@ def _biases(
 
     If a model error was found that explains position errors, a constant error of a joint is reported only if the
     efforts show an offset of this joint's encoder.
+
+    hints   model errors that would explain the effort residual
+    found   findings so far
+    slides  joints whose positions are in metres
     """
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)

@@ -58,8 +58,12 @@ def explain(
 ) -> Explanation:
     """Model errors that explain the effort residual, the strongest first.
 
-    If no cause could be determined, `hints.why_not` of the result says why; otherwise it is "".
+    The effort residual is the model's efforts minus the measured ones. If no cause could be determined, `hints.why_not`
+    of the result says why; otherwise it is "".
 
+    efforts   inverse dynamics of the model
+    measured  measured states of the robot
+    applied   how to determine the efforts that acted between two samples; None: from the measured states alone
     is_timed  whether the simulation times are inexact, because they were computed from readings of clocks. Errors of
               these times falsify the accelerations. Their effect is estimated from the measured velocities and
               positions and removed, and it makes the causes less certain
@@ -122,7 +126,7 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 
 
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """Explanation by the model linearized at the encoder offsets `zeros` (k,) in rad or m.
+    """Causes of the effort residual, from the model linearized at the encoder offsets `zeros` (k,) in rad or m.
 
     timing  effort errors due to inexact time stamps, as in `Search`
     """

@@ -45,7 +45,12 @@ class SmallPlay:
 
 
 def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> SmallPlay | None:
-    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None if the residual shows no backlash."""
+    """Backlash of a joint; None if the efforts show no backlash.
+
+    band      low-pass filter of the motion
+    residual  (n,) unfiltered effort residual of the joint: the model's effort minus the measured effort, N m or N
+    joint     index of the joint
+    """
     noise = _noise(residual - band.smooth(residual[:, None])[:, 0])
     if noise is None:
         return None

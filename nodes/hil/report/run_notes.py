@@ -66,7 +66,12 @@ def _is_left_out(value: object) -> bool:
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note if the simulation was slower than real time."""
+    """Yield a note if the simulation was slower than planned.
+
+    state  topic of the simulated states
+    speed  planned speed, in simulated seconds per wall-clock second
+    sim    last status of the simulation server
+    """
     if state not in recording.topics or "sent_ns" not in recording[state]:
         return
     time, sent = recording[state]["timestamp"], 1e-9 * recording[state]["sent_ns"]

@@ -44,7 +44,11 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
-    """Raise ValueError for gains of the trunk's controller that are unstable at the sampling period `period` (s)."""
+    """Raise ValueError if the PD law that keeps the trunk vertical is unstable at the sampling period `period` (s).
+
+    stiffness  stiffness of the PD law, N m/rad
+    damping    damping of the PD law, N m s/rad
+    """
     trunk = planner_model_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return

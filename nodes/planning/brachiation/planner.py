@@ -199,7 +199,10 @@ def plan_swing(
 def cost_of(
     roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
 ) -> float:
-    """Cost that `plan_swing` minimizes, from one rollout."""
+    """Cost that `plan_swing` minimizes, from one rollout: the sum of the squared residuals.
+
+    The parameters are those of `plan_swing`; `unknowns` (4,) are as in `Plan.unknowns`.
+    """
     residual = _residual(roller, q, v, start, unknowns, task)
     return float(residual @ residual)
 

@@ -72,7 +72,10 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """Torque of the trunk's motor (N m) from a PD law on the trunk's angle to the vertical, limited to hanging[2]."""
+    """Torque of the trunk's motor (N m) from a PD law on the trunk's angle to the vertical, limited to hanging[2].
+
+    hanging is as in `_roll`; q and v are the coordinates and their rates.
+    """
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
     return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
@@ -91,7 +94,13 @@ def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
 
 @inner
 def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
-    """Add the rates of a Runge-Kutta stage to the sums, and set q, v for the next stage."""
+    """Add the rates of a Runge-Kutta stage to the sums in `memory`, and set q, v for the next stage.
+
+    stage   number of the stage, 0 to 3
+    h       time step, s
+    a       accelerations at this stage
+    memory  arrays of the integration, as in `_roll`
+    """
     weight = h / 6.0 if stage == 0 or stage == 3 else h / 3.0
     reach = 0.5 * h if stage < 2 else h
     for i in range(q.size):

@@ -333,8 +333,9 @@ class SwingSupervisor:
         """The best of several plans: many initial guesses are rated, and a plan is optimized from each of the most
         promising ones.
 
-        begin  angle, rate and acceleration of the elbow at the start of the plan
-        sense  1 for a forward swing, -1 for a backward swing
+        begin   angle, rate and acceleration of the elbow at the start of the plan
+        target  position along the line at which the free hand shall grip, m
+        sense   1 for a forward swing, -1 for a backward swing
         """
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
         links = self._planner_model.links

@@ -200,8 +200,11 @@ class Scanner:
         return end
 
     def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
-        """Process a record without a checksum if the lengths inside its content are consistent; returns whether they
+        """Process a record that has no checksum, if the lengths inside its content are consistent. Returns whether they
         are.
+
+        position  position of the record in the file
+        chunk     list to which the record's message is appended, if the record is a message
         """
         try:
             if opcode == Opcode.MESSAGE_INDEX:

@@ -106,8 +106,8 @@ def _at_actuators(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(efforts, speeds) of the actuators at one instant, in the order of `joints`.
 
-    For the joints lift and tilt, the effort is the force along the linear actuator, and the speed is the rate of the
-    actuator's length.
+    `loads` are the loads of the joints and of the linear actuators at this instant. For the joints lift and tilt, the
+    effort is the force along the linear actuator, and the speed is the rate of the actuator's length.
     """
     tau, rate = np.array(efforts(instant.moving, loads.joints)), instant.v.copy()
     for name, line in (("lift", lift_actuator), ("tilt", tilt_actuator)):

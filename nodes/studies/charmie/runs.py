@@ -110,6 +110,9 @@ def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], c
     """Claw position and force by the slow reference: second-order Taylor series along the motion, and Newton's law.
 
     The reference is computed at `checked` evenly spaced instants; the results at all other instants are NaN.
+
+    p     CHARMIE's parameters
+    tree  CHARMIE as an open tree, built from `p`
     """
     n = len(instants)
     claw, force = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
@@ -129,7 +132,11 @@ def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], c
 
 
 def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -> Seen | None:
-    """Claw position and force by pinocchio from the exported URDF; None where pinocchio is not installed."""
+    """Claw position and force by pinocchio from the exported URDF; None where pinocchio is not installed.
+
+    p     CHARMIE's parameters
+    tree  CHARMIE as an open tree, built from `p`
+    """
     try:
         import pinocchio as pin
     except ImportError:
@@ -172,7 +179,7 @@ def springs(samples: int) -> SpringStudy:
 
 
 def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
-    """{time: {body: its point cloud}} at the given times of the validation motion."""
+    """{time: {body: its point cloud}} at the times `moments` (s) of the validation motion."""
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}

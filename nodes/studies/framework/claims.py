@@ -136,7 +136,10 @@ def held_share(lost_at: float | None, seconds: float) -> float:
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
-    """Time of the first sample above the level; None if no sample is above it."""
+    """Time of the first sample of `series` above `level`; None if no sample is above it.
+
+    t  times of the samples
+    """
     above = np.flatnonzero(series > level)
     return float(t[above[0]]) if len(above) else None
 

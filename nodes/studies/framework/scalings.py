@@ -83,7 +83,7 @@ def _require_positive(owner: str, **values: float) -> None:
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
-    """`man` with case 1, for starts at rest. [Man2025, sec. 4.4]"""
+    """`man` with case 1, for starts at rest; conjunction and sigma are as in `man`. [Man2025, sec. 4.4]"""
     return man(1, conjunction=conjunction, sigma=sigma)
 
 
@@ -96,7 +96,7 @@ def man_case_2(
 ) -> FuzzyPaper:
     """`man` with case 2, for starts in motion; the violation after the first time step sets the scaling.
 
-    [Man2025, sec. 4.4]
+    The parameters are those of `man`. [Man2025, sec. 4.4]
     """
     return man(2, phi, phidot, speed, conjunction, sigma)
 

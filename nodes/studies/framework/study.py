@@ -188,7 +188,11 @@ class Results:
 
 
 def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None) -> tuple[str, ...]:
-    """Reservations about a claim's verdict, as lines of text for the page."""
+    """Reservations about a claim's verdict, as lines of text for the page.
+
+    seconds  simulated times of the runs on which the claim is based, s
+    cut      longest simulated time (s) of these runs in the full study; None if this study shortens none of them
+    """
     found = []
     stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
     if cut is not None:
