@@ -76,8 +76,11 @@ def compare(
     A run that diverges ends early.
 
     seconds      simulation time of a run
-    stabilizers  {label: choice}, or a sequence of choices; None for `every_stabilizer`. A choice is a Stabilizer, the
-                 name of one, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
+    step_s       step size, s
+    stabilizers  {label: choice}, or a sequence of choices; None for all that `every_stabilizer` returns. A choice is a
+                 Stabilizer, the name of a stabilizer, or a mapping of name and parameters as in a launch file, such as
+                 {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
+    stepper      integration method: a name or a Stepper
     Issues StartWarning if the start violates the constraints. Stability warnings are suppressed, because each
     Comparison has its stability limit.
     """
@@ -108,7 +111,7 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
     """{label: stabilizer} of all kinds of stabilizers, with gains from the literature, and of registered stabilizers.
 
     Some registered stabilizers have the parameters phi, phidot and speed, which get the results of `first_violation`.
-    Such stabilizers are left out if one of these results is zero, as for a start at rest; `compare` then adds a row
+    If one of these results is zero, as in a run from rest, these stabilizers are left out; `compare` then adds a row
     without numbers for each of them. [NadaBayoumi2024, sec. 4] [Man2025]
     """
     found: dict[str, Stabilizer] = {
@@ -235,9 +238,11 @@ def table(rows: Sequence[Comparison], title: str = "") -> Any:
 
 
 def limit_text(limit: float) -> str:
-    """Text of a stability limit, the largest stable step size, given in s.
+    """Text of a stability limit: the largest stable step size.
 
-    The text is the limit in ms, "any" if every step size is stable, "none" if no step size is, and "-" for nan.
+    The text is this step size in ms; "any" if every step size is stable; "none" if no step size is stable; "-" for nan.
+
+    limit  largest stable step size, s: inf if every step size is stable, 0 if no step size is stable
     """
     if math.isnan(limit):
         return "-"

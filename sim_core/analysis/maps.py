@@ -62,16 +62,16 @@ def state_map(
 ) -> StateMap:
     """Map of the stability measure IS1 over two components of the initial state.
 
-    norm                      norm of the states, which also gives the system, the equilibrium and the step size
-    axes                      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
-    start                     {component of the state: value} of further components; all others have the values of the
-                              mechanism's start, or follow from the constraints
-    seconds                   simulation time of each motion
-    u                         constant actuator efforts (n_u,), or commands where `modes` gives the actuator a servo
-    modes                     {actuator: "position" or "velocity"}, as for `Batch.peaks`
-    lanes                     number of motions per SIMD vector, by default `usual_lanes`; it changes only the computing
-                              time
-    threads, progress         as for `Batch.peaks`
+    norm      norm of the states, which also gives the system, the equilibrium and the step size
+    axes      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
+    start     {component of the state: value} of further components; all others have the values of the mechanism's
+              start, or follow from the constraints
+    seconds   simulation time of each motion, s
+    u         constant actuator efforts (n_u,), or commands where `modes` gives the actuator a servo
+    modes     {actuator: "position" or "velocity"} of the actuators whose entry in u is a command of their servo
+    lanes     number of motions per SIMD vector, by default `usual_lanes`; it changes only the computing time
+    threads   number of threads that share the motions, by default one per processor
+    progress  function that is called with the number of finished motions and the number of all motions
     """
     q, v = grid(norm, axes, start, seconds)
     efforts = None if u is None else np.tile(u, (len(q), 1))
@@ -100,9 +100,15 @@ def usual_lanes(system: System) -> int:
 
 
 def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float], seconds: float) -> tuple[Array, Array]:
-    """Initial states q, v (n, n_q) of a map, row by row; for the parameters see `state_map`.
+    """n initial states, returned as q and v (n, n_q), one for each point of a map, row by row.
 
-    Raises InvalidRequest or UnknownName with a one-line message for invalid parameters.
+    norm     norm of the states, which also gives the system
+    axes     {component of the state: values} of the two components that vary over the map
+    start    {component of the state: value} of further components
+    seconds  simulation time of each motion, s; it is only checked
+
+    Components that are not given have the values of the mechanism's start, or follow from the constraints. Raises
+    InvalidRequest or UnknownName with a one-line message for invalid parameters.
     """
     system, names = norm.system, state_rows(norm.system)
     for name in (*axes, *start):

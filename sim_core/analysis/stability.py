@@ -70,12 +70,20 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
 
 
 def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Absolute values (2 n_q,) of the `poles` at an equilibrium, rad/s, ascending."""
+    """Absolute values (2 n_q,) of the eigenvalues at an equilibrium, rad/s, ascending.
+
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
+    """
     return np.sort(np.abs(poles(system, about, u)))
 
 
 def is_unstable(system: System, about: Array, u: Any = None) -> bool:
-    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially."""
+    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially.
+
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
+    """
     found = poles(system, about, u)
     return bool(found.real.max() > 1e-3 * np.abs(found).max())
 
@@ -83,8 +91,8 @@ def is_unstable(system: System, about: Array, u: Any = None) -> bool:
 def poles(system: System, about: Array, u: Any = None) -> Array:
     """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
 
-    about  equilibrium (n_q,)
-    u      actuator efforts, as for `equilibrium`
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
     """
     n, step, efforts = system.n_q, 1e-6, _efforts(u)
     rest = np.zeros(n)
@@ -101,7 +109,10 @@ def poles(system: System, about: Array, u: Any = None) -> Array:
 
 
 def _efforts(u: Any) -> Callable[[Array, Array], Any]:
-    """Efforts as a function of q and v; `u` is this function, or constant efforts, or None."""
+    """The actuator efforts `u` as a function of q and v.
+
+    u  such a function, which is returned unchanged; or constant efforts (n_u,); or None, which means zero
+    """
     return u if callable(u) else lambda q, v: u
 
 
@@ -136,14 +147,15 @@ class StateNorm:
         step_s: float | None = None,
         u: Any = None,
     ) -> StateNorm:
-        """A StateNorm with these defaults for omitted arguments:
+        """A StateNorm of a system, with default values for the arguments that are None.
 
-        about          the equilibrium nearest to the mechanism's start
-        rows           all components of the state
-        time_unit_s    1 / (lowest nonzero frequency at the equilibrium)
-        length_unit_m  the mechanism's characteristic length
-        step_s         1 / (40 times the highest frequency at the equilibrium)
-        u              no efforts, for the equilibrium and its frequencies; as for `equilibrium`
+        about          coordinates (n_q,) of the equilibrium, by default of the one nearest to the mechanism's start
+        rows           names of the components that the norm takes into account, by default all
+        time_unit_s    unit of time, s, by default 1 / (lowest nonzero frequency at the equilibrium)
+        length_unit_m  unit of lengths, m, by default the mechanism's characteristic length
+        step_s         step size, s, by default 1 / (40 times the highest frequency at the equilibrium)
+        u              actuator efforts with which the equilibrium and its frequencies are computed: (n_u,), or a
+                       function of q and v that returns them; by default zero
         """
         mechanism = system.mechanism
         for joint in mechanism.oriented_joints:
@@ -263,12 +275,16 @@ def measure(
     IS1_T is the largest distance of a motion from an equilibrium within the time T, divided by its distance at the
     start.
 
-    starts   (n, len(rows)) offsets from the equilibrium, in the units of `StateNorm`
-    seconds  the time T, s
-    about    equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
-    rows     names of the components of the state in `starts` and in the norm, by default all
-    step_s   step size of RK4, s; it is reduced so that `seconds` is a whole number of time steps
-    The other parameters are those of `StateNorm.of` and `Batch.peaks`.
+    starts    (n, len(rows)) offsets from the equilibrium, in the units of `StateNorm`
+    seconds   the time T, s
+    about     equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
+    rows      names of the components of the state in `starts` and in the norm, by default all
+    step_s    step size of RK4, s; it is reduced so that `seconds` is a whole number of time steps
+    lanes     number of motions per SIMD vector
+    threads   number of threads, by default one per processor
+    progress  function that is called with the number of finished motions and the number of all motions
+
+    `StateNorm.of` describes time_unit_s and length_unit_m.
     """
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
     return _measured(norm, starts, seconds, lanes, threads, progress)
@@ -346,7 +362,8 @@ def worst(
     radius  distance of the starts from the equilibrium, in the units of `StateNorm`
     runs    largest number of motions to compute
     seed    seed of the random starts; equal seeds give equal results
-    The other parameters are those of `measure`.
+
+    The function `measure` describes the other parameters.
     """
     if not 0.0 < radius < math.inf:
         raise InvalidRequest(f"radius is {radius}; it must be a positive number")
@@ -412,7 +429,7 @@ def _best(points: Array, values: Array, apart: float) -> list[int]:
 
 
 def _around(centers: Array, reach: float, size: int, random: np.random.Generator) -> Array:
-    """Random points (size, n) on the surface of the cube, each within `reach` of one of the points `centers`.
+    """Random points (size, n) on the surface of the cube [-1, 1]^n, each within `reach` of one of the points `centers`.
 
     The first entries of `centers` get more points than the last ones.
     """
