@@ -24,8 +24,9 @@ class Lookup:
     """A table lookup in a kernel: the kernel computes a row index and uses the numbers in this row of the table.
 
     row    symbols (width,) that stand for the numbers of the row in the kernel's equations
-    place  expression of the coordinates q for the row index, before it is rounded down and clamped to the table
-    table  (rows, width)
+    place  row index as an expression of the coordinates q; a real number, which is rounded down and clamped to the
+           table
+    table  (number of rows, width) numbers
     """
 
     row: ca.SX
@@ -148,8 +149,9 @@ def _contact(contact: BeamContact, beam: Beam, frames: Frames, symbols: Symbols)
 
 
 def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbols) -> ca.SX:
-    """Position of a contact point along its beam, in element lengths. It is clamped to the beam while the contact is
-    inactive.
+    """Position of a contact point along its beam, divided by the length of a beam element.
+
+    While the contact is inactive, the position is clamped to the beam.
     """
     place, holds = along / model.element_length, symbols.holds(contact.name)
     if isinstance(holds, float):
@@ -169,11 +171,11 @@ def _table(model: BeamModel) -> np.ndarray:
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
-    """Weighted sum W = w_v D0 + w_q K0 (n, n) of the beams' damping matrix D0 and stiffness matrix K0.
+    """Matrix W = w_v D0 + w_q K0 (n, n), with the damping matrix D0 and the stiffness matrix K0 of all beams.
 
     weights  (w_v, w_q)
-
-    The beams' coordinates are the last of the n coordinates; all other entries are zero.
+    n        number of coordinates; the coordinates of the beams are the last of them, and all other entries of W are
+             zero
     """
     models = [beam_model(beam) for beam in mechanism.beams]
     parts = [_linear_part(model, symbols) for model in models]

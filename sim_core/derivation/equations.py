@@ -123,10 +123,10 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
 
 
 def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Function]:
-    """{name: function} of the kernels of a loop that integrates a batch.
+    """{name: function} of the kernels of a loop that integrates a batch of systems.
 
-    Without stabilization, `rates` as in `derive_batch`. With stabilization, `rates` (t, q, v, u, p, U) -> accelerations
-    a, multipliers lam, and `correction` (t, q, v, u, p, gains) -> stabilization U by the sampled fuzzy law. With
+    Without stabilization: `rates` (t, q, v, u, p) -> accelerations a, multipliers lam. With stabilization: `rates` (t,
+    q, v, u, p, U) -> a, lam, and `correction` (t, q, v, u, p, gains) -> stabilization U by the sampled fuzzy law. With
     spherical or free joints also `rebase` (t, q, v, u, p) -> q, v, p.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
@@ -155,7 +155,11 @@ def _rates(whole: ca.Function, stabilized: bool) -> ca.Function:
 
 
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
-    """{argument: pairs of indices of corresponding elements in twin branches}; arguments without pairs are left out."""
+    """{argument of the kernels, such as "q": pairs of indices of corresponding elements} of twin branches.
+
+    Twin branches are two branches of equal structure on one parent, such as two arms. Arguments without pairs are left
+    out.
+    """
     if not motion.twins:
         return {}
     joints = {name: index for index, name in enumerate(motion.coordinate_names)}
@@ -173,14 +177,14 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     acceleration      has the stabilization U as a further input
     solve_residual    has U and the accelerations a as further inputs
     least_norm        has r2 as a further input
-    relaxed           has U, a guess g of the accelerations, and the weights w_v, w_q as further inputs
+    relaxed           has U, a guess g of the accelerations, and two weights w_v, w_q as further inputs
     forward_dynamics  has the generalized forces tau in place of u
     apply             has only a stored factorization, r1 and r2 as inputs
 
-    `relaxed` solves (M + W) a + J' lam = f + W g, J a = gamma - U, where W = w_v D0 + w_q K0 contains the damping
-    matrix D0 and the stiffness matrix K0 of the beams. It serves implicit methods, whose stage has the unknown
-    acceleration a at q = q* + w_q a, v = v* + w_v a: evaluated at q = q* + w_q g, v = v* + w_v g, it improves the
-    guess g, with the linear forces of the beams treated implicitly.
+    The kernel `relaxed` serves implicit methods, whose stage has the unknown acceleration a at q = q* + w_q a,
+    v = v* + w_v a. Evaluated at q = q* + w_q g, v = v* + w_v g, the kernel improves the guess g. It solves
+    (M + W) a + J' lam = f + W g, J a = gamma - U, where W = w_v D0 + w_q K0 contains the damping matrix D0 and the
+    stiffness matrix K0 of the beams. The linear forces of the beams are thus treated implicitly.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)
@@ -229,8 +233,8 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
 def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, list[int]]:
     """Symbols, equations and joint measures of a mechanism with first-order states, beams and armatures.
 
-    Returns (symbols, motion, positions of the joints, velocities of the joints, indices of the joints with wrapped
-    angles); the last three are those of `joint_measures`.
+    Returns (symbols; motion, that is, frames and equations of the bodies; positions (n_joints,) of the joints;
+    velocities (n_joints,) of the joints; indices of the joints whose angle is wrapped to [-pi, pi]).
     """
     symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     symbols, motion = with_beams(mechanism, symbols, motion)
@@ -354,7 +358,11 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols, stored: list
 
 
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
-    """(index in `output_names`, index in `wraps`) of each JointOutput whose joint angle is wrapped to [-pi, pi]."""
+    """Pairs of indices (output, wrapped joint), one for each JointOutput whose joint angle is wrapped to [-pi, pi].
+
+    output_names  names of the outputs, to which the first index refers
+    wraps         indices of the joints with wrapped angles; the second index of a pair is a position in this list
+    """
     joints = [joint.name for joint in mechanism.moving_joints]
     measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]
     return [(output_names.index(name), wraps.index(joint)) for name, joint in measured if joint in wraps]

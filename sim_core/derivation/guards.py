@@ -54,7 +54,10 @@ def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -
 
 
 class _Scene:
-    """Data from which a guard's conditions are evaluated; `forces` is {constraint row: multiplier}."""
+    """Data from which the conditions of a guard are evaluated, such as frames and symbols.
+
+    forces  {name of a constraint: Lagrange multiplier}
+    """
 
     def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
         self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces

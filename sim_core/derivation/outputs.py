@@ -77,7 +77,11 @@ def _vector(
     mechanism: Mechanism,
     solution: Solution,
 ) -> ca.SX:
-    """World position r or velocity (3,) of a point, or the force -(dPhi/dr)' lam (3,) of constraints on the point."""
+    """A vector (3,) for an output at a body-fixed point, in world axes.
+
+    The vector is the position r of the point, the velocity of the point, or the force -(dPhi/dr)' lam that constraints
+    with the violations Phi and the multipliers lam exert on the point.
+    """
     if isinstance(output, PointOutput):
         return motion.frames[output.body].point(output.point)
     if isinstance(output, VelocityOutput):

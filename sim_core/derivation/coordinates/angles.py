@@ -24,11 +24,10 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 
 def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
-    """{body: frame} of all bodies, with R_WB = R(axis, angle) C: a rotation by the absolute angle times a constant
-    rotation C.
+    """{body: frame} of all bodies. The rotation of a body is R_WB = R(axis, angle) C.
 
-    C is the product of the constant rotations of the joints from the ground to the body. All of them are about the
-    common axis of the joints.
+    R(axis, angle) is the rotation by the body's absolute angle about the axis that all joints share. The constant
+    rotation C is the product of the constant rotations, about the same axis, of the joints from the ground to the body.
     """
     axis = mechanism.moving_joints[0].axis
     frames = ground_frame()

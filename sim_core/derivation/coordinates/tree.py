@@ -25,16 +25,17 @@ class Mounted:
 
 @dataclass(frozen=True)
 class Link:
-    """One degree of freedom and the bodies mounted on it.
+    """One degree of freedom, and the bodies that are mounted on this link.
 
-    The links inside a joint of several degrees of freedom are massless: no bodies are mounted on them, except on the
-    last link.
+    A joint of several degrees of freedom is a sequence of links. Its bodies are mounted on the last link of the
+    sequence; the other links are massless.
 
     parent      index of the parent link; -1 for the ground
     p_PJ, R_PJ  constant pose of the joint in the parent link's frame
     p_JL, R_JL  pose of the link's frame relative to the joint
     s_w, s_v    angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
-    twin        index of the link that begins another branch of equal structure on the same parent; -1 for none
+    twin        index of the link that begins another branch of equal structure on the same parent; -1 if there is no
+                such branch
     mounted     the joint's child body, and the bodies fixed to this body
     """
 
@@ -204,9 +205,12 @@ def _branch(children: dict[int, list[int]], root: int) -> list[int]:
 
 
 def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
-    """Text that is equal for branches whose generated code is identical.
+    """Text that describes a branch; equal texts mean that the generated code of the branches is identical.
 
-    The text contains the axes of the links. Of transforms and inertias it contains only which entries are zero.
+    The text contains the axes of the links. Of the constant transforms and inertias, it contains only which entries are
+    zero.
+
+    root  index of the link with which the branch begins
     """
     link = links[root]
     bodies = [

@@ -73,9 +73,10 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
 
 
 def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:
-    """Vector from the nearest point on a capsule's axis to the sphere's centre.
+    """Vector (3,) from the nearest point on the axis of a capsule to the centre of the sphere that touches the capsule.
 
-    offset  vector from the middle of the capsule's axis to the sphere's centre
+    other   frame of the body that has the capsule
+    offset  vector from the middle of the capsule's axis to the centre of the sphere
     """
     if contact.other_half_axis == ORIGIN:
         return offset

@@ -201,7 +201,10 @@ class ConstrainedFactor:
         return self.schur.backward(self.schur.forward(b))
 
     def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
-        """Subtract Y y from z in place, with Y = L^-1 P J'; z and y are sparse vectors {index: value}."""
+        """Subtract Y y from z in place, with Y = L^-1 P J' and the factor P' L D L' P of M.
+
+        z, y  sparse vectors {index: value}
+        """
         for row, reach in enumerate(self.Y):
             for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]

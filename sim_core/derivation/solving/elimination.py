@@ -55,17 +55,24 @@ class Factor:
     inverse_diagonal: list[ca.SX]
 
     def parts(self) -> list[ca.SX]:
-        """All numbers of the factor: the columns of L, then 1 / D."""
+        """All numbers of the factor, as a list: the columns of L, then 1 / D. `with_parts` makes a factor from such a
+        list.
+        """
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """A copy of this factor with other numbers, given as a list in the order of the method `parts`."""
+        """A factor of the same structure, with the numbers in a list `parts` that the method `parts` returned."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])
 
     def forward(self, b: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """Solution {index: value} of L y = P b for a sparse b; y is indexed in elimination order."""
+        """Solution {index: value} of L y = P b for a sparse vector b, with L and P of the factor A = P' L D L' P.
+
+        The indices of y are positions in the elimination order.
+
+        b  {row of A: value}
+        """
         position = {index: k for k, index in enumerate(self.order)}
         y = {position[index]: value for index, value in b.items()}
         for k in range(len(self.order)):
@@ -76,7 +83,10 @@ class Factor:
         return y
 
     def backward(self, y: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """Solution {index: value} of L' P x = D^-1 y; y is indexed in elimination order, x like the rows of A."""
+        """Solution {row of A: value} of L' P x = D^-1 y, with L, D and P of the factor A = P' L D L' P.
+
+        y  {position in the elimination order: value}, as `forward` returns it
+        """
         x: dict[int, ca.SX] = {}
         for k in reversed(range(len(self.order))):
             terms = [value * x[row] for row, value in self.columns[k].items() if row in x]
@@ -120,5 +130,8 @@ def sparse(values: ca.SX) -> dict[int, ca.SX]:
 
 
 def dense(values: dict[int, ca.SX], n: int) -> ca.SX:
-    """A column (n,) from {row: value}."""
+    """Column (n,) with the given values; rows without a value are structurally zero.
+
+    values  {row: value}
+    """
     return ca.vertcat(*[values.get(row, ca.SX(0)) for row in range(n)]) if n else ca.SX(0, 1)
