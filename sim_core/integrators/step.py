@@ -136,9 +136,10 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Measure the violation; evaluate the stabilizer's law if it is sampled or has memory.
+    """Measure the constraint violation at the start of a step; evaluate the stabilizer's law if necessary.
 
-    A sampled law keeps its U during the step; the memory of a law advances here once per step.
+    The law is evaluated if it is sampled or has memory. The U of a sampled law is constant during the step. The memory
+    of a law advances here, once per step.
     """
     measure(m, calls, law)
     if law[LAW_MODE] == SAMPLED or law[LAW_REMEMBERS]:

@@ -72,7 +72,8 @@ class Stepper:
     def is_explicit(self) -> bool:
         """Whether the method is explicit or semi-implicit, with a fixed step size.
 
-        If such a method damps fast modes, the step size is too large; implicit methods damp them on purpose.
+        If an explicit method damps a fast mode, its step size is too large; implicit methods damp fast modes on
+        purpose.
         """
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
@@ -144,8 +145,9 @@ def _require_tolerances(owner: str, **tolerances: float) -> None:
 def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
     """An implicit Runge-Kutta stepper.
 
-    tolerance  convergence tolerance of Newton's method: change of h times the stage accelerations, relative to
-               max(1, largest |v|)
+    order      order of convergence
+    tolerance  convergence tolerance of Newton's method: change of h times the stage accelerations (step size h),
+               relative to max(1, largest |v|)
     """
     _require_tolerances(name, tolerance=tolerance)
     s, size = len(tableau.b), tableau.groups[-1]
@@ -163,8 +165,9 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
     """A stepper with one unknown acceleration a per step.
 
-    constants  numbers of the argument `rows` of `advance_one_stage`
-    tolerance  convergence tolerance: change of h a per iteration relative to max(1, largest |v|)
+    constants  coefficients of the method, which `advance_one_stage` takes as its argument `rows`
+    tolerance  convergence tolerance: change of h a (step size h) per iteration, relative to max(1, largest |v|)
+    more       further fields of the Stepper
     """
     _require_tolerances(name, tolerance=tolerance)
     rows = np.array(constants)[:, None]
@@ -179,7 +182,8 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
     """Implicit midpoint rule, order 2: linear oscillations keep their amplitude. [HairerWanner1996, ch. IV.8]
 
-    tolerance  convergence tolerance: change of h a (a: acceleration) per iteration relative to max(1, largest |v|)
+    tolerance  convergence tolerance: change of h a (step size h, acceleration a) per iteration, relative to
+               max(1, largest |v|)
     """
     return _one_stage("implicit_midpoint", [1 / 2, 1 / 4, 1 / 2], tolerance)
 
@@ -190,7 +194,9 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     The acceleration is evaluated at intermediate q and v, instead of averaging accelerations at the ends of the step
     [ArnoldBruls2007]. With rho = 1 this is the implicit midpoint rule; for fast-rotating arms, the energy error with
     rho = 1 is a seventh of the error with averaged accelerations.
-    tolerance  convergence tolerance, as in `implicit_midpoint`
+
+    tolerance  convergence tolerance: change of h a (step size h, acceleration a) per iteration, relative to
+               max(1, largest |v|)
     """
     if not 0.0 <= rho <= 1.0:
         raise InvalidRequest(f"generalized_alpha: rho is {rho}; it must lie in [0, 1]")

@@ -99,7 +99,16 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
 
 @loop
 def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
+    """Integrate over n_steps ticks of length h from `tick`. Returns (status, ticks completed, index of the fired guard
+    or -1).
+
+    A tick is the fixed step of the simulation; within a tick, the error control chooses the steps.
+
+    tick           number of the first tick
+    m, calls, law  arguments that all loops share (see integrators/step.py)
+    A, b, c, error_weights  Butcher tableau of the method, and weights of the embedded error estimate
+    rtol, atol     relative and absolute tolerances of the error of q and v
+    """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

@@ -118,7 +118,10 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
 
 @inner
 def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Take steps until one reaches `time`, then set q and v to the interpolant at `time`. Returns a status."""
+    """Take steps until one of them reaches `time`, then set q and v to the interpolant at `time`.
+
+    Returns a status (workspace.py).
+    """
     n = m.state.shape[1]
     if m.stepper[HAS_STEP] == 1.0:
         # the integrator's own state, ahead of the tick
@@ -137,7 +140,17 @@ def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol
 
 @loop
 def advance_dense(n_steps, h, tick, m, calls, law, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
+    """Integrate over n_steps ticks of length h from `tick`. Returns (status, ticks completed, index of the fired guard
+    or -1).
+
+    A tick is the fixed step of the simulation; the steps of the error control are independent of the ticks.
+
+    tick           number of the first tick
+    m, calls, law  arguments that all loops share (see integrators/step.py)
+    A, b, c, error_weights, dense  Butcher tableau of the method, weights of the embedded error estimate, and weights of
+                                   the interpolant
+    rtol, atol     relative and absolute tolerances of the error of q and v
+    """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

@@ -70,7 +70,9 @@ def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
 def advance_multistep(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
     """Take n_steps steps from `tick`. Returns (status, steps taken, index of the guard that fired or -1).
 
-    A, b, c  Runge-Kutta tableau of the first three steps
+    tick           number of the first step
+    m, calls, law  arguments that all loops share (see integrators/step.py)
+    A, b, c        Runge-Kutta tableau of the first three steps
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

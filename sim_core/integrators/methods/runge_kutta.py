@@ -80,6 +80,10 @@ def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[
 
     A change point is a configuration in which constraint rows lose rank. A step that comes near a change point with
     violated constraints is repeated from its start in SUBSTEPS substeps.
+
+    tick           number of the first step
+    m, calls, law  arguments that all loops share (see integrators/step.py)
+    A, b, c        Butcher tableau of the method
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

@@ -19,6 +19,9 @@ def advance_semi_implicit(n_steps, h, tick, m, calls, law):  # type: ignore[no-u
     """Take n_steps steps v+ = v + h a(q, v), q+ = q + h v+ from `tick`.
 
     Returns (status, steps taken, index of the guard that fired or -1).
+
+    tick           number of the first step
+    m, calls, law  arguments that all loops share (see integrators/step.py)
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

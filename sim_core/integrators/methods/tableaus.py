@@ -50,7 +50,11 @@ class Tableau:
         return abs(1.0 + z * sum(b * stage for b, stage in zip(self.b, _solved(rows), strict=True)))
 
     def ahead(self) -> np.ndarray:
-        """Matrix E (s, s) that extrapolates stage values from one step to the next; requires that all c_i differ."""
+        """Matrix E (s, s) that extrapolates the s stage values of one step to the next step.
+
+        The stage values of the next step are about E times those of this step. The nodes c_i of the tableau must
+        differ.
+        """
         c = self.arrays()[2]
         others = [[c[k] for k in range(len(c)) if k != j] for j in range(len(c))]
         return np.array(

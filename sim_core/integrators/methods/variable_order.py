@@ -115,7 +115,14 @@ class RadauIntegration:
 
 
 def _advance(kind: Any, n_steps, h, tick, m, calls, law, rtol, atol):  # type: ignore[no-untyped-def]
-    """Integrate over n_steps ticks from `tick`. Returns (status, ticks completed, index of the fired guard or -1)."""
+    """Integrate over n_steps ticks of length h from `tick`. Returns (status, ticks completed, index of the fired guard
+    or -1).
+
+    kind           class of the integration, AdamsIntegration or RadauIntegration
+    tick           number of the first tick; a tick is the fixed step of the simulation
+    m, calls, law  arguments that all loops share (see integrators/step.py)
+    rtol, atol     relative and absolute tolerances of the error of q and v
+    """
     jumps = law[LAW_MODE] == PROJECTING or (law[LAW_MODE] == SAMPLED and law[LAW_ROWS] > 0)
     integration, left, dydt = None, MOST_EVALUATIONS, np.zeros(m.state[:2].size)
 
