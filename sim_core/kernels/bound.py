@@ -1,9 +1,10 @@
 """Kernels as Python callables without arguments, bound to fixed input and output arrays.
 
-A foreign call from Python spends most of its time on arguments. A bound kernel has none: it is one of a set of small
-native functions ("slots"). Slot k reads entry k of a table, which holds the address of a kernel and of the kernel's
-input and output tables, and calls this kernel. For the rotary pendulum, a call of the kernel of joint positions takes
-0.09 us this way and 0.18 us by ctypes with two addresses; for CHARMIE 0.04 and 0.12 us (tests/benchmarks/shortcuts.py).
+A foreign call from Python spends most of its time on the conversion of arguments. A bound kernel takes no arguments. It
+is one of a set of small native functions ("slots"). Slot k reads entry k of a table, which holds the address of a
+kernel and of the kernel's input and output tables, and calls this kernel. For the rotary pendulum, a call of the kernel
+of joint positions takes 0.09 us this way and 0.18 us by ctypes with two addresses; for CHARMIE 0.04 and 0.12 us
+(tests/benchmarks/shortcuts.py).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def module_of(
     lanes    number of systems that one call of a kernel evaluates
     linkage  "internal " for kernels that are called within the module only
     inlined  number of lines up to which a kernel is inlined where it is called
-    fused    whether sines and cosines are those of `sincos.fused_definitions`
+    fused    whether sines and cosines are computed with fused multiply-add, by `sincos.fused_definitions`
     """
     writers = []
     for name, function in functions.items():
@@ -99,7 +99,11 @@ class Kernel:
         self._pending: list[tuple[tuple[int, int], int]] = []
 
     def text(self, linkage: str = "", inlined: int = 0) -> str:
-        """LLVM IR of the kernel's definition."""
+        """LLVM IR of the kernel's definition.
+
+        linkage  "internal " for a kernel that is called within the module only, otherwise ""
+        inlined  number of lines up to which the kernel is inlined where it is called
+        """
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
         for place, index in self.program.results.items():
@@ -173,9 +177,10 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """IR value of a vector with two lanes: the values of nodes a and b, of which one or both are negations.
+        """IR value of a vector with two lanes, which holds the values of the nodes a and b.
 
-        The arguments of the negations are packed, and the signs of their lanes are then flipped.
+        One or both of the nodes are negations. The code packs the arguments of the negations and then flips the signs
+        of their lanes.
         """
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
@@ -301,7 +306,7 @@ class Kernel:
                 self._take_out(unit, name, vector, width, members)
 
     def _chunks(self, angles: list[int]) -> list[tuple[str, int, list[int]]]:
-        """(IR value, width, nodes of the angles) of each vector into which the angles are packed.
+        """(IR value of a vector, number of lanes, nodes of the angles) of each vector into which the angles are packed.
 
         In a kernel for several systems, each vector has one angle, with one lane per system.
         """
