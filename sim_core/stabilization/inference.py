@@ -38,7 +38,12 @@ def _between(x, kind, width):  # type: ignore[no-untyped-def]
 
 @inner
 def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untyped-def]
-    """Output at the inputs (x, y) for triangles and trapezoids, from the four rules that fire."""
+    """Output of the fuzzy rules at the inputs (x, y) for triangles and trapezoids, from the four rules that fire.
+
+    kind         0 triangle, 1 trapezoid
+    conjunction  0 product, 1 minimum
+    width        plateau of a trapezoid
+    """
     i, a = _between(x, kind, width)
     j, b = _between(y, kind, width)
     z00, z01, z10, z11 = _rule(i, j), _rule(i, j + 1), _rule(i + 1, j), _rule(i + 1, j + 1)
@@ -64,10 +69,12 @@ def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output at the inputs (x, y) for Gaussians with the product as AND.
+    """Output of the fuzzy rules at the inputs (x, y) for Gaussian sets with the product as AND.
 
     The output is the mean of the rule outputs clip(i + j, -2, 2) / 2, weighted by the products a_i b_j of the
-    memberships of x and y.
+    memberships a_i of x and b_j of y in the sets i, j = -2 ... 2.
+
+    width      sigma of a Gaussian
     neighbour  value of a Gaussian at the centre of a neighbouring set
     """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
@@ -81,9 +88,12 @@ def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output at the inputs (x, y) for Gaussians with the minimum as AND, from all 25 rules.
+    """Output of the fuzzy rules at the inputs (x, y) for Gaussian sets with the minimum as AND, from all 25 rules.
 
     Rules of equal output are grouped. All memberships are divided by the membership of x in the middle set.
+
+    width      sigma of a Gaussian
+    neighbour  value of a Gaussian at the centre of a neighbouring set
     """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
@@ -117,7 +127,12 @@ def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-
 
 @inner
 def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output of the five fuzzy rules of a single input y: the third row of the rule table. [NadaBayoumi2024, sec. 5]"""
+    """Output of the five fuzzy rules of a single input y: the third row of the rule table. [NadaBayoumi2024, sec. 5]
+
+    kind       0 triangle, 1 trapezoid, 2 Gaussian
+    width      plateau of a trapezoid, sigma of a Gaussian
+    neighbour  value of a Gaussian at the centre of a neighbouring set
+    """
     y = _clamped(y)
     if kind != 2.0:
         j, b = _between(y, kind, width)

@@ -52,10 +52,12 @@ def largest_slope(sets: FuzzySets) -> float:
 
 @cache
 def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
-    """Largest U(x) / x along one input x, with the other input at 0: the gain that determines whether a loop diverges.
+    """Largest chord slope U(x) / x of the control surface U along one input x, with the other input at 0.
 
-    A growing violation sweeps the whole control surface, so that stability depends on the steepest chord from the
-    origin to a point of the surface, and not on the slope at one point. The result is 1 for triangular fuzzy sets.
+    This gain determines whether a loop diverges: a growing violation sweeps the whole control surface, so that
+    stability depends on the steepest chord from the origin to a point of the surface, and not on the slope at one
+    point. The result is 1 for triangular fuzzy sets.
+
     inputs  number of inputs: 2, or 1 for the five rules of a single input
     """
     x = np.linspace(0.005, 1, 200)

@@ -185,8 +185,11 @@ class PID(Stabilizer):
     def stability_limit(self, stepper: Stepper, h: float) -> float:
         """Largest step size, s, at which the violation e of a constraint does not grow.
 
-        It is computed from the matrix that maps (e, e', integral of e) to their values one time step later. The
-        integral grows by step size times e at the start of the step and is constant over the stages.
+        The limit is computed from the matrix that maps (e, e', integral of e) to their values one time step later. In a
+        time step, the integral grows by the step size times e at the start of the step, and is constant over the
+        stages.
+
+        h  step size, s, for which the gains are computed
         """
         if stepper.adaptive:
             return math.inf
@@ -219,10 +222,11 @@ def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
 class FuzzyPaper(Stabilizer):
     """Fuzzy logic controller (FLC) of [NadaBayoumi2024] and [Man2025], with 25 rules: U = Ku FLC(Kp Phi, Kd Phidot).
 
-    U is evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Nonholonomic rows use the
-    five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5] The
-    default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku are those of
-    [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by name.
+    U is evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Rows of nonholonomic
+    constraints use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024,
+    secs. 4, 5] The default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku
+    are those of [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by
+    name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -251,8 +255,10 @@ class FuzzyPaper(Stabilizer):
     def stability_limit(self, stepper: Stepper, h: float) -> float:
         """Largest step size, s, at which constraint violations do not grow.
 
-        It is the limit of a linear law whose gains are the slopes of the steepest chords of the control surface, or of
-        the rules with a single input if these give a smaller limit.
+        The result is the stability limit of a linear law. The gains of this law are the slopes of the steepest chords
+        of the control surface. The chords of the rules with a single input are used if they give a smaller limit.
+
+        h  step size, s, for which the gains are computed
         """
         from sim_core.stabilization.rules import largest_chord
 
@@ -265,10 +271,11 @@ class SampledFuzzy(Stabilizer):
     """The default stabilizer: fuzzy control computed once per time step, with gains that depend on the step size h.
 
     The gains place both poles of the violation's sampled dynamics at `pole`, so that every step size is stable.
-    saturation  violation at which the control saturates, in the unit of the row; None: 1 % of the characteristic
+
+    saturation  violation at which the control saturates, in the unit of the row. By default 1 % of the characteristic
                 length, but at least 2 g h^2 / (1 - pole)^2 with the gravitational acceleration g, so that
                 accelerations of the size of g do not saturate the control
-    pole        position of both poles in the z plane, in [0, 1); None: `Stepper.pole`
+    pole        position of both poles in the z plane, in [0, 1), by default the value `Stepper.pole` of the stepper
     """
 
     name: ClassVar[str] = "sampled_fuzzy"
@@ -362,9 +369,9 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
 
 
 def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:
-    """Raise InvalidRequest for a gain that is not finite, below `lowest`, or, if `strict`, equal to `lowest`.
+    """Raise InvalidRequest for a gain that is not finite or is below `lowest`. A gain that is None passes.
 
-    A gain that is None has its default and passes.
+    strict  whether a gain equal to `lowest` is an error too
     """
     for name, value in gains.items():
         if value is not None and not (lowest <= value < math.inf and not (strict and value == lowest)):
