@@ -31,13 +31,14 @@ APART = 1e-12  # m: below it, the line between the ends of a spring has no direc
 def checked_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, share: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Check the start of a simulation; returns q and v (n_q,).
+    """Check the start of a simulation; returns the coordinates q and velocities v (n_q,) with which to start.
 
+    p               parameters (n_p,)
     assemble_start  whether to move the start to the nearest state that satisfies the constraints
     share           permitted violation of the constraints, as a fraction of the characteristic length
     stacklevel      stack level of the warnings
     Warns of any violation. Raises InvalidMechanism for a violation larger than permitted, unless the mechanism permits
-    such a start by its field `open_start`.
+    such a start by the field `open_start`.
     """
     mechanism = system.mechanism
     _check_contacts(system, q, p)
@@ -123,8 +124,9 @@ def _least_motion(
 def _closer(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(q, Phi) after the first of the steps dq, dq/2, dq/4, ... that reduces the violation; None if none does.
+    """(q, Phi) after the first of the steps dq, dq/2, dq/4, ... that reduces the violation; None if no step reduces it.
 
+    dq      step of the coordinates (n_q,)
     before  sum of the squares of the violations Phi before the step
     """
     share = 1.0

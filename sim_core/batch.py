@@ -100,14 +100,20 @@ class Batch:
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
-        """Generalized forces tau (n, n_q) of n systems, one per row of q, v, a (n, n_q), as by
-        `sim_core.inverse_dynamics`.
+        """Generalized forces tau (n, n_q) of n systems that move with the accelerations a.
+
+        q, v, a  coordinates, velocities and accelerations (n, n_q), one row per system
+        p        parameters (n, n_p), by default the mechanism's default values
+        `sim_core.inverse_dynamics` defines tau for one system.
         """
         return self._each("inverse_dynamics", q, v, a, p)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, p: Any = None) -> Array:
-        """Accelerations a (n, n_q) of n systems, one per row of q, v, tau (n, n_q), as by
-        `sim_core.forward_dynamics`.
+        """Accelerations (n, n_q) of n systems under the generalized forces tau.
+
+        q, v, tau  coordinates, velocities and generalized forces (n, n_q), one row per system
+        p          parameters (n, n_p), by default the mechanism's default values
+        `sim_core.forward_dynamics` defines the accelerations for one system.
         """
         return self._each("forward_dynamics", q, v, tau, p)
 
@@ -259,7 +265,10 @@ class Batch:
         return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
 
     def _gains(self, stabilizer: str, step_s: float) -> Array:
-        """Gains Kp, Kd, Ku of the stabilizer for the step size `step_s`, s; empty without stabilizer or constraints."""
+        """Array [Kp, Kd, Ku] of the gains of the stabilizer for the step size `step_s`, s.
+
+        The array is empty if the stabilizer is "none" or the mechanism has no constraints.
+        """
         from sim_core.integrators.steppers import stepper_named
         from sim_core.stabilization.stabilizers import SampledFuzzy
 
@@ -370,9 +379,10 @@ def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dic
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
-    """The rows from index `begin` on, one per lane, with the lanes as the last axis.
+    """Consecutive rows of an array, beginning with index `begin`, one per lane; the lanes are the last axis of the
+    result.
 
-    Lanes beyond the last row repeat the last row.
+    If fewer rows are left than there are lanes, the remaining lanes repeat the last row.
     """
     index = np.minimum(np.arange(begin, begin + lanes), len(rows) - 1)
     return np.moveaxis(rows[index], 0, -1)

@@ -162,9 +162,9 @@ def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
 
 
 def _largest(mobilities: Iterable[Array]) -> float:
-    """Largest mobility, 1/kg, in any direction and at any point.
+    """Largest mobility (acceleration per force), 1/kg, in any direction and at any point.
 
-    mobilities  mobility matrix (3, 3) at each point
+    mobilities  matrix (3, 3) at each point that maps a force to the acceleration
     """
     return max(float(np.linalg.eigvalsh(each)[-1]) for each in mobilities)
 
@@ -175,7 +175,10 @@ def _effective(mobilities: Iterable[float]) -> float:
 
 
 def _free_mobility(body: Body) -> Any:
-    """Mobility (3, 3), 1/kg, of a body without joints, as a function of a point in the body's frame."""
+    """Function of a point in the frame of a body without joints that returns the mobility (3, 3), 1/kg, at this point.
+
+    The mobility maps a force at the point to the acceleration of the point.
+    """
     mass, inertia = value_of(body.mass), _inertia(body)
     planar = body.orientation == "planar"
     turning = np.diag([0.0, 0.0, 1.0]) if planar else np.eye(3)
@@ -228,7 +231,9 @@ def rounded(value: float) -> float:
 
 
 def _relative_angles(mechanism: Mechanism, q: Array) -> Array:
-    """Joint positions from absolute angles: each angle minus that of the parent."""
+    """Joint positions (n_joints,) from absolute angles: the angle of each joint's child minus that of the joint's
+    parent.
+    """
     angle, found, index = {GROUND: 0.0}, [], 0
     for joint in mechanism.joints:
         angle[joint.child] = angle[joint.parent]

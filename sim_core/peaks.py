@@ -62,14 +62,17 @@ class Peaks:
     orientations: Array = field(default_factory=lambda: np.zeros((0, 0, 4)))
 
     def largest(self, about: Array | None = None) -> Array:
-        """Largest |x - about| (n, rows) of each state x over the run; `about` (rows,) is zero by default."""
+        """Largest |x - about| (n, number of states) of each state x during the run of each of n systems.
+
+        about  (number of states,) reference value of each state, by default zero
+        """
         center = np.zeros(len(self.rows)) if about is None else np.asarray(about, dtype=float)
         distances: Array = np.maximum(np.abs(self.high - center), np.abs(self.low - center))
         return distances
 
 
 def state_rows(system: System) -> tuple[str, ...]:
-    """Names of the states of a system, as in `Peaks.rows`."""
+    """Names of the states of a system: coordinates, velocities, and the numbers of quaternions, as in `Peaks.rows`."""
     layout, names = layout_of(system), system.coordinate_names
     positions = [names[index] for index in layout.positions]
     quaternions = [system.parameter_names[index] for index in layout.quaternions]
@@ -77,9 +80,10 @@ def state_rows(system: System) -> tuple[str, ...]:
 
 
 def layout_of(system: System, stabilized: bool = False, servos: int = 0) -> Layout:
-    """Layout of the blocks of a system.
+    """Layout of the array in which a compiled loop keeps the data of many copies of a system.
 
-    servos  number of servos
+    stabilized  whether the loop has the default stabilizer
+    servos      number of servos
     """
     orientations = tuple(
         Orientation(
@@ -132,7 +136,8 @@ class RangeLoop:
 
 @dataclass
 class Work:
-    """One computation of state ranges for n systems, shared by threads: initial states, inputs and results.
+    """One computation of the state ranges of n systems, which several threads share: initial states, inputs and
+    results.
 
     rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command
     progress  function that is called with the number of finished systems and the number of all systems

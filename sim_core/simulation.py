@@ -250,9 +250,10 @@ class Simulation:
 
     @step_too_large.setter
     def step_too_large(self, found: StepTooLarge | None) -> None:
-        """Set the result to that of an earlier check, for example after a snapshot was restored.
+        """Set the result of the check whether the step size is too large for a mode, for example after restoring a
+        snapshot.
 
-        The problem that the earlier check found is then not reported again.
+        found  result of an earlier check; the problem in it is not reported again
         """
         self._too_large = found
         self._schedule_mode_check()

@@ -145,8 +145,10 @@ def quaternion_of_step(s: Array) -> Array:
 
 
 def angular_velocity_of_step(s: Array, rates: Array) -> Array:
-    """Angular velocity (3,) in the child's axes for the rotation coordinates s (3,) of a spherical or free joint, as in
-    `quaternion_of_step`, and their rates (3,).
+    """Angular velocity (3,) of a spherical or free joint, in the child's axes.
+
+    s      rotation coordinates (3,): a vector of length 4 tan(angle / 4) along the axis of rotation
+    rates  time derivatives (3,) of s
     """
     sigma, along = np.asarray(s) / 4.0, np.asarray(rates)
     square = sigma @ sigma

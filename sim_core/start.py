@@ -65,9 +65,9 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """Text of the warning about guards whose point is beyond the guard's level at the start and moves away from it.
+    """Text of the warning about Crossings whose point starts beyond the level that they watch and moves away from it.
 
-    missed  (name of the guard, distance of its point beyond the level, m) of each such guard
+    missed  (name of the Crossing, distance of its point from the level, m) of each such Crossing
     """
     named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
     more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""

@@ -301,7 +301,10 @@ class System:
         return out
 
     def joints(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities (n_joints,) of the declared joints; angles in `wraps` are wrapped to [-pi, pi]."""
+        """Positions and velocities (n_joints,) of the declared joints.
+
+        The angles of the joints whose indices are in the attribute `wraps` are wrapped to [-pi, pi].
+        """
         n = len(self.joint_names)
         position, velocity = self._shared("joints", [n, n], t, q, v, p)
         return position, velocity
@@ -316,8 +319,9 @@ class System:
         return float(energy[0]), float(energy[1])
 
     def outputs(self, t: float, q: Any, v: Any, p: Any = None, u: Any = None) -> dict[str, float]:
-        """{output: value} of the mechanism's named outputs at efforts u (n_u,), by default 0; angles are wrapped as in
-        `joints`.
+        """{output: value} of the mechanism's named outputs. Joint angles in `wraps` are wrapped to [-pi, pi].
+
+        u  actuator efforts (n_u,), by default zero
         """
         values = np.zeros(len(self.output_names))
         self.bind("outputs", self._inputs(t, q, v, u, p), [values])()

@@ -49,7 +49,7 @@ class StepEvents:
         self._begin()
 
     def _begin(self) -> None:
-        """Record the guard values at the start and the end of the step, which determine the events of this step."""
+        """Store the guard values at the start and the end of the step. The events of this step are computed from them."""
         self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
         self._place = self._places()
         self._fired: list[int] = []
@@ -254,7 +254,9 @@ class StepEvents:
         return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *constraint_modes)
 
     def _start_anew(self) -> None:
-        """Clear the stored data of stepper and stabilizer after an event, and recompute forces and guard values."""
+        """Clear the memory of stepper and stabilizer after an event; recompute the accelerations, the constraint forces
+        and the guard values.
+        """
         w = self._w
         for array in (w.stepper_memory, w.stabilizer_memory, w.U):
             array[:] = 0.0

@@ -23,9 +23,10 @@ class Switching:
 
     Each switched constraint has a flag among the parameters p, which is 1 while the constraint holds and 0 otherwise.
 
-    constraint_mode     index of the constraint mode, a named set of constraints that hold; UNNAMED if the constraints
-                        that hold now are not those of any mode
-    engages, releases   (n_guards, n_switched) masks of the constraints that each guard switches on, and off
+    constraint_mode     index of the constraint mode, a named set of constraints that hold at the same time; UNNAMED if
+                        the set of constraints that hold now has no name
+    engages             (n_guards, n_switched) masks of the constraints that each guard switches on
+    releases            (n_guards, n_switched) masks of the constraints that each guard switches off
     is_crossing         (n_guards,) mask of the guards that are Crossings
     inelastic           (n_guards,) mask of the guards with an inelastic impact
     changes_something   (n_guards,) mask of the guards that can change the constraint mode
@@ -131,7 +132,10 @@ class Switching:
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Enter the constraint mode with this index and set the flags in p accordingly; UNNAMED keeps the flags."""
+        """Enter the constraint mode with the given index, and set the flags in p to those of this mode.
+
+        With the index UNNAMED, the flags stay as they are.
+        """
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
@@ -199,9 +203,9 @@ class Switching:
         self.watch()
 
     def at_level(self, values: np.ndarray) -> np.ndarray:
-        """Mask (n_guards,) of the guards that are Crossings and whose point is at its level up to rounding errors.
+        """Mask (n_guards,) of the Crossings whose point is at the level that they watch, up to rounding errors.
 
-        values  (n_guards,) guard values; that of a Crossing is the signed distance, m, of its point from its level
+        values  (n_guards,) guard values; the value of a Crossing is the signed distance, m, of its point from the level
         """
         rounding = ROUNDING * max(1.0, self.system.mechanism.characteristic_length)
         found: np.ndarray = self.is_crossing & (np.abs(values) <= rounding)

@@ -66,7 +66,7 @@ class SphereContact(Frozen):
 
     @property
     def is_plane(self) -> bool:
-        """Whether the contact is with a plane."""
+        """Whether the sphere touches a plane, and not a sphere, capsule or box."""
         return self.other_radius is None and self.other_half_sizes is None
 
     def depth(self, offset: np.ndarray) -> float:

@@ -152,7 +152,10 @@ class Distance(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitNorm(Frozen):
-    """Constraint: the Euler parameters e of a body have norm 1, e'e - 1 = 0. Added by the derivation, not by users."""
+    """Constraint: the Euler parameters e of a body have norm 1, e'e - 1 = 0.
+
+    The derivation adds this constraint; users do not need to.
+    """
 
     name: str
     body: str

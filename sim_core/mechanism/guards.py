@@ -69,7 +69,9 @@ class Commanded(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Aim(Frozen):
-    """Permitted values of a constraint's CapturedParameter: at + k * spacing for k = 0 ... count - 1.
+    """A constraint with a CapturedParameter, and the values that a guard may give to this parameter.
+
+    The permitted values are at + k * spacing for k = 0 ... count - 1.
 
     at       first permitted value, m; None permits every value
     spacing  distance between permitted values, m
@@ -100,7 +102,8 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """Condition: the value that a constraint's CapturedParameter would get at the current position does not increase.
+    """Condition: the value that the CapturedParameter of a constraint would get at the current position does not
+    increase.
 
     An example is the height of a point that comes down to a horizontal line.
     """
@@ -136,7 +139,7 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 class Guard(Frozen):
     """A guard that fires at the end of a time step if it is active and all its conditions hold.
 
-    The fields other than `conditions` have the same meaning as in Crossing.
+    The fields other than `conditions` have the same meaning as those of the class Crossing.
     """
 
     name: str

@@ -181,7 +181,7 @@ class Joint(Frozen):
 
     @property
     def bristle(self) -> str:
-        """Name of the first-order state of the joint's friction with bristles; "" for a joint without such friction."""
+        """Name of the first-order state of the joint's friction with bristles; "" if the joint has no such friction."""
         sticks = self.friction is not None and self.friction.bristle_stiffness is not None
         return f"{self.name}.bristle" if sticks else ""
 

@@ -158,8 +158,9 @@ class FastestMode:
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
 
     def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to rate^2 x' M x) for each element of the mechanism and a mode of shape x (n_q,).
+        """Yield (name, contribution to rate^2 x' M x) for each element of the mechanism, with the mass matrix M.
 
+        x     shape of a mode (n_q,)
         rate  absolute value of the mode's eigenvalue, 1/s
         """
         mechanism, w = self._system.mechanism, self._w
@@ -210,7 +211,8 @@ class FastestMode:
     def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
         """Yield (name, contribution to a mode of shape x) for the elements of spherical and free joints.
 
-        rate  as in `_shares`
+        x     shape of the mode (n_q,)
+        rate  absolute value of the mode's eigenvalue, 1/s
         """
         at = 0
         names = self._system.parameter_names
@@ -287,9 +289,11 @@ class FastestMode:
         return float(x @ self._M @ x)
 
     def _speed(self, x: np.ndarray) -> float:
-        """Largest |v_i x_i| over the coordinates i, 1/s, for the current velocities v and a mode of shape x.
+        """Largest |v_i x_i| over the coordinates i, 1/s, with the current velocities v.
 
-        The result estimates the rate of the fastest-turning angle among those that take part in the mode.
+        The result estimates the rate of the fastest-turning angle that takes part in a mode.
+
+        x  shape of the mode (n_q,)
         """
         return float(np.abs(self._w.v * x).max(initial=0.0))
 

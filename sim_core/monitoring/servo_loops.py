@@ -59,10 +59,12 @@ def unstable_servos(system: System, step_s: float, q: np.ndarray, active: Collec
 
 
 def _growth(mobility: np.ndarray, k: np.ndarray, d: np.ndarray, h: float) -> tuple[float, int]:
-    """(growth rate, 1/s, of the fastest growing motion of the sampled loops; index of the servo that moves most in it).
+    """Fastest growing motion of sampled servo loops: (growth rate, 1/s; index of the servo that moves most in this
+    motion).
 
-    mobility  (n, n) joint accelerations per effort
-    k, d      stiffnesses and dampings (n,)
+    mobility  (n, n) joint accelerations per effort, for the n joints with servos
+    k, d      (n,) stiffnesses and dampings of the servos
+    h         step size, s, for which the efforts are constant
     """
     n = len(k)
     one, K, D = np.eye(n), mobility * k, mobility * d

@@ -28,7 +28,10 @@ ROUNDING = 1e-6  # rad or m
 
 
 class Known(NamedTuple):
-    """Data of a list of actuators: their indices and command limits, and functions that set their commands."""
+    """Result of `Servos.command` for a list of actuators, with which `Servos.again` sets further values.
+
+    It contains the indices and the command limits of the actuators, and functions that set their commands.
+    """
 
     places: np.ndarray
     lower: np.ndarray

@@ -62,9 +62,10 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
     """Raise InvalidMechanism if a constraint with a CapturedParameter cannot hold at the start.
 
-    This is the case if no coordinate moves the constraint's point, and the parameter is not the point's position.
+    A constraint cannot hold if no coordinate moves its point, and the CapturedParameter differs from the position of
+    the point.
 
-    rows  (constraint, position of the constraint's point, m) of each such constraint whose point cannot move
+    rows  (name of the constraint, position of its point, m) of each constraint whose point no coordinate moves
     """
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     for name, wanted in rows:
