@@ -148,7 +148,10 @@ def _counted(hint: Any, value: Any) -> Any:
 
 
 def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """`parameters`, with coordinates = "joint" added if the robot has this parameter and it is not yet set."""
+    """The parameters of a robot, with coordinates = "joint" added.
+
+    Nothing is added if the robot `name` has no parameter `coordinates`, or if `parameters` already contains it.
+    """
     has_choice = "coordinates" in inspect.signature(builder(name)).parameters
     return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 

@@ -68,7 +68,9 @@ def mobilities(mechanism: Mechanism) -> Iterator[Array]:
 
 
 def _mobility(joint: Joint, mobility: Array, end: int) -> float:
-    """Largest inverse inertia, 1/(kg m2) or 1/kg, of a joint: along its last coordinate, or about any axis.
+    """Largest inverse inertia of a joint, 1/(kg m2) or 1/kg.
+
+    For a spherical joint, this is the largest about any axis; for any other joint, that along the last coordinate.
 
     mobility  inverse (n, n) of the mass matrix
     end       index after the joint's last coordinate

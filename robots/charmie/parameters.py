@@ -56,8 +56,8 @@ class Wheels(_Table, frozen=True):
 class Base(_Table, frozen=True):
     """Link 3, which is the mobile base, in SI units.
 
-    Three fictitious actuators move the base along x and y and about z. Limits and servo gains are those of these
-    actuators.
+    Three fictitious actuators move the base along x and y and about z. The limits and servo gains of the base are those
+    of the fictitious actuators.
     """
 
     mass: Positive
@@ -271,7 +271,8 @@ SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """Warn of a joint limit that seems to be in degrees; if there is none, of the number farthest from its default.
+    """Warn of a joint limit that seems to be in degrees; if there is no such limit, of the number farthest from its
+    default.
 
     The distance of a number from its default is measured by the ratio of the two. There is no warning for ratios
     between 1 / FAR and FAR, nor for a number or default of 0.

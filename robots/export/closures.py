@@ -67,10 +67,12 @@ def _axes(part: Coincidence | Slider) -> tuple[Vector3, ...]:
 def _is_always_closed(
     part: Coincidence | Slider, direction: Array, mechanism: Mechanism, branches: Sequence[Branch]
 ) -> bool:
-    """Whether the joints alone make a constraint's two points coincide along `direction`.
+    """Whether the joints alone make the two points of a constraint coincide along `direction`.
 
-    direction  unit vector (3,), whose components are along the world's axes for a Coincidence, and along the axes of
-               body a for a Slider
+    part       the constraint
+    direction  unit vector (3,), with components along the world's axes for a Coincidence, and along the axes of body a
+               for a Slider
+    branches   bodies with their connections to the parent bodies
     """
     random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
     for _ in range(SAMPLES):

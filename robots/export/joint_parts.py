@@ -34,7 +34,9 @@ def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) 
 
 
 def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[str]:
-    """Yield a note with the velocity limits of the actuators, if there are any, for a format that lacks them.
+    """Yield a note that lists the velocity limits of the actuators, for a format that cannot express them.
+
+    No note is yielded if no actuator has a velocity limit.
 
     language  name of the format
     """

@@ -280,7 +280,7 @@ def object_file(interface: Interface, target: str) -> bytes:
 
     The functions are compiled from the same LLVM IR as the kernels of the simulation.
 
-    target  computer for which they are compiled, one of TARGETS
+    target  type of the computer that runs the functions, one of TARGETS
     """
     from sim_core.kernels.emit import module_of
     from sim_core.kernels.native import cross_target, object_code

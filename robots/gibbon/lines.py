@@ -98,7 +98,8 @@ def on_cable(
 ) -> LineSetup:
     """The parts of a gibbon's mechanism that depend on the line, for a cable.
 
-    start    hands that hold the cable at the start, as in `on_bars`
+    start    hands that hold the cable at the start: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or
+             "both" (hand a at x, hand b at x + spacing)
     x        position along the cable at which the robot hangs at the start, m
     spacing  distance between the hands at the start, if both hold the cable, m
     beam     the cable

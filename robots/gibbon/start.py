@@ -44,7 +44,11 @@ def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, 
     """Equilibrium of a robot that hangs on a cable. The sag under the weights of cable and robot gives the hands'
     heights.
 
-    start  hands that hold the cable, as in `start_on_bars`
+    start  hands that hold the cable: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both" (hand a at
+           x, hand b at x + step)
+    x      position along the cable, m
+    step   distance between the two hands, m
+    beam   the cable
     width  length of a hand along the cable, m
     """
     model = contact_model(beam, width)
@@ -77,6 +81,9 @@ def _posture(
 
     The joints are slide and drop (m), pitch and elbow (rad) and, for a robot with three links, trunk (rad).
 
+    start     hands that hold the line: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both" (hand a
+              at x, hand b at x + step)
+    x, step   position along the line, and distance between the two hands, m
     z_a, z_b  heights of the hands, m
     """
     a, b = robot.arm_a.length, robot.arm_b.length

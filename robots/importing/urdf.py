@@ -62,14 +62,14 @@ def read_urdf(
     its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
-    friction  "regularized": Coulomb friction of joints, see robots.smoothing; "ignore": it is left out,
-              with a warning
-    mimic     "coupled": joints that mimic another joint follow it, by a JointRelation; "free": they move freely, with a
-              warning
-    base      "fixed": the root link is fixed to the ground; "free": it moves by a free joint `ground_to_ROOT`
+    friction  "regularized": joints have the Coulomb friction of the file, see robots.smoothing; "ignore": Coulomb
+              friction is left out, with a warning
+    mimic     "coupled": a joint that mimics another joint follows it, by a JointRelation; "free": such a joint moves
+              freely, with a warning
+    base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
-    meshes    "drawn": meshes are read for drawings; "boxes": a box of the link's inertia takes their place
-    Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
+    meshes    "drawn": meshes are read for drawings; "boxes": a box with the inertia of the link replaces its meshes
+    Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     folder = path.parent if meshes == "drawn" else None
     mechanism = Reader(read_xml(path, owner), friction, mimic, base, folder).mechanism(path.stem)
@@ -95,7 +95,7 @@ class Reader:
     def mechanism(self, name: str) -> Mechanism:
         """Read the mechanism. Issues the collected warnings.
 
-        name  name of the mechanism if <robot> gives none
+        name  name of the mechanism if the <robot> element gives no name
         """
         links = named(self._robot.all("link"), "link")
         joints = named(self._robot.all("joint"), "joint")
@@ -157,7 +157,10 @@ class Reader:
         return Body(name=name, mass=mass, inertia=inertia, center_of_mass=center, shapes=shapes)
 
     def _check_massless(self, bodies: Sequence[Body], edges: Sequence[Edge], links: dict[str, Element]) -> None:
-        """Raise InvalidMechanism for a joint that can move but moves no mass: its acceleration is undetermined."""
+        """Raise InvalidMechanism for a joint that can move but moves no mass.
+
+        The acceleration of such a joint would be undetermined.
+        """
         mass = {body.name: value_of(body.mass) for body in bodies}
         for edge in reversed(edges):  # children before parents
             if edge.element.attributes.get("type") != "fixed" and mass[edge.child] == 0.0:
@@ -241,7 +244,10 @@ class Reader:
         return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
 
     def _floating_damping(self, joint: Element) -> float:
-        """Viscous damping of a floating joint; its limits are not read, and its dry friction is refused."""
+        """Viscous damping of a floating joint.
+
+        Limits of the joint are not read, with a warning. Raises InvalidMechanism for dry friction of the joint.
+        """
         damping, friction = self._dynamics(joint)
         if friction is not None:
             joint.child("dynamics").fail(

@@ -48,8 +48,8 @@ class Surface:
     """A geom that may touch geoms of other bodies.
 
     body         name of the body in the mechanism
-    weld         body whose joints move this geom; bodies fixed to one another have the same `weld`
-    weld_parent  body that carries the joints of `weld`
+    weld         name of the body whose joints move this geom; all bodies that are fixed to one another have the same
+    weld_parent  name of the body that carries the joints of the body `weld`
     """
 
     name: str
@@ -246,7 +246,9 @@ class Contacts:
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
         """Friction, solref and solimp of a pair of geoms.
 
-        They are combined from both geoms as in MuJoCo, unless the <pair> element of the pair sets them.
+        The three are combined from both geoms as in MuJoCo, except those that the <pair> element of the pair sets.
+
+        element  the <pair> element; None for a pair without such an element
         """
         rank = a.number("priority", 0.0) - b.number("priority", 0.0)
         ruling = [a, b] if rank == 0.0 else [a if rank > 0.0 else b]
@@ -285,8 +287,9 @@ def _matches(a: Surface, b: Surface) -> bool:
 
 
 def _numbers(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of an attribute. If it has fewer numbers than `default`, the rest come from the end of `default`, as in
-    MuJoCo.
+    """Numbers of an attribute `name`.
+
+    If the attribute has fewer numbers than `default`, the missing last numbers are those of `default`, as in MuJoCo.
     """
     given = len(element.attributes[name].split()) if name in element.attributes else 0
     if given > len(default):

@@ -82,8 +82,10 @@ class Equalities:
     def _relation(self, element: Element, name: str, sides: list[dict[str, float]]) -> Constraint:
         """Constraint s1 - s1(ref) = offset + factor (s2 - s2(ref)) between two sums s1 and s2 of joint positions.
 
-        sides  {joint: coefficient} of s1 and, if there is one, of s2; s(ref) is the value with all joints at `ref`
-        The first two numbers of the attribute polycoef are offset and factor.
+        s1(ref) and s2(ref) are the values of the sums with all joints at `ref`. Offset and factor are the first two
+        numbers of the attribute polycoef.
+
+        sides  {joint: coefficient} of s1 and of s2; without s2, only that of s1
         """
         offset, factor, *higher = element.numbers("polycoef", len(UNIT), UNIT)
         if any(higher) and len(sides) > 1:

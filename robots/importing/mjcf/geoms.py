@@ -23,7 +23,7 @@ UNDRAWN = ("plane", "hfield", "mesh", "sdf")
 
 @dataclass(frozen=True)
 class Lump:
-    """Mass (kg), centre of mass (3,) in m, and inertia (3, 3) about it in kg m2, along the body's axes."""
+    """Mass (kg), centre of mass (3,) in m, and inertia (3, 3) about the centre of mass in kg m2, in the body's axes."""
 
     mass: float
     center: Array

@@ -24,7 +24,7 @@ def kind_of(joint: Element) -> str:
 
 
 def not_negative(joint: Element, name: str) -> float:
-    """Value of an attribute, 0 if it is missing; raises InvalidMechanism if it is negative."""
+    """Value of an attribute; 0 if the attribute is missing. Raises InvalidMechanism for a negative value."""
     value = joint.number(name, 0.0)
     if value < 0.0:
         joint.fail(f"{name} is {value:g}; it must not be negative")
@@ -42,9 +42,9 @@ def spring_of(joint: Element, unit: float) -> JointSpring | None:
 
 
 def limits_of(joint: Element, unit: float, autolimits: bool) -> tuple[float | None, float | None]:
-    """(lower, upper) limits of a joint, rad or m; None without limits.
+    """(lower, upper) limits of a joint, rad or m; None for a limit that the joint does not have.
 
-    unit        as in `spring_of`
+    unit        rad or m per unit of the joint's position in the file
     autolimits  whether a joint with a `range` has limits although the attribute `limited` is missing
     """
     limited = joint.attributes.get("limited", "auto")
@@ -57,7 +57,11 @@ def limits_of(joint: Element, unit: float, autolimits: bool) -> tuple[float | No
 
 
 def largest_angle(ball: Element, unit: float, autolimits: bool, notes: Notes) -> float | None:
-    """Limit of a ball joint's rotation angle, rad; None without a limit. The arguments are those of `limits_of`."""
+    """Limit of a ball joint's rotation angle, rad; None for a joint without a limit.
+
+    unit        rad per unit of the joint's position in the file
+    autolimits  whether a joint with a `range` has limits although the attribute `limited` is missing
+    """
     lower, upper = limits_of(ball, unit, autolimits)
     if lower is None or upper is None:
         return None

@@ -65,15 +65,16 @@ def read_mjcf(
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
-    friction  "regularized": Coulomb friction (frictionloss), see robots.smoothing; "ignore": it is left out
+    friction  "regularized": joints have the Coulomb friction of the file (frictionloss), see robots.smoothing;
+              "ignore": Coulomb friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
-    keyframe  name of the keyframe that gives the start; "" for the one named START or, if the file has none of this
-              name, the file's positions
-    contacts  "compliant": geoms touch as described in `contacts`; "ground": only the ground;
-              "ignore": they do not touch; the last two with a warning
+    keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has none of
+              this name, the file's positions
+    contacts  "compliant": geoms touch as described in the module `contacts`; "ground": geoms touch only the ground,
+              with a warning; "ignore": geoms do not touch, with a warning
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
-    meshes    "drawn": meshes are read for drawings; "boxes": they are left out of drawings
-    Raises InvalidMechanism, one line with the line of the file; warns by DescriptionWarning.
+    meshes    "drawn": meshes are read for drawings; "boxes": meshes are left out of drawings
+    Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
@@ -122,8 +123,9 @@ class Reader:
     def mechanism(self, name: str, keyframe: str) -> Mechanism:
         """Read the mechanism. Issues warnings for elements that were not read.
 
-        name      name of the mechanism if the file gives none
-        keyframe  name of the keyframe that gives the start; "" for START or the positions in the file
+        name      name of the mechanism if the file gives no name
+        keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has
+                  none of this name, the file's positions
         """
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
@@ -311,7 +313,10 @@ class Reader:
         )
 
     def _friction_of(self, joint: Element) -> JointFriction | None:
-        """Dry friction of a joint; that of a ball or free joint is refused."""
+        """Dry friction of a hinge or slide joint; None if the joint has no dry friction, or if friction is ignored.
+
+        Raises InvalidMechanism for a ball or free joint with dry friction, unless friction is ignored.
+        """
         loss, kind = not_negative(joint, "frictionloss"), kind_of(joint)
         if loss > 0.0 and self._friction == "ignore":
             self.notes.add(joint, "frictionloss is left out, as friction=ignore asks")
