@@ -49,7 +49,7 @@ class StepEvents:
         self._begin()
 
     def _begin(self) -> None:
-        """Store the guard values at the start and the end of the step. The events of this step are computed from them."""
+        """Store the guard values at the start and the end of the step, which determine this step's events."""
         self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
         self._place = self._places()
         self._fired: list[int] = []
