@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Client",
+    "GuardState",
     "NodeEntry",
     "NotLiveError",
     "Recording",
@@ -48,6 +49,7 @@ __all__ = [
 POLL_S = 0.1
 CALL_TIMEOUT_S = 5.0
 ESTOP_S = 2.0  # longest wait for a node's answer to an emergency stop
+GUARD_S = 1.0  # longest wait for the state of a guard
 ESTOP_AGAIN_S = 0.25  # time after which it is called again
 
 
@@ -81,6 +83,43 @@ class Stopped(msgspec.Struct, frozen=True):
     how: str = ""
     ms: float = 0.0
     error: str = ""
+
+
+class GuardState(msgspec.Struct, frozen=True):
+    """What a node with a guard does to its robot. A driver without a guard has one too, after an emergency stop.
+
+    stopped  one line on why the robot is stopped now; "" if it is not stopped
+    stops    number of stops so far
+    limited  one line about the latest command that the guard changed or did not pass on; "" for none
+    clamps   number of values that the guard changed so far
+    error    one line on why the node does not answer; "" if it answers
+    """
+
+    stopped: str = ""
+    stops: int = 0
+    limited: str = ""
+    clamps: int = 0
+    error: str = ""
+
+    def text(self) -> str:
+        """One line, such as "stopped: no command to elbow for 100 ms (stop 2); 3 values clamped, the latest ..."."""
+        if self.error:
+            return self.error
+        stopped = f"stopped: {self.stopped} (stop {self.stops})" if self.stopped else f"not stopped, {self.stops} stops"
+        return f"{stopped}; {self.clamps} values clamped" + (f"; the latest: {self.limited}" if self.limited else "")
+
+
+def guard_state(status: Mapping[str, Any]) -> GuardState | None:
+    """What a node does to its robot, from the node's `status`; None without a guard and without a stop."""
+    counters, stops = status.get("counters", {}), status.get("guard") or {}
+    if "clamps" not in counters and not stops:
+        return None
+    return GuardState(
+        stopped=stops.get("reason", ""),
+        stops=stops.get("count", 0),
+        limited=status.get("limited", ""),
+        clamps=counters.get("clamps", 0),
+    )
 
 
 class Client:
@@ -158,9 +197,26 @@ class Client:
             return client.call(service, args, timeout_s)
 
     def sim_status(self) -> dict[str, Any]:
-        """Status of the simulation as a map with time, speed, real_time_factor, overruns, milestones and other keys."""
+        """Status of the simulation as a map with time, speed, real_time_factor, overruns, milestones and other keys.
+
+        The key "guards" has the result of `guards` as plain data.
+        """
         status: dict[str, Any] = self.call("sim", "status")
-        return status
+        return {**status, "guards": msgspec.to_builtins(self.guards())}
+
+    def guards(self, timeout_s: float = GUARD_S) -> dict[str, GuardState]:
+        """What each guard does now: {node: its state}. The nodes are guards, and drivers with a guard of their own.
+
+        All nodes are called at the same time. A node that does not answer within timeout_s seconds raises no error;
+        `GuardState.error` has the reason.
+        """
+        entries = [entry for entry in self.nodes() if entry.name != "sim" and _moves_a_robot(entry)]
+        entries = [entry for entry in entries if "service" in entry.endpoints]
+        if not entries:
+            return {}
+        with ThreadPoolExecutor(max_workers=len(entries), thread_name_prefix="guards") as pool:
+            states = pool.map(lambda entry: _guard_of(entry, timeout_s), entries)
+            return {entry.name: state for entry, state in zip(entries, states, strict=True) if state is not None}
 
     def stream(
         self, *topics: str, timeout_s: float | None = None, pause_s: float = 0.0
@@ -259,6 +315,14 @@ def _moves_a_robot(entry: NodeEntry) -> bool:
     leaves = {topic.rpartition("/")[2] for topic in entry.subscribes}
     publishes = {topic.rpartition("/")[2] for topic in entry.publishes}
     return ("command" in leaves and "measured_state" in publishes) or "raw_command" in leaves
+
+
+def _guard_of(entry: NodeEntry, timeout_s: float) -> GuardState | None:
+    try:
+        with ServiceClient(entry.endpoints["service"]) as client:
+            return guard_state(client.call("status", {}, timeout_s))
+    except (ServiceError, AddressError, zmq.ZMQError) as error:
+        return GuardState(error=str(error))
 
 
 def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeout_s: float) -> Stopped:

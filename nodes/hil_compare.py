@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from nodes.guard.stop_log import GuardActions
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.prediction.measured_poses import MeasuredPoses
@@ -75,6 +76,10 @@ class HilCompare(Node):
 
     If the robot publishes `applied_command`, its measurement is compared with a model that receives each command at the
     instant at which the robot received it. Network delay then does not count as an error of the robot.
+
+    A guard changes what the robot does, and this comparison shows the changed motion. The verdict therefore names each
+    guard that stopped the robot or limited commands. While a guard holds the robot stopped at the end of the run, the
+    verdict is at best "not certain", because the commanded motion was not compared to its end.
     """
 
     subscribes = {
@@ -103,6 +108,7 @@ class HilCompare(Node):
         self._warned_lost = False
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
+        self._guards = GuardActions()
         return None
 
     def on_parameters(self, params: HilCompareParams) -> Outgoing:
@@ -118,6 +124,7 @@ class HilCompare(Node):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
         elif isinstance(message, Event):
             self._prediction.see(message)
+            self._guards.add(message, self._time)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
             if self._poses is not None:
@@ -185,18 +192,22 @@ class HilCompare(Node):
         Clock estimates are left out, because in lockstep all stamps are simulation time.
         """
         found = {"own": {name: getattr(self, name) for name in STATE}, "prediction": self._prediction.snapshot()}
+        found["guards"] = self._guards.snapshot(self._time)
         return found if self._poses is None else {**found, "poses": self._poses.snapshot()}
 
     def restore(self, state: Any) -> None:
         """Continue from a result of `snapshot`."""
         vars(self).update(state["own"])
         self._prediction.restore(state["prediction"])
+        self._guards.restore(state.get("guards", {}), self._time)
         if self._poses is not None and "poses" in state:
             self._poses.restore(state["poses"])
 
     def on_reset(self, time: float) -> Outgoing:
         """Drop the measured states that wait for a prediction. The verdict still includes earlier residuals."""
         self._prediction.forget(time)
+        self._guards.reset(self._time, time)
+        self._time = time
         return None
 
     @property
@@ -240,7 +251,8 @@ class HilCompare(Node):
         """The verdict on the run. Its reason names the first exceeded limit and how many others are exceeded.
 
         Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may
-        explain the excess, if a clock jumped at an unknown instant, or if reports of applied commands were lost.
+        explain the excess, if a clock jumped at an unknown instant, if reports of applied commands were lost, or if a
+        guard holds the robot stopped. The reason also names what guards did during the run.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -249,6 +261,7 @@ class HilCompare(Node):
         counted = (
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
+        guarded = "; ".join(self._guards.lines(self._time))
         if not self._sums:
             if not alone:
                 return Verdict("failed", NOTHING)
@@ -260,10 +273,14 @@ class HilCompare(Node):
             more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
             if why := self._why_not_certain(bool(certain)):
                 return Verdict("not certain", f"{texts[0]}{more}, {why}", counted, REPORT)
-            return Verdict("failed", f"{texts[0]}{more}", counted, REPORT)
+            return Verdict("failed", f"{texts[0]}{more}{f'; {guarded}' if guarded else ''}", counted, REPORT)
+        if self._guards.is_held(self._time):
+            held = f"the commanded motion was not compared to its end: {guarded}"
+            return Verdict("not certain", held, counted, REPORT)
         worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
         rms = angle_text(self._sums[worst].rms, worst in self._sliding)
         reason = f"by positions alone, {worst} comes nearest to its limits, with an RMS of {rms}"
+        reason += f"; with changes by guards: {guarded}" if guarded else ""
         return Verdict("passed", reason, counted, REPORT)
 
     def _by_clocks(self) -> str:

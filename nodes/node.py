@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodes.plan.launch_plan import Plan, SimPlan
 
-GUARD_STOPPED = "guard stopped"  # first words of `detail` in the status of a node whose guard has stopped the robot
+STOPPED = {"guard": "guard stopped", "estop": "emergency stop"}  # {GuardStops.by: first words of a status's `detail`}
 WAITS_FOR = "waits for"  # first words of `detail` in the status of a node whose `waits_for` is not empty
 Outgoing = Iterable[tuple[str, Message]] | None
 

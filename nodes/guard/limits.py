@@ -54,10 +54,6 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     margin: NotNegative = 0.02
     velocity_margin: NotNegative | None = None
 
-    def __post_init__(self) -> None:
-        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
-            raise ValueError(f"lower is {self.lower:g} and upper is {self.upper:g}; lower must be below upper")
-
     @property
     def has_any(self) -> bool:
         """Whether any limit is given."""
@@ -114,6 +110,11 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
                 raise ValueError(
                     f"key 'joints.{name}' has no limit; give at least one of lower, upper, velocity, acceleration, "
                     "effort, effort_rate, tracking_error"
+                )
+            lower, upper = limits.lower, limits.upper
+            if lower is not None and upper is not None and not lower < upper:
+                raise ValueError(
+                    f"key 'joints.{name}': lower is {lower:g} and upper is {upper:g}; lower must be below upper"
                 )
         for number, row in enumerate(self.keep_out):
             key = f"key 'keep_out[{number}].joints'"

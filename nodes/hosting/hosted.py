@@ -19,8 +19,8 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
+from nodes.guard.stop_log import GuardLog
 from nodes.hosting.command_gate import CommandGate
-from nodes.hosting.guard_stops import GuardStopLog
 from nodes.hosting.node_state import decode_state, encode_state
 from nodes.hosting.reloading import Handover, Loaded, load_anew
 from nodes.messages import Event, GuardStops, Message, PeerClock, RobotState, Verdict
@@ -50,7 +50,7 @@ class NodeState(msgspec.Struct, kw_only=True):
     random  encoded state of the generator `context.random`; an encoded None if the generator was not used
     node    encoded result of `Node.snapshot`; None for a node without state
     guard   encoded state of the node's guard; None for a node without a guard
-    stops   controlled stops by the node's guard; None without a stop
+    guard_log  what the node's guard did so far, see `GuardLog.snapshot`; None if it did nothing
     """
 
     code: str
@@ -61,7 +61,7 @@ class NodeState(msgspec.Struct, kw_only=True):
     random: bytes
     node: bytes | None
     guard: bytes | None = None
-    stops: GuardStops | None = None
+    guard_log: dict[str, Any] | None = None
 
 
 _state_encoder = msgspec.msgpack.Encoder()
@@ -141,7 +141,7 @@ class HostedNode:
         self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}
         self._handover: Handover | None = None
         self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
-        self._guard_stops = GuardStopLog()
+        self._guard_log = GuardLog()
 
     def load_anew(self, file: Path) -> Loaded:
         """Create a node from an edited file, for `replace_node`.
@@ -227,7 +227,7 @@ class HostedNode:
         """Tell the node that simulation time was set back to `time` (s)."""
         before, self.time = self.time, time
         if self._knows_time:
-            self._guard_stops.reset(before, time)
+            self._guard_log.reset(before, time)
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self.gate.reset()
         self._publish_all(self.node.on_reset(time))
@@ -286,8 +286,20 @@ class HostedNode:
 
     @property
     def guard_stops(self) -> GuardStops | None:
-        """Controlled stops by the node's guard until now; None without a stop."""
-        return self._guard_stops.measure(self._stop_clock)
+        """Stops of the robot by the node until now: controlled stops by its guard, or emergency stops; None without a
+        stop.
+        """
+        return self._guard_log.measure(self._stop_clock, self._passed)
+
+    @property
+    def limited(self) -> str:
+        """One line about the latest command that the node's guard changed or did not pass on; "" for none."""
+        return self._guard_log.latest
+
+    @property
+    def _passed(self) -> int | None:
+        """Number of commands that the node's guard passed on; None if it does not count them."""
+        return {**self.node.counters, **self.gate.counters}.get("passed")
 
     @property
     def _stop_clock(self) -> float:
@@ -295,7 +307,7 @@ class HostedNode:
         return self.time if self._knows_time else time.monotonic()
 
     def _note_guard(self, event: Event) -> None:
-        self._guard_stops.add(event, self._stop_clock, self.time if self._knows_time else None)
+        self._guard_log.add(event, self._stop_clock, self.time if self._knows_time else None, self._passed)
 
     def parameters(self) -> dict[str, Any]:
         """The node's parameters as built-in Python types."""
@@ -381,7 +393,7 @@ class HostedNode:
                 random=encode_state(made),
                 node=encode_state(node.snapshot(), home) if keeps else None,
                 guard=None if self.gate.guard is None else encode_state(self.gate.snapshot()),
-                stops=self.guard_stops,
+                guard_log=None if self.guard_stops is None and not self.limited else self._guard_log.snapshot(),
             )
         )
 
@@ -409,7 +421,9 @@ class HostedNode:
         if found.guard is not None:
             self.gate.restore(decode_state(found.guard))
         self.time, self._ticks = found.time, found.ticks
-        self._guard_stops.restore(found.stops, self._stop_clock)
+        self._guard_log = GuardLog()
+        if found.guard_log is not None:
+            self._guard_log.restore(found.guard_log, self._stop_clock, self._passed)
         if stamps:
             self._stamper.resume(found.stamps)
 

@@ -25,7 +25,7 @@ from nodes.hosting.timing.scheduling import arrange
 from nodes.hosting.turns import TurnServer
 from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
-from nodes.node import GUARD_STOPPED, WAITS_FOR, Node
+from nodes.node import STOPPED, WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import locate
 from nodes.transport.bus import Context
@@ -358,9 +358,10 @@ class Runner:
         self._session.status.figures = dict(self._hosted.node.figures)
         self._session.status.verdict = self._hosted.verdict
         stops = self._session.status.guard = self._hosted.guard_stops
+        self._session.status.limited = self._hosted.limited
         waits_for = self._hosted.node.waits_for
         if self._session.status.state in ("starting", "ready", "running"):
-            stopped = f"{GUARD_STOPPED}: {stops.reason}" if stops is not None and stops.reason else ""
+            stopped = f"{STOPPED[stops.by]}: {stops.reason}" if stops is not None and stops.reason else ""
             self._session.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else stopped
 
     def _publish_status(self) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nodes.launching.logs import RunLog
-from nodes.node import GUARD_STOPPED, WAITS_FOR
+from nodes.node import STOPPED, WAITS_FOR
 
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
@@ -124,11 +124,11 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """Text for a node's state; for a node that waits for an event, or whose guard has stopped the robot, the status
+    """Text for a node's state; for a node that waits for an event, or that has stopped the robot, the status
     detail, which names the event or the cause.
     """
     return (
         line.detail
-        if line.detail.startswith((GUARD_STOPPED, WAITS_FOR)) and line.state in ("starting", "ready", "running")
+        if line.detail.startswith((*STOPPED.values(), WAITS_FOR)) and line.state in ("starting", "ready", "running")
         else line.state
     )

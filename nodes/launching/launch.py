@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import shlex
 import signal
@@ -44,7 +45,8 @@ VIEWER = (
 )
 GATHER_S = 0.7  # time to collect statuses, out of the 5 s in which a launch ends
 ANSWER_S = 0.5
-MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = 1
+ENDING_S = 0.2  # longest time from the last step of the simulation until the launch knows of it
+MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = ROBOT_STOPPED = 1
 VERDICT_NOT_CERTAIN = 3
 
 
@@ -139,6 +141,7 @@ class Launch:
         self._display = display
         self._began = began
         self._resumed_at = 0.0
+        self._ended_at = math.inf
         self._failure: Failure | None = None
         self._unshown: list[str] = []
         self._signal = 0
@@ -185,6 +188,7 @@ class Launch:
                 self._file_watch = file_watch
                 self._resume()
                 self._watch(self._is_over, RUNNING_TICK_S)
+            self._ended_at = time.monotonic()
             self._gather()
         finally:
             self._registry.ending = True  # the other hosts end their nodes
@@ -295,8 +299,19 @@ class Launch:
             self.summary.verdicts[name] = verdict
 
     def _note_guard(self, name: str, stops: GuardStops | None) -> None:
-        if stops is not None:
+        """Note the stops of the robot by a node.
+
+        A node that does not know simulation time may stop the robot because the run has ended, and with it the
+        commands. Such a stop is left out.
+        """
+        if stops is None:
+            return
+        if stops.first_time is None and stops.reason and stops.latest_s <= time.monotonic() - self._ended_at + ENDING_S:
+            stops.count, stops.reason = stops.count - 1, ""
+        if stops.count and (stops.stopped_s > 0.0 or not stops.reason):
             self.summary.guard_stops[name] = stops
+        else:
+            self.summary.guard_stops.pop(name, None)
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""
@@ -360,6 +375,10 @@ class Launch:
         elif self._signal:
             summary.exit_code = 128 + self._signal
             summary.ended = "interrupted" if self._signal == signal.SIGINT else signal.Signals(self._signal).name
+        elif stopped := list(summary.stopped()):
+            summary.exit_code = ROBOT_STOPPED
+            missed = [f"missed: {', '.join(summary.missed)}"] if summary.missed else []
+            summary.ended = "; ".join([*stopped, *missed])
         elif summary.missed:
             summary.exit_code = MILESTONE_MISSED
             summary.ended = f"missed: {', '.join(summary.missed)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from nodes.guard.stop_log import open_stops
 from nodes.messages import GuardStops, Verdict
 
 JUDGED_S = 1.0  # least duration of a run from which the computer's speed is judged
@@ -15,12 +16,14 @@ REAL_TIME_HELD = 0.98  # real-time factor below which the summary says that the 
 
 REJECTED_KINDS = {"unknown_key": "with another key", "no_key": "without a key", "no_zmtp": "without ZeroMQ"}
 
+STOPPED_BY = {"guard": "stopped by a guard", "estop": "stopped by estop"}  # {GuardStops.by: label of its line}
+
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
     | {"peak_phi", "peak_phidot", "processor_share", "constraint_mode"}
     | {"step_too_large", "substeps", "energy_departure", "largest_departure", "peak_solve_residual"}
-    | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
+    | {"emergency_stop", "skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
 
@@ -110,7 +113,10 @@ class Summary(msgspec.Struct, kw_only=True):
                                   several constraint modes
     figures                       {node: {quantity that the node measured, with the unit in the name: value}}
     verdicts                      {node that judges the run: outcome and reason}
-    guard_stops                   {node whose guard stopped the robot: when, why and for how long}
+    guard_stops                   {node that stopped the robot, with its guard or in an emergency stop: when, why and
+                                  for how long}
+    emergency_stop                reason of an emergency stop of the simulation that was not released until the end, ""
+                                  for none
     nodes                         {node: its communication problems}
     holes                         {node that failed while the run continued: text about the missing data}
     refused_commands              {node none of whose commands was accepted: reason}
@@ -184,6 +190,7 @@ class Summary(msgspec.Struct, kw_only=True):
     largest_departure: float | None = None
     failed_node: str = ""
     guard_stops: dict[str, GuardStops] = {}
+    emergency_stop: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Copy the measurements in the simulation server's status; a measurement of None was not made."""
@@ -206,6 +213,12 @@ class Summary(msgspec.Struct, kw_only=True):
     def judged(self, outcome: str) -> dict[str, str]:
         """{node: reason} of the verdicts with this outcome."""
         return {name: verdict.reason for name, verdict in self.verdicts.items() if verdict.outcome == outcome}
+
+    def stopped(self) -> Iterator[str]:
+        """One line for each cause for which the robot did not go on until the end: a guard or an emergency stop."""
+        yield from open_stops(self.guard_stops)
+        if self.emergency_stop:
+            yield f"the emergency stop of the simulation was not released: {self.emergency_stop}"
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The summary as pairs (label, text), in reading order."""
@@ -255,7 +268,9 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.constraint_mode:
             yield "at the end", f"constraint mode {self.constraint_mode}"
         for name, stops in self.guard_stops.items():
-            yield "stopped by a guard", f"{name} {guard_text(stops)}"
+            yield STOPPED_BY[stops.by], f"{name} {stops.text()}"
+        if self.emergency_stop:
+            yield "emergency stop", f"the simulation is still stopped at the end: {self.emergency_stop}"
         for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
@@ -322,14 +337,6 @@ def figure_text(name: str, value: float) -> str:
             value = value if abs(value) >= ROUNDING.get(unit, 0.0) else 0.0
             return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
-
-
-def guard_text(stops: GuardStops) -> str:
-    """Text such as "at t = 1.500 s for 3.200 s, still stopped at the end: lower of elbow: ..."."""
-    at = "once" if stops.first_time is None else f"at t = {stops.first_time:.3f} s"
-    again = f", the first of {stops.count} stops, together" if stops.count > 1 else ""
-    end = ", still stopped at the end" if stops.reason else ""
-    return f"{at}{again} for {stops.stopped_s:.3f} s{end}: {stops.first_reason}"
 
 
 def _plain(value: float) -> str:

@@ -341,13 +341,16 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class GuardStops(msgspec.Struct, kw_only=True):
-    """Controlled stops of a robot by the guard of one node.
+    """Stops of a robot by one node: controlled stops by its guard or, for a driver without a guard, emergency stops.
 
     count         number of stops
     stopped_s     total duration of the stops so far, s
     first_time    simulation time at which the first stop began, s; None if the node does not know simulation time
     first_reason  one line on the cause of the first stop
     reason        one line on the cause of the stop in force; "" if the robot is not stopped now
+    by            "guard" for a controlled stop by a guard, "estop" for an emergency stop of a driver without a guard
+    latest_s      duration of the latest stop so far, s
+    idle          whether no command was passed on since the latest stop was acknowledged
     """
 
     count: int = 0
@@ -355,6 +358,26 @@ class GuardStops(msgspec.Struct, kw_only=True):
     first_time: float | None = None
     first_reason: str = ""
     reason: str = ""
+    by: Literal["guard", "estop"] = "guard"
+    latest_s: float = 0.0
+    idle: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the robot did not go on: it is stopped, or no command was passed on since the latest stop.
+
+        A stop that has lasted for 0 s does not count: it began after the last state of the run.
+        """
+        return (bool(self.reason) and self.latest_s > 0.0) or self.idle
+
+    def text(self) -> str:
+        """Text such as "at t = 1.500 s for 3.200 s, still stopped at the end: lower of elbow: ..."."""
+        at = "once" if self.first_time is None else f"at t = {self.first_time:.3f} s"
+        again = f", the first of {self.count} stops, together" if self.count > 1 else ""
+        end = ", still stopped at the end" if self.reason else ""
+        end = ", acknowledged, but no command was passed on afterwards" if self.idle else end
+        last = f"; the latest stop: {self.reason}" if self.reason not in ("", self.first_reason) else ""
+        return f"{at}{again} for {self.stopped_s:.3f} s{end}: {self.first_reason}{last}"
 
 
 class Status(Message, kw_only=True):
@@ -367,7 +390,8 @@ class Status(Message, kw_only=True):
     refusal   topic and reason of the latest refused message
     figures   measurements of the node's own work, e.g. a tracking error; each name contains the unit
     verdict   verdict of a node that judges the run; none for other nodes
-    guard     controlled stops by the node's guard; none without a stop
+    guard     stops of the robot by the node; none without a stop
+    limited   one line about the latest command that the node's guard changed or did not pass on; "" for none
     """
 
     node: str = ""
@@ -379,6 +403,7 @@ class Status(Message, kw_only=True):
     figures: dict[str, float] = {}
     verdict: Verdict | None = None
     guard: GuardStops | None = None
+    limited: str = ""
 
 
 class Residual(Message, kw_only=True):

@@ -19,7 +19,7 @@ from nodes.plan.handlers import uncalled
 from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, reference, shortened
-from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics
+from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics, unreceived
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
 from sim_core.tables import out_of_range
@@ -27,8 +27,8 @@ from sim_core.tables import out_of_range
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
-def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
-    """Check a plan. Raises PlanError for the first error found.
+def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]:
+    """Check a plan. Raises PlanError for the first error found. Returns warnings, one line each.
 
     Paths in `run` that are not found below the plan's folder are made absolute.
 
@@ -80,7 +80,10 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> None:
             raise error if isinstance(error, PlanError) else PlanError(f"{in_params}: {error}") from None
     check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
     if only is None:
-        check_misspelt(classes, plan, {entry.name: entry.source for entry in tables.nodes})
+        places = {entry.name: entry.source for entry in tables.nodes}
+        check_misspelt(classes, plan, places)
+        return list(unreceived(classes, plan, places))
+    return []
 
 
 def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nodes.messages import Message
-from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
+from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup, resolve
 from nodes.node import Node
 from nodes.plan.files.including import Entry
 from nodes.plan.files.source import Source
@@ -76,6 +76,37 @@ def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping
                 if near := nearest(name, sorted(similar), cutoff=0.8):
                     line = f"{what}: no node {verb} {name!r}; did you mean {near!r}?"
                     raise PlanError(f"{where[node.name]}: {line}")
+
+
+def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
+    """Yield one line, with file and key, for each remapped publication outside the plan's robots that no node receives.
+
+    The key `remap` gives such a publication a full name, such as "/left/charmie/command". The line suggests the most
+    similar topic that a node or the simulation receives, or that is a topic of a robot. Without a similar topic, a node
+    that subscribes to all topics, such as a recorder, counts as a receiver.
+    """
+    robots = [view.sim.robot_name for view in plan.views]
+    received, receives_all = {f"{robot}/command" for robot in robots}, False
+    for node in plan.nodes:
+        names = classes[node.name].subscribes if node.name in classes else {}
+        received |= {
+            resolve(node.remap.get(name, name), plan.robot_of(node.namespace)) for name in names if name != "*"
+        }
+        receives_all |= "*" in names and not node.namespace
+    for node in plan.nodes:
+        for name in classes[node.name].publishes if node.name in classes else ():
+            new = node.remap.get(name, "")
+            topic, (prefix, _, leaf) = new[1:], new[1:].rpartition("/")
+            is_of_robot = prefix in robots and leaf in ROBOT_TOPICS
+            if not new.startswith("/") or topic in received or topic in GLOBAL_TOPICS or is_of_robot:
+                continue
+            known = {each for each in received if lookup(topic) is None or each.rpartition("/")[2] == leaf}
+            known |= {f"{robot}/{leaf}" for robot in robots if leaf in ROBOT_TOPICS}
+            near = nearest(topic, sorted(known))
+            if near or not receives_all:
+                at = f"{where[node.name].below('remap').at(name)}: key {name!r}"
+                meant = f"; did you mean {'/' + near!r}?" if near else ""
+                yield f"{at}: no node of this launch subscribes to {new!r}{meant}"
 
 
 def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries: Mapping[str, Entry]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from nodes.guard.stop_log import open_stops
 from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import Composition
 from nodes.sweeps.design import RECORDER, Cell, Sweep
@@ -103,10 +104,14 @@ def _fill(row: Row, sweep: Sweep, cell: Cell, recording: Path | None) -> None:
 def judged(composition: Composition) -> tuple[str, str]:
     """(result, reason) of a completed run, by the same rules as for a launch.
 
-    The result depends on the milestones that were reached, the verdicts of the nodes, and the refused commands.
+    The result depends on the milestones that were reached, the verdicts of the nodes, the refused commands, and on
+    whether a guard stopped the robot until the end.
     """
     plan, server = composition.plan, composition.server
     status = server.status()
+    stops = {name: each for name, hosted in composition.nodes.items() if (each := hosted.guard_stops) is not None}
+    if held := list(open_stops(stops)):
+        return FAILED, _line("; ".join(held))
     required = [name for name, milestone in plan.all_milestones.items() if milestone.required]
     missed = [name for name in required if status["milestones"].get(name) is None]
     if missed:

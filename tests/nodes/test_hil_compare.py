@@ -11,7 +11,7 @@ import pytest
 
 from nodes.hil.report.reading import read_case
 from nodes.hil_compare import HilCompare
-from nodes.messages import Description, JointDescription, Residual, RobotState
+from nodes.messages import Description, Event, JointDescription, Residual, RobotState
 from nodes.node import Context
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
@@ -108,6 +108,41 @@ def test_the_verdict_names_the_first_joint_beyond_its_limit() -> None:
     assert str(node.verdict) == (
         "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner"
     )
+
+
+def stop(kind: str, **more: Any) -> Event:
+    return Event(kind=kind, node="hardware", key="upper of a", **more)
+
+
+def test_a_verdict_names_the_guards_that_stopped_the_robot_or_limited_commands() -> None:
+    node = started()
+
+    def until(end: int) -> None:
+        for k in range(round(100 * node._time) + 1, end + 1):
+            said(node, "state", state(0.01 * k, 0.0))
+            said(node, "measured_state", state(0.01 * k, 0.0))
+
+    until(10)
+    assert "guard" not in str(node.verdict)
+    said(node, "event", stop("guard_clamp", part="a", detail="position 3 of a is limited by upper: 1"))
+    until(20)
+    assert node.verdict.outcome == "passed"
+    limited = "hardware: commands were limited by upper of a of a, first at t = 0.100 s"
+    assert node.verdict.reason.endswith(f"; with changes by guards: {limited}")
+    said(node, "event", stop("guard_stop", detail="too far: controlled stop"))
+    until(50)
+    stopped = "hardware stopped the robot at t = 0.200 s for 0.300 s"
+    assert str(node.verdict).startswith(
+        f"not certain: the commanded motion was not compared to its end: {stopped}, still stopped at the end: too far; "
+    )
+    saved = node.snapshot()
+    said(node, "event", stop("guard_acknowledged"))
+    until(80)
+    assert node.verdict.outcome == "passed"
+    assert node.verdict.reason.endswith(f"; with changes by guards: {stopped}: too far; {limited}")
+    node.restore(saved)
+    until(60)
+    assert "at t = 0.200 s for 0.400 s, still stopped" in node.verdict.reason
 
 
 def test_joints_that_slide_are_judged_in_millimetres() -> None:

@@ -18,7 +18,7 @@ from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
 from nodes.hil.clocks.recorded import ClockNote, simulation_time
 from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.report.limits import Limits
-from nodes.hil.report.run_notes import run_notes
+from nodes.hil.report.run_notes import guard_actions, run_notes
 from nodes.recording.reader import Recording, read_recording, require_no_hole
 from nodes.recording.sidecar import folders_of
 from robots.files import located_if_there
@@ -59,6 +59,7 @@ class Case:
     hold_s             time (s) for which an effort is held, the time step of the measured run; infinite if unknown
     limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each
+    held               one line about a guard that held the robot stopped at the end of the measured run; "" for none
     """
 
     measured: Source
@@ -71,6 +72,7 @@ class Case:
     hold_s: float
     limits: Mapping[str, Any]
     run: tuple[str, ...] = ()
+    held: str = ""
 
 
 def read_case(
@@ -121,7 +123,13 @@ def read_case(
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
         tuple(run_notes(first, predicted, _plan(first), COMPARER)),
+        _held(first, f"{measured.rpartition('/')[0]}/state"),
     )
+
+
+def _held(recording: Recording, state: str) -> str:
+    actions, last_s = guard_actions(recording, state)
+    return "; ".join(actions.lines(last_s)) if actions.is_held(last_s) else ""
 
 
 def _rises(time: Floats) -> NDArray[np.bool_]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nodes.messages import Verdict
+from nodes.guard.stop_log import GuardActions
+from nodes.messages import Event, Verdict
 from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 
@@ -31,6 +32,8 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
     last = _last(recording["status"]) if "status" in recording.topics else {}
     if sim.get("mode") == "realtime":
         yield from _real_time(recording, state, float(sim.get("speed", 1.0)), last.get("sim", {}))
+    actions, last_s = guard_actions(recording, state)
+    yield from (f"guard: {line}" for line in actions.lines(last_s))
     lost = {name: int(said["counters.lost"]) for name, said in last.items() if said.get("counters.lost", 0.0) > 0.0}
     if lost:
         yield f"messages were lost on the way to {', '.join(f'{name} {count}' for name, count in lost.items())}"
@@ -45,6 +48,20 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
                 f"{name} compared the states that reached it in time; this report compares those that were recorded, "
                 "at the instants of the slower stream, so that the counts differ"
             )
+
+
+def guard_actions(recording: Recording, state: str) -> tuple[GuardActions, float]:
+    """What guards did in a recorded run, and the time (s) of the last simulated state.
+
+    state  topic of the simulated states
+    """
+    found, topic = GuardActions(), f"{state.rpartition('/')[0]}/event"
+    if topic in recording.topics:
+        columns = recording[topic]
+        fields = [columns[name].tolist() for name in ("kind", "node", "key", "part", "detail")]
+        for time, kind, node, key, part, detail in zip(columns["timestamp"].tolist(), *fields, strict=True):
+            found.add(Event(kind=kind, node=node, key=key, part=part, detail=detail), time)
+    return found, float(recording[state]["timestamp"][-1]) if state in recording.topics else 0.0
 
 
 def _last(columns: Columns) -> dict[str, dict[str, Any]]:

@@ -48,7 +48,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data, in rad, m, s and N m.
 
     outcome   "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may explain
-              every exceeded limit, if a clock jumped at an unknown instant, or if the prediction may be wrong
+              every exceeded limit, if a clock jumped at an unknown instant, if the prediction may be wrong, or if a
+              guard held the robot stopped at the end of the run
     reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
@@ -90,7 +91,7 @@ class Compared:
         self.verdict = Verdict(
             outcome=outcome,
             reason=reason,
-            passed=found.passed,
+            passed=outcome == "passed",
             findings=found.findings,
             exceeded=found.exceeded,
             delay_s=self.comparison.delay_s,
@@ -107,6 +108,8 @@ class Compared:
 
 
 def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
+    if found.passed and case.held:
+        return "not certain", f"the commanded motion was not compared to its end: {case.held}"
     if found.passed:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):

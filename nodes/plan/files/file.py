@@ -23,6 +23,7 @@ def load_plan(
     host: str | None = None,
     arguments: Mapping[str, Any] | Sequence[str] = (),
     duration_s: float | None = None,
+    warnings: list[str] | None = None,
 ) -> Plan:
     """Plan of a launch file, with arguments and overrides applied, after all checks.
 
@@ -32,6 +33,8 @@ def load_plan(
     arguments  values of the file's arguments, {name: value} or texts "name=value"
     duration_s simulated seconds from the option --duration, for all simulations of the launch; None: the key
                `duration_s` of the launched file or, if it has none, of the included files
+    warnings   list to which warnings are appended, one line each with file and key, such as that of a publication that
+               no node receives; None to leave them out
 
     Raises PlanError, one line with file, line and key.
     """
@@ -41,7 +44,9 @@ def load_plan(
     plan = _plan(tables)
     if duration_s is None:
         _share_duration(plan, tables)
-    check_plan(plan, tables, host)
+    found = check_plan(plan, tables, host)
+    if warnings is not None:
+        warnings += found
     if duration_s is not None:
         for each in (plan, *plan.simulations.values()):
             each.duration_s = duration_s

@@ -253,7 +253,12 @@ WRONG = {
     "heartbeat_ms = 10\n": "key 'joints' is missing; give limits of joints",
     "[nodes.params.joints.elbow]\nupper = 1.0\n": "key 'joints.elbow': the robot has no actuator 'elbow' on this joint",
     "[nodes.params.joints.joint_2]\nuper = 1.0\n": "unknown key 'uper'; did you mean 'upper'?",
-    "[nodes.params.joints.joint_2]\nlower = 1.0\nupper = 1.0\n": "lower must be below upper",
+    "[nodes.params.joints.joint_2]\nlower = 1.0\nupper = 1.0\n": (
+        "key 'joints.joint_2': lower is 1 and upper is 1; lower must be below upper"
+    ),
+    "[nodes.params.joints.joint_2]\nvelocity = 1.0\n[nodes.params.joints.joint_4]\nlower = 1.5\nupper = -1.5\n": (
+        "key 'joints.joint_4': lower is 1.5 and upper is -1.5; lower must be below upper"
+    ),
     "enable_file = 'gpio'\n[nodes.params.joints.joint_2]\nupper = 1.0\n": "key 'enable_file' works only in mode real",
 }
 

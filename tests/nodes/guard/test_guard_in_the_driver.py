@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import Composition, compose
+from nodes.sweeps.cells import judged
 
 ROOT = Path(__file__).resolve().parents[3]
 GUARD: dict[str, Any] = {
@@ -99,6 +101,7 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         stops = driver.guard_stops
         assert stops is not None
         assert (stops.count, stops.reason, stops.stopped_s) == (1, "", pytest.approx(0.4))
+        assert not stops.is_open
         driver.emergency_stop("again")
         driver.restore(saved, [])
         stops = driver.guard_stops
@@ -109,6 +112,48 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         stops = driver.guard_stops
         assert stops is not None
         assert stops.stopped_s == pytest.approx(0.65)
+
+
+def test_a_stop_is_open_until_it_is_acknowledged_and_a_command_is_passed_on() -> None:
+    with run_of([]) as run:
+        driver = run.nodes["hardware"]
+        run.step(100)
+        driver.emergency_stop("hand in the cell")
+        assert driver.guard_stops is not None
+        assert not driver.guard_stops.is_open  # it has lasted for no time yet
+        run.step(100)
+        assert driver.guard_stops.is_open
+        assert "for 0.100 s, still stopped at the end: hand in the cell" in driver.guard_stops.text()
+        driver.release()
+        assert (driver.guard_stops.reason, driver.guard_stops.idle, driver.guard_stops.is_open) == ("", True, True)
+        assert "acknowledged, but no command was passed on afterwards" in driver.guard_stops.text()
+        run.step(2)
+        assert (driver.guard_stops.idle, driver.guard_stops.is_open) == (False, False)
+
+
+def test_a_run_of_a_sweep_whose_guard_stopped_the_robot_has_failed() -> None:
+    with run_of([]) as run:
+        run.step(100)
+        assert judged(run) == ("passed", "")
+        run.nodes["hardware"].emergency_stop("hand in the cell")
+        run.step(100)
+        result, reason = judged(run)
+    assert result == "failed"
+    assert reason.startswith("the guard of 'hardware' stopped the robot at t = 0.099 s")
+    assert reason.endswith("still stopped at the end: hand in the cell")
+
+
+def test_the_latest_clamped_command_is_known_with_its_time() -> None:
+    with run_of([]) as run:
+        driver = run.nodes["hardware"]
+        run.step(100)
+        assert driver.limited == ""
+        run.step(600)
+        assert re.fullmatch(r"t = 0\.\d{3} s: position 0\.\d+ of joint_\d is limited by \w+: 0\.\d+", driver.limited)
+        saved, line = driver.snapshot(), driver.limited
+        run.step(100)
+        driver.restore(saved, [])
+        assert driver.limited == line
 
 
 def test_after_a_release_the_guard_s_own_commands_are_not_taken_for_the_controller_s() -> None:

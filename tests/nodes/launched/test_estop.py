@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,38 @@ def test_an_emergency_stop_lasts_until_it_is_released(ground: Any, until: Callab
         assert client.call("bare", "status")["counters"]["taken"] == taken
         with pytest.raises(Exception, match="drives no robot"):
             client.call("damper", "estop")
+        guards = {name: (state.stopped, state.stops, state.error) for name, state in client.guards().items()}
+        assert guards == {"robot": ("a test", 1, ""), "bare": ("a test: commands are held back", 1, "")}
+        assert client.sim_status()["guards"]["robot"]["stopped"] == "a test"
+        assert client.call("bare", "status")["detail"] == "emergency stop: a test: commands are held back"
+        status, listed = ground.run("sim", "status").stdout, ground.run("node", "list").stdout
+        assert re.search(r"^guards +(bare|robot) stopped: a test", status, re.MULTILINE)
+        assert re.search(r"^emergency_stop +a test$", status, re.MULTILINE)
+        assert re.search(r"^robot .* stopped: a test \(stop 1\); 0 values clamped", listed, re.MULTILINE)
+        assert re.search(r"^damper .* -$", listed, re.MULTILINE)
         ended = ground.run("estop", "--release")
         assert ended.returncode == 0, ended.stderr
         until(lambda: client.sim_status()["state"] == "running")
+        until(lambda: client.guards()["robot"].text().startswith("not stopped, 1 stops; 0 values clamped"))
+
+
+def test_a_launch_that_ends_in_an_emergency_stop_has_failed(ground: Any, until: Callable[..., Any]) -> None:
+    nodes = Path(ground.folder / "my_nodes.py")
+    nodes.write_text(nodes.read_text() + ROBOT)
+    plan = ground.folder / "estop.toml"
+    plan.write_text(f"duration_s = 6.0\n{LAUNCH}")
+    launch = ground.start("launch", plan, "--json", "summary.json")
+    ground.wait_until_running(launch, 4)
+    assert ground.run("estop", "--reason", "a test").returncode == 0
+    launch.communicate(timeout=60)
+    assert launch.returncode == 1
+    summary = json.loads(Path(ground.folder / "summary.json").read_text())
+    assert re.match(
+        r"the guard of 'robot' stopped the robot at t = .*, still stopped at the end: a test; ", summary["ended"]
+    )
+    assert "the emergency stop of 'bare' stopped the robot at t = " in summary["ended"]
+    assert summary["ended"].endswith("the emergency stop of the simulation was not released: a test")
+    assert {name: (each["by"], each["reason"] != "") for name, each in summary["guard_stops"].items()} == {
+        "robot": ("guard", True),
+        "bare": ("estop", True),
+    }

@@ -119,6 +119,14 @@ def test_a_launch_reports_that_the_guard_of_a_driver_stopped_the_robot(tmp_path:
     assert re.search(
         r"stopped by a guard +hardware at t = 0.000 s for 0.\d+ s, still stopped at the end: ", done.stdout
     )
-    stops = json.loads((tmp_path / "summary.json").read_text())["guard_stops"]["hardware"]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert done.returncode == summary["exit_code"] == 1
+    line = (
+        r"the guard of 'hardware' stopped the robot at t = 0.000 s for 0.\d+ s, still stopped at the end: lower of jo"
+    )
+    assert re.match(line, summary["ended"])
+    assert summary["verdicts"]["compare"]["outcome"] != "passed"
+    assert "hardware stopped the robot at t = 0.0" in summary["verdicts"]["compare"]["reason"]
+    stops = summary["guard_stops"]["hardware"]
     assert (stops["count"], stops["first_time"]) == (1, pytest.approx(0.0, abs=0.01))
     assert stops["stopped_s"] == pytest.approx(0.4, abs=0.01)

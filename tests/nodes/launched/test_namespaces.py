@@ -294,6 +294,56 @@ def test_several_simulations_end_at_the_duration_of_the_command_line(mode: str, 
     assert summary["time"] == pytest.approx(0.2, abs=1e-9)
 
 
+PUSHES = """
+from nodes.messages import JointCommand, Residual, RobotState
+from nodes.node import Node
+
+
+class Push(Node):
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand, "residual": Residual}
+
+    @classmethod
+    def commands(cls, params, plan):
+        return []
+
+    def on_message(self, name, message):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("remap", "meant"),
+    [
+        ('command = "/lfet/rotary_pendulum/command"', "; did you mean '/left/rotary_pendulum/command'?"),
+        ('command = "/left/rotary_pendulum/comand"', "; did you mean '/left/rotary_pendulum/command'?"),
+        ('residual = "/left/rotary_pendulm/residual"', "; did you mean '/left/rotary_pendulum/residual'?"),
+        ('command = "/somewhere/else"', ""),
+        ('command = "/right/gibbon/command"', None),
+        ('residual = "/left/rotary_pendulum/residual"', None),  # for clients and recorders
+    ],
+)
+def test_a_publication_that_no_node_receives_is_warned_of(remap: str, meant: str | None, two_robots: Path) -> None:
+    (two_robots / "push.py").write_text(PUSHES)
+    node = f'\n[[nodes]]\nname = "push"\nrun = "push.py:Push"\nnamespace = "left"\nremap = {{ {remap} }}\n'
+    both = BOTH[: BOTH.index("[[nodes]]")]  # without the recorder, which receives every topic
+    (two_robots / "both.toml").write_text(both + node)
+    warnings: list[str] = []
+    load_plan("both.toml", warnings=warnings)
+    key, _, topic = remap.replace('"', "'").partition(" = ")
+    line = f"both.toml:{(both + node).splitlines().index(f'remap = {{ {remap} }}') + 1}: node 'push': remap: "
+    line += f"key {key!r}: no node of this launch subscribes to {topic}{meant}"
+    assert warnings == ([] if meant is None else [line])
+
+
+def test_a_launch_shows_the_publication_that_no_node_receives(two_robots: Path) -> None:
+    (two_robots / "push.py").write_text(PUSHES)
+    node = '[[nodes]]\nname = "push"\nrun = "push.py:Push"\nnamespace = "left"\n'
+    (two_robots / "both.toml").write_text(f'{BOTH}{node}remap = {{ command = "/lfet/arm/command" }}\n')
+    printed = launched("both.toml", two_robots)["printed"]
+    assert "key 'command': no node of this launch subscribes to '/lfet/arm/command'; did you mean" in printed
+
+
 def test_a_subscription_that_nobody_publishes_is_warned_of(two_robots: Path) -> None:
     node = '[[nodes]]\nname = "watch"\nrun = "watch.py:Watch"\nremap = {{ state = "/{}/rotary_pendulum/state" }}\n'
     (two_robots / "watch.py").write_text(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from nodes.launching.display import Display, NodeLine
@@ -242,6 +244,49 @@ def test_the_summary_says_when_and_why_and_for_how_long_a_guard_stopped_the_robo
     assert dict(summary.lines())["stopped by a guard"] == (
         "driver at t = 1.000 s, the first of 3 stops, together for 2.500 s: why"
     )
+
+
+def ended(launch: Launch, *stops: GuardStops, emergency: str = "") -> tuple[int, str]:
+    """Exit code and last line of a launch whose driver reports these stops, 10 s after its end."""
+    launch._ended_at = time.monotonic() - 10.0
+    launch.summary.emergency_stop = emergency
+    for each in stops:
+        launch._note_guard("driver", each)
+    launch._finish()
+    return launch.summary.exit_code, launch.summary.ended
+
+
+def test_a_launch_whose_robot_is_stopped_at_the_end_has_failed(make_plan: Callable[..., Plan], domain: int) -> None:
+    def made() -> Launch:
+        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
+
+    held = GuardStops(count=1, stopped_s=2.0, latest_s=2.0, first_time=0.5, first_reason="why", reason="why")
+    line = "the guard of 'driver' stopped the robot at t = 0.500 s for 2.000 s, still stopped at the end: why"
+    assert ended(made(), held) == (1, line)
+    acknowledged = msgspec.structs.replace(held, reason="")
+    assert ended(made(), acknowledged) == (0, "")
+    idle = msgspec.structs.replace(acknowledged, idle=True)
+    assert ended(made(), idle)[0] == 1
+    assert "acknowledged, but no command was passed on afterwards" in ended(made(), idle)[1]
+    bare = msgspec.structs.replace(held, by="estop")
+    assert ended(made(), bare)[1].startswith("the emergency stop of 'driver' stopped the robot at t = 0.500 s")
+    released = "the emergency stop of the simulation was not released: a test"
+    assert ended(made(), emergency="a test") == (1, released)
+    assert dict(made().summary.lines()).keys().isdisjoint({"emergency stop", "stopped by a guard"})
+
+
+def test_a_stop_because_the_run_has_ended_is_no_failure(make_plan: Callable[..., Plan], domain: int) -> None:
+    def made() -> Launch:
+        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
+
+    silent = GuardStops(count=1, stopped_s=9.0, latest_s=9.0, first_reason="no command", reason="no command")
+    launch = made()
+    assert ended(launch, silent) == (0, "")
+    assert launch.summary.guard_stops == {}
+    early = GuardStops(count=1, stopped_s=11.0, latest_s=11.0, first_reason="no command", reason="no command")
+    assert ended(made(), early)[0] == 1
+    knows_time = GuardStops(count=1, first_time=2.0, first_reason="no command", reason="no command")
+    assert ended(made(), knows_time) == (0, "")
 
 
 def test_a_line_about_a_node_whose_guard_has_stopped_the_robot_has_the_cause(

@@ -13,7 +13,7 @@ app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", 
 
 @app.command("list", epilog="Example: armswing node list --json")
 def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
-    """List name, process, state, endpoints and lost messages of every node."""
+    """List name, process, state, endpoints and lost messages of every node, and what the guards do."""
     from nodes.client import Client
 
     with Client(domain) as client:
@@ -21,9 +21,14 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
     if as_json:
         say_json(found)
         return
-    hosts = {n["host"] for n in found}
+    hosts, has_guard = {n["host"] for n in found}, any(n["guard"] for n in found)
     say_table(
-        ("node", *(["host"] if len(hosts) > 1 else []), "pid", "state", "lost", "publishes"),
+        (
+            "node",
+            *(["host"] if len(hosts) > 1 else []),
+            *("pid", "state", "lost", "publishes"),
+            *(["guard"] if has_guard else []),
+        ),
         [
             (
                 n["name"],
@@ -32,6 +37,7 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
                 n["state"],
                 "-" if n["lost"] is None else str(n["lost"]),
                 " ".join(n["publishes"]),
+                *([n["guard"].text() if n["guard"] else "-"] if has_guard else []),
             )
             for n in found
         ],
@@ -59,6 +65,7 @@ def node_info(
     if as_json:
         say_json(info)
         return
+    info["guard"] = info["guard"].text() if info["guard"] else None
     for key, value in _told(info).items():
         if isinstance(value, dict):
             say(key)
@@ -85,10 +92,12 @@ def _text(value: Any) -> str:
 
 
 def _describe(client: Any, entry: Any) -> dict[str, Any]:
-    """Description of a node: its registry entry and, where the node replies, its state and number of lost messages."""
+    """Description of a node: its registry entry and, where the node replies, its state, its number of lost messages
+    and what its guard does.
+    """
     import contextlib
 
-    from nodes.client import lost_messages
+    from nodes.client import guard_state, lost_messages
 
     status: dict[str, Any] | None = None
     with contextlib.suppress(Exception):  # a stopped or ending node is listed too, with the state that the registry has
@@ -102,4 +111,5 @@ def _describe(client: Any, entry: Any) -> dict[str, Any]:
         "publishes": list(entry.publishes),
         "subscribes": list(entry.subscribes),
         "lost": lost_messages(status) if status is not None else None,
+        "guard": guard_state(status) if status is not None else None,
     }

@@ -139,8 +139,9 @@ def launch(
     continues from its recorded state, but a node whose code or parameters changed starts fresh. --duration then
     gives the simulation time at which the launch ends.
 
-    Exit code 0 on success; 1 if a required milestone was missed or every command of a node was rejected; 2 for an
-    invalid plan. If a node fails, the exit code is the exit code of that node.
+    Exit code 0 on success; 1 if a required milestone was missed, every command of a node was rejected, a node's verdict
+    on the run is "failed", or the robot is stopped at the end by a guard or an emergency stop; 2 for an invalid plan; 3
+    if a verdict is "not certain". If a node fails, the exit code is the exit code of that node.
     """
     if args:
         _print_arguments(file)
@@ -158,7 +159,8 @@ def launch(
     from nodes.plan.files.file import load_plan
 
     timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
-    plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [], duration)
+    notes: list[str] = []
+    plan = load_plan(file, [*(set_ or []), *timing], host, arguments or [], duration, notes)
     if differences:
         _print_differences(plan, from_)
         return
@@ -166,11 +168,12 @@ def launch(
         plan.domain = domain
     if host is not None:
         _launch_host(plan, host, view, json_file)
-    begin, notes = b"", list[str]()
+    begin = b""
     if plan.timing_from:
         from nodes.simulation.recorded_links import with_recorded_links
 
-        plan, notes = with_recorded_links(plan)
+        plan, measured = with_recorded_links(plan)
+        notes += measured
     if from_ is not None or at is not None:
         begin, more = _begin(plan, from_, at)
         notes += more

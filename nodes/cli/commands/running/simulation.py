@@ -34,8 +34,11 @@ def _report(domain: int | None, as_json: bool) -> None:
 
 @app.command(epilog="Example: armswing sim status --json")
 def status(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Show the state of the simulation: time, real-time factor, overruns, constraint violation, energy."""
-    found = _call(domain, "status")
+    """Show the state of the simulation: time, real-time factor, overruns, constraint violation, energy, guards."""
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        found = client.sim_status()
     if as_json:
         say_json(found)
         return
@@ -239,9 +242,13 @@ def _await_tick(client: Any, target: int) -> None:
 def _lines(key: str, value: Any) -> list[str]:
     """Return the lines that show a status value.
 
-    The values "loads" and "commands_refused" have one line per entry, any other value has one line.
+    The values "loads", "commands_refused" and "guards" have one line per entry, any other value has one line.
     """
+    from nodes.client import GuardState
     from nodes.launching.summary import Load, seconds_text
+
+    if key == "guards":
+        return [f"{name} {GuardState(**state).text()}" for name, state in value.items()] or ["-"]
 
     if key == "loads":
         return [f"{name} {Load(**load).text()}" for name, load in value.items()] or ["-"]
@@ -255,4 +262,4 @@ def _text(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_text(item)}" for key, item in value.items()) or "-"
-    return "-" if value is None else str(value)
+    return "-" if value in (None, "") else str(value)
