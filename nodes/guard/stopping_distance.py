@@ -25,8 +25,6 @@ def violation(
 
     envelope            limits, decelerations and free accelerations of the joints
     delay_s             delay T, s, before a stop begins
-    envelope            limits of the n joints
-    delay_s             the delay T (s)
     position, velocity  (n,) measured motion of the joints
     by_effort           (n,) whether the joint is commanded by efforts
     """

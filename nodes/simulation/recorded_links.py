@@ -43,7 +43,7 @@ class Recorded:
 
     server        host of the simulation server
     hosts         {node: its host}
-    round_trips   {(asker, peer): time stamps of the round trips, and clock jumps before each, see `ways_of`}
+    round_trips   {(asker, peer): time stamps of the round trips, and number of clock jumps before each, see `ways_of`}
     gaps          {topic: [messages recorded, messages missing between them]}
     counters      {node: its counters in its latest status}
     """
@@ -137,9 +137,9 @@ def line_through(x: Floats, y: Floats) -> Floats:
 def ordered_quantiles(period: float) -> tuple[float, float]:
     """Quantiles LOW and HIGH of the transit times of messages that stay in order.
 
-    Each message draws a time from 0 .. 1, and waits longer if it would otherwise overtake an earlier message. Messages
-    are sent `period` apart. If F is the distribution function of the draws, the distribution function of the transit
-    times is the product of F(x + i period) over i = 0, 1, ...
+    Each message draws a time uniformly from 0 .. 1, and waits longer if it would otherwise overtake an earlier message.
+    Messages are sent `period` apart. If F is the distribution function of the draws, the distribution function of the
+    transit times is the product of F(x + i period) over i = 0, 1, ...
     """
     x = np.linspace(0.0, 1.0, GRID)
     product = x.copy()

@@ -24,7 +24,7 @@ class Journal:
 
     Rows are only appended. If a cell has several rows, the last one is valid.
 
-    rows  {cell: row} of all finished cells
+    rows  {number of a cell: its row of results} of all finished cells
     """
 
     def __init__(self, folder: Path, name: str = JOURNAL) -> None:

@@ -56,7 +56,11 @@ class Motion(msgspec.Struct):
 
 @dataclass(frozen=True)
 class StartJob:
-    """Job for worker processes: runs of a plan from initial states. The plan is in lockstep, of one robot."""
+    """Job for worker processes: runs of a plan from initial states.
+
+    plan   plan in lockstep with one robot
+    steps  number of time steps of each run
+    """
 
     plan: Plan
     steps: int
@@ -66,7 +70,9 @@ class StartJob:
         return msgspec.msgpack.encode(tuple(task))
 
     def do(self, task: bytes) -> bytes:
-        """Run the plan from an encoded initial state, and return the range of its states as bytes."""
+        """Run the plan from an encoded initial state, and return the smallest and largest values of the states as
+        bytes.
+        """
         start = Start(*msgspec.msgpack.decode(task, type=tuple[int, list[float], list[float]]))
         try:
             motion = motion_from(self.plan, self.steps, start)
@@ -75,7 +81,7 @@ class StartJob:
         return msgspec.msgpack.encode(motion)
 
     def decode(self, result: bytes) -> Motion:
-        """Decode the range of a run."""
+        """Decode the result of a run."""
         return msgspec.msgpack.decode(result, type=Motion)
 
     def lost(self, task: Start, loss: Loss) -> Motion:
@@ -101,7 +107,10 @@ def plan_for_starts(launch: Path, seconds: float, overrides: Sequence[str] = ())
 
 
 def motion_from(plan: Plan, steps: int, start: Start) -> Motion:
-    """Run a plan in this process from an initial state; the ranges are those of the states at all steps."""
+    """Run a plan in this process from an initial state, for a number of time steps.
+
+    Returns the smallest and the largest value of each state over all time steps.
+    """
     with Composition(plan, start=(start.q, start.v)) as composition:
         (part,) = composition.server.parts
         state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])

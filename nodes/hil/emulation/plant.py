@@ -52,7 +52,6 @@ def require_least(field: str, values: Mapping[str, float], least: float, exclusi
 
     field      name of the quantity, for the message
     values     {name of a body, joint or actuator: its value}
-
     exclusive  whether a value equal to `least` is refused, too
     """
     for name, value in values.items():

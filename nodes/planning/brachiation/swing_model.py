@@ -137,8 +137,10 @@ def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
 
 
 def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
-    """The four constraints of the hands: two that hold the first hand, then two that hold the second hand if both hands
-    grip.
+    """The constraints of the two hands, two for each hand: first those of the gripping hand, then those of the other
+    hand.
+
+    The mechanism for both hands gripping has all four; the mechanism for a swing has only the first two.
     """
     tip = (0.0, 0.0, -planner_model.links[1].length)
 

@@ -26,8 +26,8 @@ class Stream:
 
     answers  {seq of a state: the recorded command in reply to the state}
     agree    function that takes a recorded and a replayed message and returns whether the two agree
-    crossed  number of states whose displacement from the file's order, counted in messages, differs from the
-             displacement of the state before
+    crossed  number of times that the order in which the node must have received messages begins or ceases to differ
+             from the file's order
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:

@@ -92,7 +92,7 @@ class Claim:
 def verdict_of(holds: bool) -> Verdict:
     """REPRODUCED if the rule holds, otherwise NOT_REPRODUCED.
 
-    `Claim.findings` replaces the verdict of a claim whose `met` is not REPRODUCED.
+    `Claim.findings` replaces this verdict by another one for a claim whose attribute `met` is not REPRODUCED.
     """
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
@@ -199,7 +199,7 @@ def growth_text(factor: float, needed: str) -> str:
 
 
 def share_text(share: float) -> str:
-    """Text that says after which fraction of the time a series settles."""
+    """Text that says after which fraction `share` of the time a series settles."""
     return "never settle" if share >= 1.0 else f"settle after {100 * share:.0f} % of the time"
 
 

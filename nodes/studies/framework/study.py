@@ -134,7 +134,7 @@ def pace(quick: bool, spans: str) -> dict[str, Any]:
 class Cost:
     """Processor time of a run on this computer, s.
 
-    per_tick    time per tick
+    per_tick    time per time step of the simulation
     per_second  time per simulated second
     """
 

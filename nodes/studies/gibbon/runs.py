@@ -92,8 +92,7 @@ class Runs:
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """One case for each pair of a tension in `spans.tensions` and a mass in `spans.masses`, both relative
-        deviations.
+        """One case for each pair of a deviation of tension (`spans.tensions`) and a deviation of mass (`spans.masses`).
         """
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 

@@ -137,6 +137,9 @@ class Runs:
 
         In one form, the corrected state replaces the state of the integrator after each time step. In the other form,
         the corrected state is used only to evaluate the accelerations.
+
+        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        dt       the paper's time step in s
         """
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
@@ -217,7 +220,7 @@ class Runs:
         """{label: run of the triple pendulum with fuzzy stabilization}, to compare with the paper's bounds.
 
         Two runs have different fixed step sizes, and one run has an adaptive solver. In the fourth run, the gains are
-        computed from the permitted violation, as the paper's outline says (method RECIPE).
+        computed from the permitted violation, as the paper's outline says.
         """
         span = min(60.0, self.spans.triple)
         return {

@@ -133,7 +133,7 @@ class Grid:
 
     mean    mean of the figure over the runs with these two values; NaN if the figure is a number in none of them
     failed  whether any completed run with these two values did not pass
-    lost    whether any run with these two values was lost
+    lost    whether any run with these two values was lost, which means that it did not reach its end
     """
 
     figure: str
