@@ -37,7 +37,7 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     amplitude_deg  amplitude of a rotating joint, degrees, at most 15
     amplitude_mm   amplitude of a sliding joint, mm, at most 50
     move_s         duration of each motion (s)
-    file           JSON file that the findings are written to; empty for none
+    file           JSON file that the findings are written to; "" if they are not written to a file
     """
 
     joints: list[str] = []

@@ -121,7 +121,8 @@ class Node:
     services       {request name: one line of help}
     Params         class of the node's parameters: a msgspec.Struct with forbid_unknown_fields=True, in which each field
                    has a default and a comment with the unit
-    rate_hz        rate of `on_tick`, None for never; by simulation time in lockstep, by wall time otherwise
+    rate_hz        rate (Hz) of the calls of `on_tick`; None if it is never called. The rate is by simulation time in
+                   lockstep, by wall time otherwise
     lossless       whether the node must receive every message, even on topics that other nodes receive sampled; in the
                    modes lockstep and fast the simulation waits for the node
     state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
@@ -175,7 +176,8 @@ class Node:
 
     @property
     def waits_for(self) -> str:
-        """Resource that the node still waits for and cannot work without, such as a serial port; "" for none.
+        """Resource that the node still waits for and cannot work without, such as a serial port; "" if it waits for
+        nothing.
 
         The node's status shows this text. A launch begins the run when no node waits any more.
         """

@@ -30,7 +30,7 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     parameters    parameters of the model, which override the parameters of the plan's robot. If the robot has a
                   parameter for the choice of coordinates, the model uses joint coordinates
     effort_limit  limits of the efforts (N m or N), one number for all joints or one per joint, in addition to the
-                  limits of the actuators; empty for none
+                  limits of the actuators; empty if there are no such limits
     """
 
     joints: list[str] = []

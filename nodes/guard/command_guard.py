@@ -62,7 +62,7 @@ class CommandGuard:
     has_servo      actuators that accept velocities and positions; None if all do. A stop commands zero effort to the
                    other actuators
     interventions  interventions not yet reported; the caller removes them
-    stopped        cause of a stop that is not yet acknowledged; "" without such a stop
+    stopped        cause of a stop that is not yet acknowledged; "" if there is no such stop
     clamps, stops  number of clamped values, and number of stops
     passed         number of received commands that were passed on, changed or not
     """

@@ -26,7 +26,7 @@ class CommandGate:
 
     now    function that returns the time of the guard's clock (s)
     name   "command", the topic of a driver's commands; "" for a node that is not a driver
-    guard  the guard, which checks commands against limits; None for a node without one
+    guard  the guard, which checks commands against limits; None for a node without a guard
     """
 
     def __init__(self, node: Node, node_plan: NodePlan, now: Callable[[], float]) -> None:

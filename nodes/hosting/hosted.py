@@ -1,7 +1,7 @@
-"""Runs a node on behalf of a host: resolves topic names; stamps, encodes, decodes and checks the node's messages.
+"""Adapter around a node: resolves topic names, and stamps, encodes, decodes and checks the node's messages.
 
-There are two hosts, the socket runner and the lockstep scheduler. Both exchange encoded messages with a HostedNode, so
-a node receives and publishes the same bytes in one process as over sockets.
+It has two callers, the runner (over sockets) and the lockstep scheduler. Both exchange encoded messages with a
+HostedNode, so a node receives and publishes the same bytes in one process as over sockets.
 """
 
 from __future__ import annotations
@@ -286,14 +286,17 @@ class HostedNode:
 
     @property
     def guard_stops(self) -> GuardStops | None:
-        """Stops of the robot by the node until now: controlled stops by its guard, or emergency stops; None without a
-        stop.
+        """Stops of the robot by the node until now: controlled stops by its guard, or emergency stops.
+
+        None if there was no stop.
         """
         return self._guard_log.measure(self._stop_clock, self._passed)
 
     @property
     def limited(self) -> str:
-        """One line about the latest command that the node's guard changed or did not pass on; "" for none."""
+        """One line about the latest command that the node's guard changed or did not pass on; "" if there was no such
+        command.
+        """
         return self._guard_log.latest
 
     @property

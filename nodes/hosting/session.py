@@ -116,8 +116,9 @@ class NodeSession:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Numbers of connections rejected at this node's sockets for other hosts, in total and by kind; {} without such
-        sockets.
+        """Numbers of connections rejected at this node's sockets for other hosts, in total and by kind.
+
+        The result is {} if the node has no sockets for other hosts.
         """
         return _rejection_counters(self._rejected_here())
 

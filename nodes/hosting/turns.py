@@ -228,7 +228,7 @@ class RemotePort:
     def _request(self, now: float, incoming: Sequence[EncodedMessage], *more: object) -> list[EncodedMessage]:
         """Send a request. If the reply to the previous request is still pending, wait for that reply first.
 
-        Returns the messages of the pending reply; none if no reply was pending.
+        Returns the messages of the pending reply; [] if no reply was pending.
         """
         late = self.settle()
         self.seq += 1

@@ -62,7 +62,7 @@ class Observer:
         return self._link.ending
 
     def entry(self, name: str) -> NodeEntry | None:
-        """Registry entry of a node, None without one."""
+        """Registry entry of a node; None if the registry has no entry of this name."""
         return next((entry for entry in self._link.nodes if entry.name == name), None)
 
     def is_ready(self, name: str, pid: int) -> bool:

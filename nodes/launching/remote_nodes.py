@@ -60,7 +60,7 @@ def _without_folder(reference: str) -> str:
 
 
 def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
-    """One line that names the parts in which the server's plan differs from this host's; "" without a difference.
+    """One line that names the parts in which the server's plan differs from this host's; "" if the plans do not differ.
 
     theirs  digests of the server's plan
     """

@@ -132,9 +132,9 @@ class Summary(msgspec.Struct, kw_only=True):
     scheduling                    core and priority of the server's loop
     energy_departure              last message of the energy balance check, "" where the departure stayed below 1 %
     largest_departure             largest departure of the energy balance, as a fraction
-    step_too_large                warning that the step size is too large for the robot, "" for none
+    step_too_large                warning that the step size is too large for the robot; "" if it is not
     look                          command that reports on the recording in detail
-    failed_node                   node whose failure ended the run, "" for none
+    failed_node                   node whose failure ended the run; "" if no failure ended it
     """
 
     plan: str

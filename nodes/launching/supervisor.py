@@ -93,7 +93,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id of the current process, 0 without one."""
+        """Process id of the current process; 0 if no process runs."""
         return self.process.pid if self.process else 0
 
 

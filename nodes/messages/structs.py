@@ -53,7 +53,8 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
                     no limit
     modes           modes of JointCommand that the actuator accepts; commanded positions are clipped to the joint's
                     limits
-    stiffness       stiffness of its servo in the modes velocity and position, N m/rad or N/m; 0 without a servo
+    stiffness       stiffness of its servo in the modes velocity and position, N m/rad or N/m; 0 if the actuator has no
+                    servo
     damping         damping of its servo, N m s/rad or N s/m
     """
 
@@ -216,7 +217,7 @@ class JointCommand(Message, kw_only=True):
     mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
     name     actuators; those not named keep their last mode and value
     value    one per name, finite; the actuator's limits apply
-    state_seq  seq of the state that the command was computed from, None for none
+    state_seq  seq of the state that the command was computed from; None if it was computed from no state
     clock    in `applied_command`: name of the node whose own clock gave `timestamp`; "" for simulation time
     """
 
@@ -326,8 +327,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     outcome  "passed", "failed" or "not certain"; a launch ends with exit code 1 after "failed", 3 after "not certain"
     reason   one line
-    detail   basis of the verdict, such as counts; "" for none
-    report   command that prints details, with {recording} in place of the run's recording; "" for none
+    detail   basis of the verdict, such as counts; may be ""
+    report   command that prints details, with {recording} in place of the run's recording; may be ""
     """
 
     outcome: Outcome
@@ -389,9 +390,10 @@ class Status(Message, kw_only=True):
     detail    one line for the user
     refusal   topic and reason of the latest refused message
     figures   measurements of the node's own work, e.g. a tracking error; each name contains the unit
-    verdict   verdict of a node that judges the run; none for other nodes
-    guard     stops of the robot by the node; none without a stop
-    limited   one line about the latest command that the node's guard changed or did not pass on; "" for none
+    verdict   verdict of a node that judges the run; None for other nodes
+    guard     stops of the robot by the node; None if there was no stop
+    limited   one line about the latest command that the node's guard changed or did not pass on; "" if there was no
+              such command
     """
 
     node: str = ""
@@ -501,8 +503,8 @@ class SwingPlan(Message, kw_only=True):
 class SwingProgress(Message, kw_only=True):
     """Progress of a gibbon's swing plans; published whenever it changes. A field that is UNSET is not sent.
 
-    plan        number of the active plan; UNSET for none
-    refused     number of the latest plan that arrived after its start and was discarded; UNSET for none
+    plan        number of the active plan; UNSET if no plan is active
+    refused     number of the latest plan that arrived after its start and was discarded; UNSET if no plan was discarded
     late        number of plans that arrived after their start and were discarded
     hand_overs  number of grips at the end of a swing
     """

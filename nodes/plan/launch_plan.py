@@ -135,7 +135,9 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def watchdog_s(self) -> float | None:
-        """Time (s) without a command after which actuators go to the safe mode; None for never."""
+        """Longest time (s) without a command, after which actuators go to the safe mode; None if there is no such
+        limit.
+        """
         if self.watchdog_ms is None:
             return WATCHDOG_S if self.mode == "realtime" else None
         return self.watchdog_ms * 1e-3 or None

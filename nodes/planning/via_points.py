@@ -55,8 +55,8 @@ class ViaPoints:
     Velocities and accelerations that the file does not give are 0.
 
     units   units in the file, one per joint
-    named   place in the file where the joints are named, such as "points.csv: line 1", for error messages; "" without a
-            file
+    named   place in the file where the joints are named, such as "points.csv: line 1", for error messages; "" if the
+            joints are not named in a file
     places  for each row, text for error messages: file and line of the row, or number of the waypoint, counted from 1;
             empty for motions that are given without via points
     whole   name of the data for error messages: the file, or "waypoints"

@@ -61,7 +61,9 @@ def known_until(path: str | os.PathLike[str]) -> str:
 
 
 def last_time(path: str | os.PathLike[str], topic: str) -> float:
-    """Simulation time (s) of the last message of a topic in a recording, truncated or not; 0.0 without messages."""
+    """Simulation time (s) of the last message of a topic in a recording, truncated or not; 0.0 if the recording has no
+    such message.
+    """
     from nodes.recording.reader import RecordingError, RecordingFile
 
     latest = 0

@@ -32,7 +32,8 @@ class Actuation:
     safe        names of actuators in their safe mode
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
-    heard_at    time (s) at or after which each node with a watchdog sent its latest command; infinite without watchdogs
+    heard_at    time (s) at or after which each node with a watchdog sent its latest command; infinite if there are no
+                watchdogs
     by_hand     names of actuators that a user commands; commands of nodes to these actuators have no effect
     joints      monitor of the range of each joint's motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
@@ -344,7 +345,7 @@ class Loads:
             self._add()
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{actuator: peak and rms effort, limit (None for none), unit}, for actuators of joints."""
+        """{actuator: peak and rms effort, limit (None if there is no limit), unit}, for actuators of joints."""
         self._add_steps()
         rms = np.sqrt(self._squares / max(self.steps, 1))
         return {

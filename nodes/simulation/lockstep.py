@@ -266,7 +266,8 @@ class Scheduler:
             self.server.publish_snapshot(nodes, waiting, self._links_state(speaking))
 
     def _links_state(self, participants: Sequence[ScheduledParticipant]) -> LinksState | None:
-        """State of the communication links (delay, jitter and loss of messages) for a snapshot; None without links.
+        """State of the communication links (delay, jitter and loss of messages) for a snapshot; None if there are no
+        links.
 
         It contains the counts of random draws, the delayed messages to the server and to these participants, and the
         simulation times until which the participants compute.

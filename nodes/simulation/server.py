@@ -1,7 +1,7 @@
 """The simulation server: owns state and time of one robot, publishes messages, executes commands and service calls.
 
-The server is a plain object, as nodes are. The scheduler (lockstep, in one process) or the socket host (realtime, fast)
-calls its methods.
+The server is a plain object, as nodes are. Its methods are called by the scheduler (mode lockstep, or a run in one
+process) or by the event loop over sockets (modes realtime and fast).
 """
 
 from __future__ import annotations
@@ -692,4 +692,4 @@ class SimServer:
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Discard a message; `SimServer.out` is this function until a host sets it."""
+    """Discard a message; `SimServer.out` is this function until the caller of the server sets another one."""

@@ -64,5 +64,5 @@ def _escaped(text: str) -> str:
 
 
 def last_of(*refusals: RejectionLog) -> str:
-    """Topic and reason of the latest rejection in all of these logs together; "" without any rejection."""
+    """Topic and reason of the latest rejection in all of these logs together; "" if nothing was rejected."""
     return max(refusals, key=lambda each: each.last_at).last

@@ -72,7 +72,7 @@ class ServiceServer:
     """Receives calls on a ROUTER socket and replies to them. All methods are called on one thread.
 
     now_ns           clock for the call `clock` (nanoseconds since the epoch)
-    remote_endpoint  second endpoint, with CURVE, for other computers; "" for none
+    remote_endpoint  second endpoint, with CURVE, for other computers; "" if the server has no second endpoint
     guards           {name of a call: function that returns why a peer may not make this call, or "" if it may};
                      `receive` refuses calls that are not permitted
     refused          log that counts the calls refused for lack of permission

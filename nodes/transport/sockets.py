@@ -136,7 +136,7 @@ class BoundEndpoint:
 
     endpoint         address for connections from this computer, with the number of the port
     remote_endpoint  second address, for connections from other computers: tcp://ADDRESS:PORT#KEY, where KEY is the
-                     public CURVE key of this user; "" for none
+                     public CURVE key of this user; "" if the socket has no second address
     """
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, remote_endpoint: str = "", owner: str = "") -> None:

@@ -53,7 +53,7 @@ class Signals:
     seq          sequence number of the latest live state; 0 before the first
     violated     whether any state so far had a constraint violation other than exactly zero
     holes        (start, end) of each gap in a recording, s
-    diverged_at  time of the event that reported a divergence of the simulation, s; None without such an event
+    diverged_at  time of the event that reported a divergence of the simulation, s; None if there is no such event
     sane_until   if the simulation diverged, time of the last state whose velocities are not extremely large, s, see
                  `diverge`; otherwise infinite
     """

@@ -76,7 +76,7 @@ def compose(
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
-    """Rich-text table of curve names for `width` pixels, ordered down each column; "" without curves."""
+    """Rich-text table of curve names for `width` pixels, ordered down each column; "" if there are no curves."""
     if not curves:
         return ""
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)

@@ -20,7 +20,7 @@ class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target         point in the middle of the picture, m, in world coordinates; with `follow`, the vector from the
                    origin of the followed body to this point, in world axes
     height         height of the picture, m
-    follow         name of the body that the camera follows; "" for none
+    follow         name of the body that the camera follows; "" if it follows no body
     """
 
     azimuth_deg: float

@@ -135,8 +135,8 @@ class Search:
 
     @property
     def timing(self) -> float | None:
-        """Power of the effort errors due to inexact time stamps, relative to the power of the residual; None without
-        such errors.
+        """Power of the effort errors due to inexact time stamps, relative to the power of the residual; None for stamps
+        in simulation time.
         """
         if self._timing is None or self._power == 0.0:
             return None

@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     of       joint or body; "" if the result concerns the whole robot
     value    size, in `unit`
     failed   whether the value exceeds its limit; False for an uncertain result
-    limit    the limit as text, such as "3 %"; "" without a limit
+    limit    the limit as text, such as "3 %"; "" if the value has no limit
     certain  False if inexact time stamps may explain the result
     """
 

@@ -31,7 +31,7 @@ class Prediction:
     """States of the plan's model, simulated with the commands that the robot applied.
 
     driven  one line of text about these commands and about the ages of the states to which they reply
-    doubt   one line that says why the simulated states may be wrong; "" without a reason
+    doubt   one line that says why the simulated states may be wrong; "" if nothing suggests this
     """
 
     stream: Stream
@@ -91,7 +91,10 @@ def _doubt(commands: Columns) -> str:
 
 
 def _changed(recording: Recording) -> str:
-    """One line about an event that made the server's model differ from the plan's model; "" without such an event."""
+    """One line about an event by which the server's model became different from the plan's model.
+
+    The result is "" if there is no such event.
+    """
     for topic in recording.topics:
         if topic.rpartition("/")[2] != "event":
             continue

@@ -33,7 +33,8 @@ class Source:
     time).
 
     driven  description of the commands with which the model was simulated again; "" for recorded states
-    doubt   one line that says why the states may differ for a reason other than the robot; "" without a reason
+    doubt   one line that says why the states may differ for a reason other than the robot; "" if there is no such
+            reason
     """
 
     file: str
@@ -231,7 +232,7 @@ def _plan(recording: Recording) -> dict[str, Any]:
 
 
 def _compared_with(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The hil_compare node's parameters in a launch file's plan; {} without such a node."""
+    """The hil_compare node's parameters in a launch file's plan; {} if the plan has no such node."""
     for node in plan.get("nodes", []):
         if str(node.get("run", "")).endswith(COMPARER):
             found: dict[str, Any] = node.get("params", {})

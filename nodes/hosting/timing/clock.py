@@ -57,7 +57,7 @@ class Durations:
             self.count += 1
 
     def quantile_s(self, fraction: float) -> float | None:
-        """Quantile of the durations (s); None without durations. `fraction` 0.5 is the median."""
+        """Quantile of the durations (s); None if no duration was added. `fraction` 0.5 is the median."""
         rank = fraction * self.count
         seen = 0
         for bin_, count in enumerate(self._bins):
@@ -68,7 +68,7 @@ class Durations:
 
     @property
     def largest_s(self) -> float | None:
-        """Longest duration (s); None without durations."""
+        """Longest duration (s); None if no duration was added."""
         return self.largest_ns * 1e-9 if self.count else None
 
     def histogram(self) -> dict[str, int]:

@@ -56,7 +56,8 @@ class Measured:
     elbow   angle of the elbow
     grips   hands that grip: "", "a", "b" or "ab"
     torque  torque of the elbow
-    trunk   angle of the trunk relative to arm a; `trunk`, `trunk_rate` and `trunk_torque` are 0 without a trunk
+    trunk   angle of the trunk relative to arm a; `trunk`, `trunk_rate` and `trunk_torque` are 0 for a robot without a
+            trunk
     """
 
     time: float

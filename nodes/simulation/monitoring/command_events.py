@@ -22,7 +22,7 @@ class CommandEvents:
 
     watchdog_s  the watchdog's limit (s); None for no watchdog
     safe_mode   name of the safe mode, for the messages
-    safe_since  simulation time (s) at which actuators last went to their safe mode; None for never
+    safe_since  simulation time (s) at which actuators last went to their safe mode; None if they never did
     gone        nodes that left since the last call of `departures`; any thread may append to it
     cut         (node, one-line message) of commands limited to a joint's range since the last call of `departures`
     """

@@ -61,7 +61,7 @@ def foreign_files(folder: Path, study: Study) -> list[str]:
 def marker_of(folder: Path) -> dict[str, Any] | None:
     """Content {"study", "files"} of the folder's marker file, which lists the files that a study wrote.
 
-    Returns None without a valid marker file.
+    Returns None if the folder has no valid marker file.
     """
     try:
         marker = json.loads((folder / MARKER).read_text())

@@ -92,8 +92,7 @@ class Runs:
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """One case for each pair of a deviation of tension (`spans.tensions`) and a deviation of mass (`spans.masses`).
-        """
+        """One case for each pair of a deviation of tension in `spans.tensions` and one of mass in `spans.masses`."""
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property

@@ -33,7 +33,9 @@ class PassRate:
 
     @property
     def rate(self) -> float:
-        """Number of passed runs divided by the number of runs; lost runs count as not passed. NaN without runs."""
+        """Number of passed runs divided by the number of runs; lost runs count as not passed. NaN if no run was
+        counted.
+        """
         return self.passed / self.runs if self.runs else math.nan
 
     @property
@@ -48,7 +50,7 @@ class PassRate:
 
 
 def wilson(passed: int, runs: int, z: float = Z95) -> tuple[float, float]:
-    """Return (low, high), Wilson's score interval of the share passed / runs; (0, 1) without runs.
+    """Return (low, high), Wilson's score interval of the share passed / runs; (0, 1) if `runs` is 0.
 
     z  quantile of the standard normal distribution for the confidence level
     """

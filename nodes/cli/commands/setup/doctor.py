@@ -85,7 +85,7 @@ def _show(finding: Finding) -> None:
 def _bar(as_json: bool) -> Callable[[float], None] | None:
     """Return a function that shows the progress of the measurement, from 0 to 1, as a bar on a terminal.
 
-    Returns None without a terminal, or for output as JSON.
+    Returns None if the output is not a terminal, or for output as JSON.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
