@@ -133,9 +133,12 @@ def guards(line: Line) -> tuple[Guard, ...]:
 
 
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
-    """[(next state, conditions, constraints)] of all changes that a hand in a given state can make.
+    """All changes that a hand in a given state can make, as a list of (next state, conditions, constraints).
 
-    The listed constraints become active with the present position of the hand as their target.
+    The constraints become active with the present position of the hand as their target.
+
+    hand   "a" or "b"
+    state  present state of the hand
     """
     grip, body = f"grip_{hand}", f"hand_{hand}"
     along, across = line.aims[hand]

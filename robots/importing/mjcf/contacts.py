@@ -122,7 +122,7 @@ class Contacts:
 
     surfaces  the geoms of all bodies, in the order of the file
     names     name of every body in the mechanism, by its name in the file
-    grounded  whether only contacts with the ground are read; one note then lists the others
+    grounded  whether contacts between moving bodies are left out, with a note, so that bodies touch only the ground
     """
 
     def __init__(

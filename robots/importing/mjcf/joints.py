@@ -97,11 +97,12 @@ def check_free(joints: Sequence[Element], body: str, parent: str, alignfree: boo
 
 
 def oriented_joint(element: Element, joint: Joint, p: Array, R: Array, upper: float | None) -> Joint:
-    """A ball or free joint with its pose, spring, damping and armature.
+    """A ball or free joint with the pose, spring, damping and armature that its element gives.
 
     joint  the joint with its name, kind and bodies
-    p, R   pose of the body in the parent body: the start of a free joint, and the rest pose of the spring
-    upper  limit of a ball joint's rotation angle, rad
+    p, R   pose of the body in the parent body. A free joint starts at this pose; the spring of the joint is at rest
+           there
+    upper  limit of a ball joint's rotation angle, rad; None for no limit
     """
     stiffness = not_negative(element, "stiffness")
     joint = replace(joint, damping=not_negative(element, "damping"), armature=not_negative(element, "armature"))
