@@ -230,12 +230,14 @@ class Batch:
         p           parameters (n, n_p), by default the mechanism's default values
         u           actuator efforts: None for zero, or (n, n_u) for constant efforts, clipped to the actuators' limits
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
-        modes       actuators with servos, as in `rollout`. The cubic of a velocity then uses, as the slope at the end
-                    of a step, the acceleration under the effort of the next step
+        modes       {actuator: "velocity" or "position"} of the actuators whose column of u contains commands of their
+                    servo instead of efforts. The cubic of a velocity then uses, as the slope at the end of a step, the
+                    acceleration under the effort of the next step
         threads     number of threads that share the systems, by default one per processor; they do not hold the GIL
         progress    function that is called about every 20 ms with the number of finished systems and the number of all
                     systems
-        Raises InvalidRequest as `rollout` does.
+        Raises InvalidRequest for arrays of the wrong shape, for quaternions whose norm is not 1, and for mechanisms
+        with guards.
         """
         from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
 
@@ -342,11 +344,13 @@ class Batch:
         return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:
-        """Actuator efforts and servo commands, clipped to their limits.
+        """Actuator efforts and servo commands of `count` systems, clipped to their limits.
 
-        The shape of the result is (count, 1, n_u) or (count, steps, n_u).
+        The shape of the result is (count, 1, n_u) for constant inputs, otherwise (count, steps, n_u).
 
-        steps  number of steps; negative if only constant efforts are permitted
+        u       inputs: None for zero, (count, n_u) constant ones, or (count, steps, n_u) with one row per time step
+        steps   number of steps; negative if only constant inputs are permitted
+        servos  servos whose columns of u are commands instead of efforts
         """
         n_u = self.system.n_u
         array = np.zeros((count, n_u)) if u is None else np.asarray(u, dtype=float)
@@ -368,9 +372,10 @@ class Batch:
 
 
 def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dict[str, Array]:
-    """{"target": initial targets of the servos, "command": commands to the servos} of n systems, (n, servos) each.
+    """Data of servos in n systems: {"target": initial targets, "command": commands}, each of shape (n, number of
+    servos).
 
-    rows  {name: (n, size)} of the systems' q, v and u; the commands are columns of u
+    rows  {"q", "v", "u": array (n, size)} of coordinates, velocities and actuator inputs; the commands are columns of u
     """
     target = np.zeros((len(rows["q"]), len(servos)))
     for k, servo in enumerate(servos):

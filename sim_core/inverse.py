@@ -51,8 +51,11 @@ def forward_dynamics(
 ) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
-    Constraints hold at the acceleration level, J a = gamma, without stabilization. `p` is as in `inverse_dynamics`; if
-    `p` is given, its flags also determine which constraints hold.
+    constraint_mode  index of the constraint mode, by default that at the start
+    p                parameters (n_p,), by default the values at the start of a simulation. If `p` is given, the flags
+                     in `p` also determine which constraints hold
+
+    Constraints hold at the acceleration level, J a = gamma, without stabilization.
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
@@ -63,9 +66,11 @@ def forward_dynamics(
 def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
     """Symmetric mass matrix M (n_q, n_q) at q; the kinetic energy is v' M v / 2, J.
 
+    p  parameters (n_p,), by default the values at the start of a simulation
+
     Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints do not
-    contribute; `p` is as in `inverse_dynamics`. Raises ValueError for q of another size, InvalidRequest for entries
-    that are not finite. [Featherstone2008, ch. 6]
+    contribute. Raises ValueError for q of another size, InvalidRequest for entries that are not finite.
+    [Featherstone2008, ch. 6]
     """
     rest = np.zeros(system.n_q)
     return system.terms(0.0, _column(system, "q", q), rest, None, p)[0]
@@ -85,8 +90,9 @@ class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
 def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
     """{body: (p_WB (3,), R_WB (3, 3))} at q: origin (m) and axes of every body in the world frame.
 
-    `p` is as in `inverse_dynamics`. An unknown body name raises UnknownKey, a KeyError; entries of q that are not
-    finite raise InvalidRequest.
+    p  parameters (n_p,), by default the values at the start of a simulation
+
+    An unknown body name raises UnknownKey, a KeyError; entries of q that are not finite raise InvalidRequest.
     """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))

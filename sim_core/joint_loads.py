@@ -257,7 +257,10 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """Rotation matrix R_PB of a joint at an angle, rad. [GoncalvesEtAl2024, eqs. 17, 18, as a turn about the axis]"""
+    """Rotation matrix R_PB of a joint at an angle, rad; without rotation if the angle is None.
+
+    [GoncalvesEtAl2024, eqs. 17, 18, written as a rotation about the joint's axis]
+    """
     fixed = np.array(joint.rotation)
     return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
 

@@ -220,9 +220,9 @@ def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFram
 
 
 def _orientation(joint: Joint, s: Jet) -> Jet:
-    """Rotation R(quaternion at the start) R(s) of a spherical or free joint.
+    """Jet of the rotation of a spherical or free joint: the orientation at the start times the rotation R(s).
 
-    The coordinates s are a vector of length 4 tan(angle / 4) along the axis of rotation.
+    s  jet of the rotation coordinates: a vector of length 4 tan(angle / 4) along the axis of rotation
     """
     start = np.array(joint.quaternion) / np.linalg.norm(joint.quaternion)
     square = s @ s

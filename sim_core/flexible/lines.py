@@ -32,10 +32,12 @@ class BeamLines:
 
 
 def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
-    """Return points along a beam, the displacement of these points, and the place of the beam's coordinates in q.
+    """Points along a beam, and how the coordinates of the beam displace them.
 
-    Returns (points (k, 3) of the undeflected beam, matrix (3 k, n) from the beam's coordinates to the displacement of
-    the points, slice of the beam's coordinates in q).
+    Returns (points (k, 3) of the undeflected beam, matrix (3 k, n) that maps the n coordinates of the beam to the
+    displacements of the points, slice of the beam's coordinates in q).
+
+    coordinate_names  names of all entries of q
     """
     model = beam_model(beam)
     first = list(coordinate_names).index(model.coordinate_names[0])

@@ -23,14 +23,14 @@ def one_stage() -> Any:
 
 
 def adaptive() -> Any:
-    """The compiled loop of Dormand-Prince 5(4) with error control between ticks."""
+    """The compiled loop of Dormand-Prince 5(4) with error control within each tick."""
     from sim_core.integrators.methods.adaptive import advance_adaptive
 
     return advance_adaptive
 
 
 def dense() -> Any:
-    """The compiled loop of Dormand-Prince 5(4) with steps independent of the ticks."""
+    """The compiled loop of Dormand-Prince 5(4) whose steps are independent of the ticks."""
     from sim_core.integrators.methods.dense import advance_dense
 
     return advance_dense

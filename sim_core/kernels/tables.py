@@ -71,11 +71,12 @@ def module_with_tables(
     uses: dict[str, tuple[str, ...]],
     tables: dict[str, tuple[ca.Function, np.ndarray]],
 ) -> str:
-    """LLVM IR of a module with one kernel per function; the kernels in `uses` have table rows as last inputs.
+    """LLVM IR of a module with one kernel per function. Some kernels take rows of lookup tables as their last inputs.
 
-    twins   {argument: pairs of indices of corresponding elements in branches of equal structure}
-    uses    {kernel: names of its tables}
-    tables  {table: (function of the kernels' common inputs that returns the row index, array of the table)}
+    functions  {kernel: CasADi function}
+    twins      {argument: pairs of indices of corresponding elements in branches of equal structure}
+    uses       {kernel that takes table rows: names of the tables, in the order of these inputs}
+    tables     {table: (function that computes the row index from the other inputs of the kernels, array of the table)}
     """
     number = {name: index for index, name in enumerate(tables)}
     plain = {f"{name}.inner" if name in uses else name: function for name, function in functions.items()}

@@ -70,7 +70,7 @@ class SphereContact(Frozen):
         return self.other_radius is None and self.other_half_sizes is None
 
     def depth(self, offset: np.ndarray) -> float:
-        """Penetration depth of the sphere, m; negative if the surfaces do not touch.
+        """Penetration depth of the sphere, m; negative if the sphere does not touch the other surface.
 
         offset  (3,) vector from `other_point` to the centre of the sphere, in the frame of `other`, m
         """

@@ -261,7 +261,10 @@ class FastestMode:
         return potential, lengths
 
     def _apart(self, q: np.ndarray, contact: SphereContact) -> np.ndarray:
-        """Vector from the other body's point to the centre of a contact's sphere, in the other body's frame, at q."""
+        """Vector (3,) from the `other_point` of a contact to the centre of the contact's sphere, at the coordinates q.
+
+        The vector is expressed in the frame of the contact's body `other`.
+        """
         self._q[:] = q
         self._place()
         offset = np.subtract(self._point(contact.body, contact.center), self._point(contact.other, contact.other_point))

@@ -174,11 +174,12 @@ class Servos:
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:
-        """Bring the actuators `names` to a safe state: with zero effort, or holding their joints in place.
+        """Bring the actuators `names` to a safe state: without effort, or with the servos holding the joints in place.
 
-        position  (n_joints,) joint positions that the servos hold from now on; an actuator without a servo then keeps
-                  its effort. None: all efforts become zero
-        An actuator without a joint keeps its command in both cases.
+        position  (n_joints,) present joint positions. If they are given, each servo holds its present target from now
+                  on, and an actuator without a servo keeps its effort. If they are None, all efforts become zero
+
+        An actuator without a joint keeps its command in any case.
         """
         for name in names:
             index = self.names.index(name)
@@ -193,7 +194,12 @@ class Servos:
         self.busy = bool(self._mode.any())
 
     def _begin(self, index: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Initialize the targets of actuators that leave effort mode, so that their efforts are continuous."""
+        """Set the targets of actuators that leave effort mode such that the efforts are continuous.
+
+        index     indices of these actuators
+        position  (n_joints,) joint positions
+        velocity  (n_joints,) joint velocities, if the actuators enter the mode "position"; None in the mode "velocity"
+        """
         joint, effort = self._joint[index], self._value[index]
         if velocity is not None:
             effort = effort + self._damping[index] * velocity[joint]

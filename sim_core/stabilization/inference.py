@@ -25,9 +25,12 @@ def _rule(i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _between(x, kind, width):  # type: ignore[no-untyped-def]
-    """(index of the fuzzy set whose centre is below x, membership a of x in the next set).
+    """Fuzzy sets between whose centres x lies: (index of the lower set, membership a of x in the upper set).
 
-    The membership of x in the set below is 1 - a.
+    The membership of x in the lower set is 1 - a.
+
+    kind   0 triangle, 1 trapezoid
+    width  plateau of a trapezoid
     """
     i = min(1, math.floor(2.0 * x))
     above = 2.0 * x - i

@@ -42,15 +42,15 @@ def rotation_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
 
 @dataclass(frozen=True)
 class QuasiVelocities:
-    """Velocities w = B(q) v of the links. For a spherical or free joint, w contains the angular velocity in the child's
+    """Velocities w = B(q) v (n_q,) of the links: for a spherical or free joint, the angular velocity in the child's
     axes.
 
-    symbols  the symbols with w in place of v
-    bias     vector b (n_q,) in the links' accelerations B a + b
+    symbols  the symbols of the mechanism, with w in place of the velocities v
+    bias     vector b (n_q,) in the accelerations B a + b of the links, where a are the accelerations dv/dt
 
     A spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z of the child.
-    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is
-    dB/dt v minus this term, so that the term cancels.
+    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is dB/dt
+    v minus this term, so that the term cancels.
     """
 
     symbols: Symbols
@@ -165,8 +165,9 @@ def _first_rotations(mechanism: Mechanism) -> dict[str, int]:
 
 
 def _angular_velocity_per_rate(s: ca.SX) -> ca.SX:
-    """Matrix T(s) (3, 3) in w = T ds/dt, where w is the angular velocity in the child's axes; T is the identity at s =
-    0.
+    """Matrix T (3, 3) with w = T ds/dt, for the rotation coordinates s and the angular velocity w in the child's axes.
+
+    T depends on s, and is the identity at s = 0.
     """
     sigma = s / 4
     square = ca.dot(sigma, sigma)

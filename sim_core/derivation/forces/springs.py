@@ -15,7 +15,8 @@ def _gap(spring: Spring, frames: Frames) -> ca.SX:
 def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
     """Energy stored in a spring of length l, J: F0 l + k (l - l0)^2 / 2 with pretension F0 and rest length l0.
 
-    If F0 = l0 = 0, the energy is computed as k l^2 / 2 from the components of l, which is smooth at l = 0.
+    If F0 = l0 = 0, the energy is computed as k d.d / 2 from the vector d between the two ends, which is smooth at d =
+    0.
     """
     gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
     if spring.rest_length == 0.0 and spring.pretension == 0.0:

@@ -69,7 +69,7 @@ def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
 
 @inner
 def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):  # type: ignore[no-untyped-def]
-    """Iterate for the stage's acceleration a, starting from its value in the stage memory.
+    """Iterate for the acceleration a of the stage, starting from the value in the stage memory.
 
     Returns the number of iterations; 0 if the iteration does not converge.
     """
@@ -183,7 +183,7 @@ def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Set q, v to those at the end of a generalized-alpha step; store the auxiliary acceleration A in the memory."""
+    """Set q, v to those at the end of a generalized-alpha step. Store the new auxiliary acceleration A in the memory."""
     beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
         A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]

@@ -1,4 +1,4 @@
-"""Checks of sensors."""
+"""Checks of the sensors in a description, and which efforts a joint may transmit."""
 
 from __future__ import annotations
 

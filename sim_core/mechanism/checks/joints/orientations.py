@@ -1,4 +1,4 @@
-"""Checks of spherical and free joints."""
+"""Checks of the spherical and free joints in a description."""
 
 from __future__ import annotations
 
