@@ -88,8 +88,9 @@ def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: 
     """The first error found when `data` is checked against the type `kind`; None if there is no error.
 
     A number must be within a `Range` of its field, and finite unless the default of this field is not finite.
-    first  {dotted key of a list: number of the list's first entry in messages}. With {"axes": 1}, messages call the
-           first entry of the list `axes` axes.1; without this item, they call it axes[0]
+
+    first  {dotted key of a list: number with which messages count the list's first entry}. With {"axes": 1}, the first
+           entry of the list `axes` is called axes.1 in messages; by default it is called axes[0]
     at     dotted key of `data` itself
     """
     return _wrong(data, inspect.type_info(kind), at, first or {})

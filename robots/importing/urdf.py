@@ -80,7 +80,7 @@ def read_urdf(
 class Reader:
     """Reads the elements of one URDF file; elements that are ignored are collected in `notes`.
 
-    folder  folder of the file, where its meshes are searched for; None if they are not read
+    folder  folder of the file, where its meshes are searched for; None if meshes are not read
     """
 
     def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base, folder: Path | None) -> None:

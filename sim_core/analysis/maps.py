@@ -163,9 +163,9 @@ def map_of(norm: StateNorm, axes: Mapping[str, Array], seconds: float, q: Array,
 def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
     """(stability measure IS1, whether an angle went further than pi from the equilibrium) of k motions, (k,) each.
 
-    IS1 is the largest distance of a motion from the equilibrium, divided by its distance at the start.
+    IS1 of a motion is its largest distance from the equilibrium, divided by its distance at the start.
 
-    peaks  ranges of the states in all motions
+    peaks  smallest and largest value of every state in all motions
     part   slice that selects the k motions out of all motions
     q, v   (k, n_q) initial states of the selected motions
     """

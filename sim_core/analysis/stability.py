@@ -392,10 +392,12 @@ def worst(
 
 
 def _per_edge(n: int, most: int) -> int:
-    """Largest number of grid points per edge of a cube in n dimensions for which its surface has at most `most` grid
+    """Largest number of grid points per edge of a cube with which the surface of the cube has at most `most` grid
     points.
 
     The result is at least 2.
+
+    n  number of dimensions of the cube
     """
     edge = 2
     while edge < 4096 and (edge + 1) ** n - max(edge - 1, 0) ** n <= most:

@@ -296,8 +296,8 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 def remember(m, step):  # type: ignore[no-untyped-def]
     """Record t, q, v at the start of step number `step` in the ring buffer `history`.
 
-    At every CHECKED-th step, it also requests a check of how well the accelerations a satisfy the constraint equations
-    J a = gamma - U, in which U is the constraint stabilization.
+    At every CHECKED-th step, the function also requests a check of how well the accelerations a satisfy the constraint
+    equations J a = gamma - U, in which U is the constraint stabilization.
     """
     m.ledger[TICK] = step
     if step % CHECKED == 0 and m.rows.shape[1] > 0:

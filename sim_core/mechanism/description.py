@@ -495,7 +495,7 @@ class Mechanism(Frozen):
 
     @cached_property
     def canonical_hash(self) -> str:
-        """Hash of all that determines the equations of motion: names and order of the parts, and their numbers.
+        """Hash of all that determines the equations of motion: names, order and numerical values of all parts.
 
         The hash does not depend on shapes for drawings, limits, the start state and the values of tunables.
         """

@@ -55,7 +55,7 @@ class CapturedParameter(Frozen):
 class FirstOrderState(Frozen):
     """A first-order state z with dz/dt = g(t, q, v, z, u), stored as if it were the velocity of a further coordinate.
 
-    name   name of this coordinate: its entry in v is z, and its entry in q is the time integral of z
+    name   name of the further coordinate, whose entry in v is z, and whose entry in q is the time integral of z
     start  z at the start
     """
 

@@ -338,7 +338,8 @@ def eigenvalues_below(A: np.ndarray, limit: float) -> bool:
     """Whether a cheap upper bound of the absolute eigenvalues of a square matrix A is at most `limit`.
 
     The bound is the n-th root of the Frobenius norm of A^n, for n = 1, 2, 4 up to 2^SQUARINGS. The bounds decrease
-    towards the largest absolute eigenvalue and cost far less than the eigenvalues. False says nothing about them.
+    towards the largest absolute eigenvalue and cost far less than the eigenvalues. If the result is False, the
+    eigenvalues may be above or below `limit`.
     """
     log_norm, power = 0.0, A  # A^n is exp(log_norm) times `power`; its norm stays 1, so that no power overflows
     for k in range(SQUARINGS + 1):

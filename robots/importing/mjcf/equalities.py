@@ -85,7 +85,7 @@ class Equalities:
         s1(ref) and s2(ref) are the values of the sums with all joints at `ref`. Offset and factor are the first two
         numbers of the attribute polycoef.
 
-        sides  {joint: coefficient} of s1 and of s2; without s2, only that of s1
+        sides  list of the sums s1 and s2, each as {joint: coefficient}; a list of s1 alone stands for s2 = 0
         """
         offset, factor, *higher = element.numbers("polycoef", len(UNIT), UNIT)
         if any(higher) and len(sides) > 1:

@@ -85,7 +85,7 @@ def read_mjcf(
 class Reader:
     """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order.
 
-    folder  folder of the file, where its meshes are searched for; None if they are not drawn
+    folder  folder of the file, where its meshes are searched for; None if meshes are not drawn
     """
 
     def __init__(

@@ -183,7 +183,7 @@ def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Set q, v to those at the end of a generalized-alpha step. Store the new auxiliary acceleration A in the memory."""
+    """Set q, v to those at the end of a generalized-alpha step, and store the new auxiliary acceleration A."""
     beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
         A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]

@@ -38,7 +38,7 @@ def check_directions(mechanism: Mechanism, owner: str) -> None:
 
 
 def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
-    """(label, item) of every item that may have an axis, such as bodies, joints, shapes and the conditions of guards."""
+    """(label, item) of every item that may have an axis, such as bodies, joints, shapes and conditions of guards."""
     found = []
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)

@@ -27,8 +27,10 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism with a one-line message for a name that is used twice or reserved, or that becomes part of
-    the name of a compiled kernel and has characters that are invalid there.
+    """Raise InvalidMechanism with a one-line message for the first invalid name in a description.
+
+    A name is invalid if it is used twice or is reserved. The name of a part that becomes part of the name of a compiled
+    kernel is also invalid if a character in it is not permitted there.
     """
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
