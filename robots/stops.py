@@ -41,9 +41,9 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
     """{joint: smallest effective inertia, kg m2 or kg} over the start and random postures.
 
-    The effective inertia is that with all other joints free to move; it is inf for a joint that moves no mass. That of
-    a spherical joint is the smallest about any axis. In the random postures, spherical and free joints have the same
-    orientation as at the start.
+    The effective inertia of a joint is that while all other joints are free to move. For a joint that moves no mass, it
+    is inf; for a spherical joint, the smallest about any axis is used. In the random postures, spherical and free
+    joints have the same orientation as at the start.
     """
     moving = [joint for joint in mechanism.joints if joint.coordinates]
     ends = np.cumsum([len(joint.coordinates) for joint in moving], dtype=int)

@@ -297,7 +297,9 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 
 def _warn(where: str, says: str) -> None:
-    """Show a warning once. As its origin, the warning names the default parameter file and not a line of code."""
+    """Show a warning once. The warning names the default parameter file, and not a line of code, as the place of its
+    origin.
+    """
     warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_shown_warnings)
 
 

@@ -414,9 +414,11 @@ def _acted_on(joint: Joint) -> str:
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
-    """Add a keyframe with the start state, in MuJoCo's joint order (depth first). The import starts from it.
+    """Add a keyframe with the start state to the document `root`. The order of joints is MuJoCo's, depth first.
 
-    branches  branches with the poses of their bodies in the file, before merging
+    An import of the file starts from this keyframe.
+
+    branches  bodies with their connections to the parent bodies, before massless bodies are merged
     """
     starts = {name: start for branch in branches for name, start in starts_of(branch, mechanism).items()}
     order = [joint.attrib["name"] for joint in world.iter("joint")]

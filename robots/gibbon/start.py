@@ -20,8 +20,8 @@ class Start:
     """Equilibrium of a robot that hangs on the line.
 
     q        coordinates in equilibrium
-    anchors  {hand: position along the line, m}; a hand that holds the line grips it at this position, a free hand
-             would grip it there next
+    anchors  {hand: position along the line, m}: where a hand that holds the line grips it, and where a free hand is to
+             grip it next
     """
 
     q: tuple[float, ...]
