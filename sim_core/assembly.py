@@ -68,9 +68,10 @@ def consistent_start(
 ) -> tuple[np.ndarray, np.ndarray]:
     """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones in the metric of the mass matrix M.
 
-    p  parameters, by default the default values
+    p  parameters (n_p,), by default the values at the start of a simulation
+
     q results from Gauss-Newton steps dq with the least dq' M dq, so that heavy bodies move least. A step is halved
-    until it reduces the constraint violation. v is the nearest velocity in the same metric.
+    until it reduces the constraint violation. v is the velocity nearest to the given one in the same metric.
 
     Raises InvalidRequest with the names of constraints that remain violated.
     """

@@ -137,7 +137,8 @@ def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array)
     at  {body: posture}
 
     Gravity enters as an acceleration of the ground. The equations are [GoncalvesEtAl2024, eqs. 28 to 32] with one
-    correction: the last term of eq. 30 is (joint rate) w x z with the joint's axis z; the paper prints dw/dt for w.
+    correction. The last term of eq. 30 is (joint rate) w x z, with the angular velocity w of the parent and the joint's
+    axis z; the paper prints dw/dt in place of w.
     """
     ground = (AT_REST, AT_REST, -np.array(mechanism.gravity))
     moving: dict[str, tuple[Array, Array, Array]] = {GROUND: ground}

@@ -215,7 +215,8 @@ class Work:
             groups = max(1, min(MOST_GROUPS, max(share, int(BLOCK_S / group_s)), int(CALL_S / group_s)))
 
     def fill(self, block: Array, begin: int) -> None:
-        """Fill `block` with the initial states and inputs of systems; the first is the one with index `begin`.
+        """Fill `block` with the initial states and inputs of consecutive systems, from the system with index `begin`
+        on.
 
         If fewer systems are left than `block` has room for, the remaining lanes get copies of the last system.
 

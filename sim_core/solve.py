@@ -88,7 +88,11 @@ def sampled_states(
 def _closed(
     q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray | None:
-    """Coordinates (n_q,) near q that satisfy the constraints; None if Newton's method does not converge."""
+    """Coordinates (n_q,) near q that satisfy the constraints; None if Newton's method does not converge.
+
+    scale  (n_q,) typical size of each coordinate
+    rows   function of q that returns Phi (n_h,) and the Jacobian J (n_r, n_q)
+    """
     least = 1e-9 * max(1.0, float(scale.max()))
     for _ in range(CLOSING):
         Phi, J = rows(q)

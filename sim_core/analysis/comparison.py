@@ -47,7 +47,7 @@ class Comparison:
     diverged_at       simulation time, s, at which |Phi|_1 first exceeded the characteristic length, or after which no
                       further time step could be computed; None if the run did not diverge
     stability_limit   largest step size, s, for which both the stabilizer and the fastest mode of a beam are stable; inf
-                      if they are stable for every step size, 0 if for none
+                      if they are stable for every step size, 0 if no step size is stable
     reason            why the run diverged: "violation", "not finite", "step went to zero" or "solver did not converge";
                       AT_REST if the stabilizer was not run because it needs a start in motion (all numbers are then
                       nan); otherwise ""

@@ -125,9 +125,10 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
 def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Function]:
     """{name: function} of the kernels of a loop that integrates a batch of systems.
 
-    Without stabilization: `rates` (t, q, v, u, p) -> accelerations a, multipliers lam. With stabilization: `rates` (t,
-    q, v, u, p, U) -> a, lam, and `correction` (t, q, v, u, p, gains) -> stabilization U by the sampled fuzzy law. With
-    spherical or free joints also `rebase` (t, q, v, u, p) -> q, v, p.
+    `rates` returns the accelerations a and multipliers lam. Without stabilization, it is a function (t, q, v, u, p).
+    With stabilization, it is a function (t, q, v, u, p, U), and the kernel `correction` (t, q, v, u, p, gains) returns
+    the stabilization U by the sampled fuzzy law. With spherical or free joints there is also `rebase` (t, q, v, u, p),
+    which returns q, v, p.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
     found = {"rates": _rates(functions[f"{first}.acceleration"], stabilized)}

@@ -127,7 +127,8 @@ class Sensors:
 def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
     """Rows of a constraint for slightly displaced bodies, from which the virtual work of the constraint is computed.
 
-    For a PrescribedMotion of a point, the result is the position of the point along the axis; for one of a joint, 0.
+    For a PrescribedMotion of a point, the result is the position of the point along the axis. For a PrescribedMotion of
+    a joint, the result is 0.
 
     frames  frames of the displaced bodies
     """

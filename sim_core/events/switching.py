@@ -110,7 +110,7 @@ class Switching:
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
         """Raise InvalidRequest for an unknown constraint mode, or for parameters p whose flags contradict the mode.
 
-        constraint_mode  index of the mode. With UNNAMED no mode prescribes the flags in p, and each flag must be 0 or 1
+        constraint_mode  index of the mode, or UNNAMED. With UNNAMED, each flag in p may be 0 or 1
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):

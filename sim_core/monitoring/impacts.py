@@ -56,9 +56,9 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
 def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
     """Yield a one-line warning if the step is too large for the friction of a contact on which the mechanism stands.
 
-    Near rest, regularized friction is a damper of the coefficient friction * load / slip_velocity. The load is taken as
-    an equal share of the weight for each contact with the ground that has friction, and the mass that the damper slows
-    down as the effective mass at the contact. The contact with the fastest damper is named.
+    Near rest, regularized friction is a damper of the coefficient friction * load / slip_velocity. The load is
+    estimated: each contact with the ground that has friction carries an equal share of the weight. The damper slows
+    down the effective mass at the contact. The warning names the contact with the fastest damper.
     """
     mechanism = system.mechanism
     standing = [c for c in mechanism.contacts if c.other == GROUND and value_of(c.friction) > 0.0]

@@ -146,8 +146,9 @@ def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-
 
 @inner
 def triangle_output(x, y):  # type: ignore[no-untyped-def]
-    """`fuzzy_output` for triangles with the product as AND: a function that is bilinear between the centres of the
-    sets.
+    """Output of the 25 fuzzy rules at the inputs x, y for triangular sets with the product as AND.
+
+    The output is bilinear between the centres of the sets.
     """
     x, y = _clamped(x), _clamped(y)
     if abs(x) + abs(y) <= 0.5:

@@ -47,10 +47,11 @@ def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[
 
 @native_function(SIGNATURE)
 def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = Ku FLC(Kp Phi, Kd Phidot) with the fuzzy logic controller FLC of 25 rules (`fuzzy_output`).
+    """Stabilization U = Ku FLC(Kp Phi, Kd Phidot) with the fuzzy logic controller FLC of 25 rules (`fuzzy_output`).
 
-    Nonholonomic rows use the five rules of the single input Kd Phidot. The array `gains` contains Kp, Kd, Ku, then
-    kind, conjunction, width and neighbour as in `fuzzy_output`. [NadaBayoumi2024, figs. 6, 28]
+    Nonholonomic rows use the five rules of the single input Kd Phidot. [NadaBayoumi2024, figs. 6, 28]
+
+    gains  Kp, Kd, Ku, then kind, conjunction, width and neighbour as in `fuzzy_output`
     """
     kind, conjunction, width, neighbour = gains[3], gains[4], gains[5], gains[6]
     for row in range(n_holonomic):
@@ -64,7 +65,7 @@ def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignor
 def _scalings(gains, h):  # type: ignore[no-untyped-def]
     """Scalings (Kp, Kd, Ku) of the stabilizer law `sampled_fuzzy` for the step size h, s.
 
-    gains  array that `sampled_fuzzy` takes under this name
+    gains  saturation eps, pole rho, hold coefficient c and slope g, as described for `sampled_fuzzy`
     """
     eps, rho = gains[0], gains[1]
     k1 = (1.0 - rho) * (1.0 - rho)

@@ -150,9 +150,10 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
     """The links of a spherical or free joint: for a free joint three translations along the parent's axes, then three
     rotations.
 
-    The three rotations are about axes of the child; `QuasiVelocities` explains their velocities.
+    The three rotations are about axes of the child; `QuasiVelocities` defines the velocities of these rotations.
 
-    at  index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
+    at     index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
+    index  index of the first of the links
     """
     (parent, p_PJ, R_PJ), names = at, joint.coordinates
     zero, same, child_point = ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)

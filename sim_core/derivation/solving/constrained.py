@@ -3,13 +3,13 @@
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-With Euler parameters, M is singular. Therefore w J_n' J_n is added to M, and w J_n' r2 to r1, for each unit-norm row
-J_n of J; together these changes affect neither x nor y. The weight w has the size of the body's inertia, so that no
-digits are lost.
+With Euler parameters, M is singular. A unit-norm row J_n is a row of J that keeps the Euler parameters of a body at
+norm 1. For each unit-norm row, w J_n' J_n is added to M, and w J_n' r2 to r1; together these changes affect neither x
+nor y. The weight w has the size of the body's inertia, so that no digits are lost.
 
-If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself; an increment of the
-same size for all rows would not do, because the entries of light bodies are much larger than the entries of heavy ones.
-Proximal refinement removes the bias of this regularization on y.
+If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself. The increment must not
+be the same for all rows, because the entries of light bodies are much larger than the entries of heavy ones. Proximal
+refinement removes the bias of this regularization on y.
 
 If light bodies carry heavy ones, S is ill-conditioned. A last refinement, on the residual J x - r2, then removes the
 remaining bias and the rounding error. Its step length minimizes the error in the metric of S: a few eigenvalues of S

@@ -29,8 +29,8 @@ NAMED = {
 def check_unique(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism with a one-line message for the first invalid name in a description.
 
-    A name is invalid if it is used twice or is reserved. The name of a part that becomes part of the name of a compiled
-    kernel is also invalid if a character in it is not permitted there.
+    A name is invalid if it is used twice or is the name of the ground. The names of constraint modes and beam contacts
+    become part of the names of compiled kernels, and may therefore contain certain characters only.
     """
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]

@@ -67,7 +67,7 @@ def _check_parts(joint: Joint, where: str) -> None:
 
 
 def _check_spring(joint: Joint, absent: tuple[str, ...], where: str) -> None:
-    """Raise InvalidMechanism if the spring of a joint has a nonzero value in one of the fields `absent`."""
+    """Raise InvalidMechanism if one of the fields `absent` of a joint's spring differs from the default."""
     given = [name for name in absent if joint.spring and getattr(joint.spring, name) != getattr(JointSpring(), name)]
     if given:
         rest = "rest_quaternion" if joint.kind in ORIENTED else "rest"
