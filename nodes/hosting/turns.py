@@ -247,9 +247,9 @@ class RemotePort:
         return late
 
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
-        """Wait for the pending reply and return its messages; return none if no reply is pending.
+        """Wait for the pending reply and return its messages; return [] if no reply is pending.
 
-        longest_s  longest wait (s); if `deadline_s` is longer, it replaces `longest_s`
+        longest_s  longest wait (s); `deadline_s` is used instead if it is longer
         """
         if not self._awaited:
             return []

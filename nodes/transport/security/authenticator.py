@@ -76,7 +76,7 @@ class Watched:
 def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
     """Watch the connections of a socket, and admit only peers whose keys are on the allow-list.
 
-    Both apply to the addresses to which the socket is bound after this call.
+    Watching and admission apply to the addresses to which the socket is bound after this call.
 
     listener  duplicate of the TCP socket on which `socket` will listen. The authenticator uses it to block the
               addresses of peers, and closes it at the end
