@@ -24,7 +24,7 @@ class GuardLog:
     stops    the stops so far; None before the first
     limited  {limit that changed or rejected commands, such as "velocity of joint_2": simulation time (s) of the first
              such command, None if it is not known}
-    latest   one line about the latest command that was changed or rejected; "" for none
+    latest   one line about the latest command that was changed or rejected; "" if there was no such command
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,11 @@ class GuardLog:
         return {"stops": msgspec.to_builtins(self.stops), "limited": dict(self.limited), "latest": self.latest}
 
     def restore(self, state: Mapping[str, Any], now: float, passed: int | None = None) -> None:
-        """Continue from a result of `snapshot`; `now` and `passed` are those of `measure`."""
+        """Continue from a result of `snapshot`.
+
+        now     time of the clock that measures durations (s)
+        passed  number of commands that the guard passed on so far; None if it is not known
+        """
         self.stops = stops = msgspec.convert(state["stops"], GuardStops | None)
         self.limited, self.latest = dict(state["limited"]), state["latest"]
         self._since = now if stops is not None and stops.reason else None

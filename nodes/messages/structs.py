@@ -365,9 +365,9 @@ class GuardStops(msgspec.Struct, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether the robot did not go on: it is stopped, or no command was passed on since the latest stop.
+        """Whether the robot is stopped, or no command was passed on since its latest stop was acknowledged.
 
-        A stop that has lasted for 0 s does not count: it began after the last state of the run.
+        A stop in force that has lasted for 0 s does not count: it began after the last state of the run.
         """
         return (bool(self.reason) and self.latest_s > 0.0) or self.idle
 

@@ -30,7 +30,7 @@ class Columns(dict[str, NDArray[Any]]):
         self.present: dict[str, NDArray[np.bool_]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: equal rows, such as names of joints, are stored once."""
+        """The data from which pickle rebuilds this object. Equal rows, such as names of joints, are stored once."""
         return _unpickled, ({name: _packed(values) for name, values in self.items()}, self.present)
 
     def __missing__(self, field: str) -> NDArray[Any]:

@@ -201,7 +201,10 @@ class Scheduler:
 
     @property
     def dropped(self) -> dict[str, list[int]]:
-        """Numbers of messages on the emulated links, see `Links.dropped`."""
+        """{node whose link loses messages: [number of messages lost on the link, number of all messages on it]}.
+
+        It is {} if no node has an emulated link. Messages that are never lost, such as events, are not counted.
+        """
         return {} if self._links is None else self._links.dropped
 
     def start(self) -> None:

@@ -33,7 +33,7 @@ def tilt_of(torso: float, lowest: float) -> float:
 def torso_of(tilt: float, lowest: float) -> float:
     """Position of the torso in the board's unit, from 8 to 170, at an angle of the joint "tilt" (rad).
 
-    lowest  as in `tilt_of`
+    lowest  angle (rad) of the joint at torso position 170; the angle at position 8 is 0
     """
     return TORSO[0] + (TORSO[1] - TORSO[0]) * tilt / lowest
 

@@ -48,7 +48,7 @@ def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Fl
 
 
 def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
-    """Friction efforts (n,) as from `dry_friction`, by projected Gauss-Seidel, which converges slowly but always.
+    """Efforts (n,) of dry friction during a time step, by projected Gauss-Seidel, which converges slowly but always.
 
     b      (n,) velocities of the joints after the time step without friction, divided by the step size
     A      (n, n) accelerations per unit effort, symmetric and positive definite

@@ -128,7 +128,7 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
     """Causes of the effort residual, from the model linearized at the encoder offsets `zeros` (k,) in rad or m.
 
-    timing  effort errors due to inexact time stamps, as in `Search`
+    timing  (n, k) effort errors due to inexact simulation times, for n samples; None if the times are exact
     """
     effort = band(motion.effort)
     there = replace(motion, q=motion.q - zeros)

@@ -95,7 +95,7 @@ def _node(entry: Entry) -> NodePlan:
 
 
 def _share_nodes(plan: Plan) -> None:
-    """Give the plan of each simulation the nodes of its namespace, with their names inside the namespace."""
+    """Put the nodes of each namespace into the plan of its simulation. There, their names are without the namespace."""
     for namespace, view in plan.simulations.items():
         own = [node for node in plan.nodes if node.namespace == namespace]
         view.nodes = [msgspec.structs.replace(node, name=node.local_name, namespace="") for node in own]

@@ -19,7 +19,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._lines: dict[KeyPath, int] = {}
-        self._entries: dict[KeyPath, int] = {}  # {path of a list of tables: number of its entries so far}
+        self._entries: dict[KeyPath, int] = {}  # {path of a list of tables: index of its last entry so far}
         table: KeyPath = ()
         for number, statement in _statements(text):
             if statement.startswith("[["):
@@ -66,7 +66,10 @@ class Lines:
         return (*path, index)
 
     def _resolved(self, keys: KeyPath) -> KeyPath:
-        """Path of the table that a header names. A list of tables on the way stands for the last entry so far."""
+        """Path of the table that a header names, such as ("nodes", 2, "params") for "nodes.params".
+
+        Behind the key of a list of tables stands the index of the list's last entry so far.
+        """
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)

@@ -43,7 +43,7 @@ class Source:
         return replace(self, label="").at(*keys)
 
     def table(self, label: str, *keys: str | int) -> Source:
-        """The table at `keys` below this one, with its own label."""
+        """The table at the path `keys` below this table; messages call it `label`."""
         return replace(self, label=label, path=(*self.path, *keys))
 
     def below(self, key: str) -> Source:

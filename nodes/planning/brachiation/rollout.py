@@ -72,9 +72,11 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """Torque of the trunk's motor (N m) from a PD law on the trunk's angle to the vertical, limited to hanging[2].
+    """Torque of the trunk's motor (N m) from a PD law on the trunk's angle to the vertical.
 
-    hanging is as in `_roll`; q and v are the coordinates and their rates.
+    hanging  (4,) stiffness, damping and torque limit of the law, then a flag: 1 if the trunk's joint is on the second
+             link, 0 if it is on the first
+    q, v     coordinates and their rates
     """
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
@@ -99,7 +101,7 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
     stage   number of the stage, 0 to 3
     h       time step, s
     a       accelerations at this stage
-    memory  arrays of the integration, as in `_roll`
+    memory  (8, n) arrays of the integration; `_roll` describes its rows
     """
     weight = h / 6.0 if stage == 0 or stage == 3 else h / 3.0
     reach = 0.5 * h if stage < 2 else h

@@ -83,7 +83,10 @@ def _require_positive(owner: str, **values: float) -> None:
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
-    """`man` with case 1, for starts at rest; conjunction and sigma are as in `man`. [Man2025, sec. 4.4]"""
+    """`man` with case 1, for starts at rest. [Man2025, sec. 4.4]
+
+    sigma  width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
+    """
     return man(1, conjunction=conjunction, sigma=sigma)
 
 

@@ -105,7 +105,8 @@ class Runs:
     def triples(self, reading: str) -> dict[str, Run]:
         """{label of a stabilizer: run of the triple pendulum with this stabilizer}.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         methods = (NONE, CASE1, B20, SAMPLED, PROJECTION)
         return {method.label: self.triple(method, reading) for method in methods}
@@ -134,7 +135,8 @@ class Runs:
     def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
         """Run of the crank-slider that starts at its dead centre.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         printed  whether the run starts with the velocities printed in the paper; otherwise it starts with velocities
                  that meet the constraints
         """
@@ -148,7 +150,8 @@ class Runs:
     def cranks(self, reading: str) -> dict[str, Run]:
         """{label of a stabilizer: run of the crank-slider with this stabilizer}.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `triple`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         methods = (NONE, B20, case2(), SAMPLED)
         return {method.label: self.crank(method, reading) for method in methods}

@@ -103,7 +103,8 @@ class Runs:
     def unstabilized(self, reading: str) -> dict[str, Run]:
         """{label of an integrator: run of the rotary pendulum with this integrator and without stabilization}.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         adaptive = reading == ONE_CALL
         found = {}
@@ -114,7 +115,8 @@ class Runs:
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
         """{label: run of the rotary pendulum with Baumgarte stabilization}, one run for each of three sets of gains.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         dt       the paper's time step in s
         """
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
@@ -126,7 +128,8 @@ class Runs:
         fuzzy control with three kinds of fuzzy sets. Two are the project's own: sampled fuzzy stabilization and
         projection.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         dt       the paper's time step in s
         """
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
@@ -138,7 +141,8 @@ class Runs:
         In one form, the corrected state replaces the state of the integrator after each time step. In the other form,
         the corrected state is used only to evaluate the accelerations.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         dt       the paper's time step in s
         """
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
@@ -157,7 +161,8 @@ class Runs:
     def gear(self, method: Method, reading: str) -> Run:
         """Run of the gear train, driven by 0.1 N m on its arm.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         watch = ("unit rows", "rolling rows")
         stepping, step = (DOPRI5, 1e-3) if reading == FIXED else (ODE45, GEAR_TICK)
@@ -166,7 +171,8 @@ class Runs:
     def gears(self, reading: str) -> dict[str, Run]:
         """{label of a stabilizer: run of the gear train with this stabilizer}.
 
-        reading  meaning of the "time step" in the paper: FIXED (step size) or ONE_CALL (output interval), see `rotary`
+        reading  meaning of the "time step" in the paper: FIXED (fixed step size of an integrator) or ONE_CALL (interval
+                 between the outputs of one call of an adaptive solver)
         """
         methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.gear(method, reading) for method in methods}
