@@ -20,8 +20,9 @@ from itertools import count
 
 import zmq
 
+from nodes.transport import io_threads
 from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
-from nodes.transport.security import allow_list, gate, io_threads, keys
+from nodes.transport.security import allow_list, gate, keys
 
 log = logging.getLogger("armswing.wire")
 

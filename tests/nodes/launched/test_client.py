@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
 from nodes.messages import Description, Message, RobotState
 from nodes.messages.codec import WireError
 from nodes.recording import reader as recording
+from nodes.transport import io_threads
 from nodes.transport.bus import Subscriber
 from nodes.transport.service import ServiceError
 
@@ -25,6 +27,12 @@ def test_nodes_are_listed_with_the_server_first(live: Any) -> None:
         entries = client.nodes()
     assert [entry.name for entry in entries] == ["sim", "damper", "listener"]
     assert all(entry.pid > 0 and {"data", "service"} <= entry.endpoints.keys() for entry in entries)
+
+
+def test_the_servers_io_threads_do_not_interrupt_its_time_steps(live: Any) -> None:
+    with Client() as client:
+        threads = io_threads.io_threads(client.node("sim").pid)
+    assert [os.sched_getscheduler(thread) for thread in threads] == [os.SCHED_BATCH]
 
 
 def test_topics_know_who_speaks_and_who_listens(live: Any) -> None:

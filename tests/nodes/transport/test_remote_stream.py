@@ -11,12 +11,13 @@ import pytest
 import zmq
 
 from nodes.messages import Description, RobotState
+from nodes.transport import io_threads
 from nodes.transport.bus import END, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
-from nodes.transport.security import allow_list, authenticator, io_threads, keys
+from nodes.transport.security import allow_list, authenticator, keys
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -207,6 +208,10 @@ def test_io_threads_do_not_interrupt_others_while_a_key_is_blocked(
     until(lambda: policies() == {os.SCHED_BATCH})
     colleague.close()
     until(lambda: policies() == {os.SCHED_OTHER})
+    monkeypatch.setattr(io_threads, "_is_permanent", False)  # restored after the test
+    io_threads.defer_permanently()
+    io_threads.defer(False)
+    assert policies() == {os.SCHED_BATCH}
 
 
 def test_an_unknown_topic_is_refused_and_counted_and_nobody_is_hung_up_on_for_it(
