@@ -90,7 +90,7 @@ class GuardState(msgspec.Struct, frozen=True):
 
     stopped  one line on why the robot is stopped now; "" if it is not stopped
     stops    number of stops so far
-    limited  one line about the latest command that the guard changed or did not pass on; "" for none
+    limited  one line about the latest command that the guard changed or did not pass on; "" if there was none
     clamps   number of values that the guard changed so far
     error    one line on why the node does not answer; "" if it answers
     """

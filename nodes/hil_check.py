@@ -184,7 +184,11 @@ class HilCheck(Node):
                     yield driver, joint, -math.inf if lower is None else lower, math.inf if upper is None else upper
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
-        """Command with the positions of all joints at the time `now`; one of the joints moves back and forth."""
+        """Command with the positions of all joints at the time `now`; one of the joints moves back and forth.
+
+        now  timestamp (s) of the measured state that the command replies to
+        seq  sequence number of this state
+        """
         if not self._moves:
             self._is_over = True
             return

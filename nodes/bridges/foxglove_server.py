@@ -117,7 +117,8 @@ class FoxgloveBridge:
     """Serves a live launch to Foxglove on ws://127.0.0.1:port until `stop` is set.
 
     port      number of the port; 0 chooses a free port
-    messages  the live messages, which also count the messages received and lost
+    messages  the LiveMessages object from which the messages are read; its attributes `received` and `lost` are the
+              numbers of messages received and lost
 
     Raises OSError if the port cannot be used.
     """

@@ -67,7 +67,8 @@ def series(topic: str, message: Message) -> str:
     """Name under which PlotJuggler lists the curves of a message.
 
     The name is the topic. Many nodes publish on the topics `status` and `clock`. On `status`, the name of the
-    publishing node is added; on `clock`, the names of both nodes of the round trip are added.
+    publishing node is added. A message on `clock` describes a round trip between two nodes, and both their names are
+    added.
     """
     if isinstance(message, Status):
         return f"{topic}/{message.node}"

@@ -94,7 +94,10 @@ class RemoteClock:
         self._track = ClockTrack()
 
     def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
-        """Make one more round trip by calling `ask`, which returns the remote times. A failed call is ignored."""
+        """Make one more round trip to the node. A failed call is ignored.
+
+        ask  function that calls the node's service `clock` and returns {name: time (ns) on the node's clock}
+        """
         asked = time.time_ns()
         try:
             there = ask()

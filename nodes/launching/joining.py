@@ -112,7 +112,9 @@ def _run(
 ) -> Node:
     """Run the only node of the plan to its end; an exception in the node's own code is printed.
 
-    beside, greet  functions as in `run_node`
+    beside  function called with (client, name of the node) in a thread of its own once the node is registered
+    greet   function called with one line of text when the node waits for a launch, when the node has joined a
+            simulation, and when the simulation has been restarted
     """
     from nodes.hosting.runner import Runner
     from nodes.launching.process import told

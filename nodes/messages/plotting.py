@@ -56,7 +56,7 @@ class PlottedValues:
         return message
 
     def _is_new(self, name: str, shape: int) -> bool:
-        """Whether `name` may be plotted with this shape from now on; if not, `refuse` is called with the reason."""
+        """Whether values of `name` may have this shape from now on; if not, `refuse` is called with the reason."""
         if name in self._shapes:
             reason = f"{name!r} is {_text(shape)}, and was {_text(self._shapes[name])} before; give it another name"
         elif not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:

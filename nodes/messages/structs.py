@@ -33,8 +33,8 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
 class JointDescription(msgspec.Struct, kw_only=True):
     """A declared joint: name, kind, unit of its coordinate, and limits.
 
-    lower  smallest position, rad or m; None for no limit
-    upper  largest position, rad or m; None for no limit
+    lower  smallest position, rad or m; None if there is no limit
+    upper  largest position, rad or m; None if there is no limit
     """
 
     name: str
@@ -48,9 +48,9 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
     """An actuator: the joint that it drives, its command modes, and its limits.
 
     unit            unit of its effort
-    effort_limit    largest effort, N m or N; None for no limit
-    velocity_limit  largest speed (rad/s or m/s) of commanded velocities and of moves to a commanded position; None for
-                    no limit
+    effort_limit    largest effort, N m or N; None if there is no limit
+    velocity_limit  largest speed (rad/s or m/s) of commanded velocities and of moves to a commanded position; None if
+                    there is no limit
     modes           modes of JointCommand that the actuator accepts; commanded positions are clipped to the joint's
                     limits
     stiffness       stiffness of its servo in the modes velocity and position, N m/rad or N/m; 0 if the actuator has no

@@ -67,7 +67,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 def appearance(label: str, index: int = 0) -> dict[str, Any]:
     """Colour, dash and marker of a method's curve, as arguments of matplotlib's `plot`.
 
-    A label that is not in the table gets a style by `index`, the number of its curve in the plot.
+    A label without a style of its own gets one by `index`, the number of its curve in the plot.
     """
     for beginning, (color, dash, marker) in APPEARANCE:
         if label.startswith(beginning):
@@ -80,7 +80,10 @@ def appearance(label: str, index: int = 0) -> dict[str, Any]:
 
 
 def line(label: str, index: int = 0) -> dict[str, Any]:
-    """Colour and dash of a method's curve without marker, for plots over time; see `appearance`."""
+    """Colour and dash of a method's curve without marker, for plots over time.
+
+    A label without a style of its own gets one by `index`, the number of its curve in the plot.
+    """
     found = appearance(label, index)
     del found["marker"]
     return found

@@ -327,7 +327,7 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
 def _located(robot: str, entry: Entry, where: Source) -> str:
     """Reference to a robot's Python function with the absolute path of the function's file.
 
-    The folders searched are those for a node's key `run`. Raises PlanError if the file is not found.
+    The file is searched in the folders `entry.folders`. Raises PlanError if it is not found.
     """
     try:
         found = located(robot, *entry.folders)
@@ -340,7 +340,7 @@ def _located(robot: str, entry: Entry, where: Source) -> str:
 def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
     """Make the path in a robot's parameter `file` absolute.
 
-    The folders searched are those for a node's key `run`. Raises PlanError if the file is not found.
+    The file is searched in the folders `entry.folders`. Raises PlanError if it is not found.
     """
     asked = parameters.get("file")
     if not isinstance(asked, str) or not asked:

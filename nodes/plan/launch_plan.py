@@ -41,7 +41,8 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The table [sim]: the simulation server.
 
     robot              a name from `armswing robot list`, a function of your own, "path/to/file.py:function", or a URDF
-                       or MJCF file, "path/to/robot.urdf"; the folders searched are those for a node's key `run`
+                       or MJCF file, "path/to/robot.urdf"; the file is searched in the folder above launch/, the working
+                       folder and the launch file's folder
     parameters         parameters of the robot, as `armswing robot show` lists them
     mode               realtime: time steps are paced by the clock; fast: as fast as possible; lockstep: each time step
                        waits for every node, and the run is reproducible

@@ -30,7 +30,7 @@ INFINITE = float("inf")
 class ParameterDescription(msgspec.Struct, kw_only=True):
     """A parameter of a program: a number with inclusive limits.
 
-    low, high  smallest and largest value; None for no limit
+    low, high  smallest and largest value; None if there is no limit
     """
 
     name: str

@@ -29,7 +29,7 @@ class Piece:
     parts  (topic, index of the run, columns) of the messages; the index is None for latched topics, whose messages
            belong to all runs
     runs   the runs found so far
-    holes  missing messages, see `pieces`
+    holes  gaps in the recording: in the whole file if it was scanned before, otherwise in the part that was read so far
     read   end of the part of the file that was read so far, bytes
     size   size of the file, bytes
     whole  whether the file was read to its end

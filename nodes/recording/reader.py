@@ -307,7 +307,11 @@ def uncollected() -> Iterator[None]:
 def _read(
     path: str | os.PathLike[str], topics: Collection[str] | None, run: int | None
 ) -> tuple[Recording, RecordingFile]:
-    """(the recording as arrays, the file that was read), see `read_recording`."""
+    """(the recording as arrays, the file that was read).
+
+    topics  names of the topics to read; None for all
+    run     number of the run to read, counted from 1; -1 for the last run; None for all runs
+    """
     file = RecordingFile(path)
     cutter = RunCutter()
     times: dict[str, list[int]] = {}

@@ -133,8 +133,8 @@ class Missing:
     """Number and time span of messages that are not in a file.
 
     messages  number of messages
-    start_s   smallest log time, s; None for no messages
-    end_s     largest log time, s; None for no messages
+    start_s   smallest log time, s; None if there are no messages
+    end_s     largest log time, s; None if there are no messages
     """
 
     messages: int = 0

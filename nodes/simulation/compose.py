@@ -147,7 +147,11 @@ def compose(
 ) -> Composition:
     """A `Composition` of the server and the nodes of a plan, at the start or at a point of a recorded run.
 
-    The parameters are those of `Composition`.
+    carry  function called with every (topic, encoded message) of the run, in order
+    nodes  {name: class} of node classes that are not in a file; each replaces the plan's node of this name, or is added
+           if the plan has no such node
+    begin  point of a recorded run from which this run continues; None for a run from its start
+    start  coordinates q and velocities v (n_q,) at the start of a run of one robot; None for the robot's own start
     """
     return Composition(plan, carry, nodes, begin, start)
 

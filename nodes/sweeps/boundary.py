@@ -27,7 +27,7 @@ HALVINGS = 6  # the boundary is found to 1/64 of the distance between two values
 class Probe(msgspec.Struct, frozen=True):
     """An additional run, with a value of the axis `key` that does not occur in the sweep.
 
-    The seed and the values of all other axes are those of a run of the sweep.
+    The seed and the values of all other axes are taken from a run of the sweep.
     """
 
     key: str

@@ -200,7 +200,7 @@ class Registry:
     def rejected_by_kind(self) -> dict[str, int]:
         """Return {kind: number of connections that the registry's sockets rejected}.
 
-        The kinds are those of `authenticator.rejected_by_kind`.
+        The kinds are "unknown_key", "no_key" and "no_zmtp" (not a ZeroMQ connection).
         """
         return authenticator.rejected_by_kind(self._context)
 

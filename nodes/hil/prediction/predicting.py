@@ -24,8 +24,8 @@ Judged = Iterator[tuple[Residual, list[float]]]
 class LivePrediction:
     """Pairs measured states, in simulation time, with predicted states as both arrive.
 
-    At first the predicted states are those of the simulation server. Once the robot reports an applied command, they
-    come from a local model instead, which receives each command at the instant at which the robot applied it.
+    At first, the simulation server publishes the predicted states. Once the robot reports an applied command, a local
+    model predicts instead. It receives each command at the instant at which the robot applied this command.
 
     lost        one line that says why the local model cannot be used; "" if it can be used
     taken_lost  number of reports of applied commands that were lost in transit
@@ -48,9 +48,7 @@ class LivePrediction:
 
     @property
     def retraces(self) -> bool:
-        """Whether the predicted states are now those of the local model. If not, they are those of the simulation
-        server.
-        """
+        """Whether the local model predicts now; otherwise, the simulation server does."""
         return self._retrace is not None
 
     @property

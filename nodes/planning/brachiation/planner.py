@@ -107,7 +107,7 @@ def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
 def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
     """Path of the elbow from `start` (angle, rate, acceleration) to rest.
 
-    unknowns  (4,) final angle, duration and amplitudes of the two bumps, as in `Plan.unknowns`
+    unknowns  (4,) final angle, rad; duration, s; amplitudes of the path's two bump functions, rad
     """
     final, duration, even, odd = (float(value) for value in unknowns)
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
@@ -161,7 +161,8 @@ def plan_swing(
 
     q, v    coordinates and velocities of the roller's model at the start
     start   angle (rad), rate and acceleration of the elbow at the start
-    guess   (4,) first guess of `Plan.unknowns`
+    guess   (4,) first guess of the final angle, rad, the duration, s, and the amplitudes of the path's two bump
+            functions, rad
     most    largest number of iterations
     enough  cost below which the iteration ends
     """
@@ -201,7 +202,9 @@ def cost_of(
 ) -> float:
     """Cost that `plan_swing` minimizes, from one rollout: the sum of the squared residuals.
 
-    The parameters are those of `plan_swing`; `unknowns` (4,) are as in `Plan.unknowns`.
+    q, v      coordinates and velocities of the roller's model at the start
+    start     angle (rad), rate and acceleration of the elbow at the start
+    unknowns  (4,) final angle, rad; duration, s; amplitudes of the path's two bump functions, rad
     """
     residual = _residual(roller, q, v, start, unknowns, task)
     return float(residual @ residual)

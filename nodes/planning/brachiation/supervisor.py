@@ -93,7 +93,7 @@ class Gait:
     last          time before the end of a swing in which no new plan is made, s
     rollout_step  time step of the rollouts, s
     tolerance     distance (m) of the arriving hand from its target, along the line, that costs as much in a plan as a
-                  height error of GAP_SCALE, see `Task`
+                  height error of GAP_SCALE
     above         height above the line at which the hand's path ends, m
     """
 

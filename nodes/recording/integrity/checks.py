@@ -57,7 +57,7 @@ class Check(msgspec.Struct, omit_defaults=True):
     frame_crc  CRC-32 of the chunk record except its messages, followed by all records between the chunk record and the
                check record
     channels   counts of each channel so far
-    run_crc    CRC-32 of the run's metadata, see `metadata_crc`
+    run_crc    CRC-32 of the run's metadata
     metadata   second copy of the run's metadata, in the check record at the file's beginning
     """
 

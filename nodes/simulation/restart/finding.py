@@ -299,6 +299,8 @@ def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> di
 
     The replaced nodes are those that start anew without their recorded state, and those that `plan` lacks; the key ""
     stands for an unknown node. The messages are those after the snapshot and before `begin.tick`.
+
+    after  (tick, recorded message) of each message after the snapshot
     """
     robot = plan.sim.robot_name
     classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}

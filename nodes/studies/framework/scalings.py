@@ -99,7 +99,11 @@ def man_case_2(
 ) -> FuzzyPaper:
     """`man` with case 2, for starts in motion; the violation after the first time step sets the scaling.
 
-    The parameters are those of `man`. [Man2025, sec. 4.4]
+    [Man2025, sec. 4.4]
+
+    phi, phidot  1-norms of Phi and Phidot after the first time step
+    speed        2-norm of the initial velocities
+    sigma        width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
     """
     return man(2, phi, phidot, speed, conjunction, sigma)
 

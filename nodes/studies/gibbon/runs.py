@@ -58,7 +58,7 @@ class Spans:
 
     wanted            number of consecutive hand-overs that the claims require
     seconds           simulated duration, s
-    tensions, masses  relative deviations of tension and of mass to simulate, see `Case`
+    tensions, masses  relative deviations of the cable's tension and of the robot's mass to simulate
     dampings          damping ratios to simulate, as multiples of the damping ratio in the planner's model
     """
 

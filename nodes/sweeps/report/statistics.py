@@ -100,7 +100,7 @@ def value_of(row: Row, figure: str) -> float | None:
 def varying(rows: Sequence[Row]) -> list[str]:
     """Names of the figures (results of runs) that are numbers and differ between runs by more than rounding.
 
-    The names are in the order of the HTML report, see `_rank`.
+    The names are in the order of the HTML report: milestones, figures of nodes, processor loads, and so on.
     """
     least: dict[str, float] = {}
     most: dict[str, float] = {}

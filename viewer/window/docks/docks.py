@@ -126,7 +126,7 @@ class Docks:
         self.update()
 
     def forget(self) -> None:
-        """Remove from the panels of a live run what they show of a launch that has ended."""
+        """Clear the panels of a live run, whose contents belong to a launch that has ended."""
         for panel in (self.steering, self.parameters, self.timing, self.joints):
             if panel is not None:
                 panel.forget()

@@ -133,7 +133,7 @@ class JointPanel(QtWidgets.QWidget):
                 row.show(float(series.values[-1][series.labels.index(row.joint)]))
 
     def forget(self) -> None:
-        """Remove the commands by hand, which were of a launch that has ended, and the line about who commands."""
+        """Remove the user's commands, which were for a launch that has ended, and the line about who commands."""
         self._pending.clear()
         self._show_hand(set())
         self.commander.setText(WAITING)

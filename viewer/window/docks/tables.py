@@ -102,7 +102,7 @@ class StatisticsTable(QtWidgets.QWidget):
     ) -> None:
         """Show statistics in the table.
 
-        interval  (start, end) of the interval, s; None for no interval
+        interval  (start, end) of the interval, s; None if none is selected
         rows      statistics of each curve
         read_to   time up to which the recording was read so far, s; None for one that was read to its end
         """

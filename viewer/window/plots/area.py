@@ -157,7 +157,7 @@ class PlotArea(QtWidgets.QWidget):
     def show_data(self, now: float | None) -> None:
         """Draw the data of the present frame.
 
-        now  time of the scene, s, which a vertical line marks; None for no line
+        now  time of the scene, s, which a vertical line marks; if None, no line is drawn
         """
         self._now = now
         layout = self._history.layout
@@ -424,7 +424,7 @@ class PlotArea(QtWidgets.QWidget):
     # -- selection
 
     def set_interval(self, interval: tuple[float, float] | None) -> None:
-        """Select an interval of time, (start, end) in s; None for no interval."""
+        """Select an interval of time, (start, end) in s; None clears the selection."""
         self.interval = interval
         for plot in self.plots:
             plot.selection.setVisible(interval is not None)

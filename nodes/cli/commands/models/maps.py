@@ -322,7 +322,7 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
 def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] | None) -> Any:
     """The plan in lockstep of the launch file `name`; None if `name` is a robot.
 
-    Raises InputError for an option that has no meaning for a launch file, or for a robot, whichever `name` is.
+    Raises InputError if `name` is a launch file and an option applies only to robots, or the other way round.
     """
     if not name.endswith(".toml"):
         if sets:

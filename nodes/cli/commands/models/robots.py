@@ -419,7 +419,7 @@ def _print(robot: dict[str, Any]) -> None:
 def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
     """Table row of one parameter of a robot's builder: (name, default, unit, meaning).
 
-    If the default is None or "", the row has words that explain this default.
+    takes  description of the parameter; if its default is None or "", the row has words that explain this default
     """
     default = takes["default"]
     stands_for = takes["none"] if default in (None, "") else str(default)

@@ -212,6 +212,8 @@ def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, doma
     """Pass a topic's messages to `measure`, and print the result each second and at the end.
 
     As JSON, the result is printed only at the end.
+
+    measure  a Rate, Bandwidth or Delay
     """
     begin: float | None = None
     shown = time.monotonic()
