@@ -48,6 +48,8 @@ fuzz: $(INSTALLED)                # a million mutated frames at every kind of so
 
 aarch64: $(INSTALLED)             # armswing on the robot's processor, emulated: fetches 200 MB into build/ once
 	$(BIN)/pytest -v -p no:pytest-qt tests/aarch64/robots_computer.py
+	$(BIN)/python -m tests.aarch64.sodium
+	$(BIN)/pytest -v -p no:pytest-qt -m soak -k aarch64 tests/nodes/launched/test_c_client_keys.py tests/network/test_c_client_keys.py
 
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json

@@ -14,6 +14,7 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.client import read_recording
+from tests.aarch64 import sodium
 
 pytestmark = pytest.mark.timeout(300)
 COMMAND = "rotary_pendulum/command"
@@ -43,9 +44,15 @@ params = {{ file = "{file}" }}
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The controller of the client library, with keys."""
+@pytest.fixture(scope="module", params=["here", pytest.param("aarch64", marks=pytest.mark.soak)])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The controller of the client library, with keys, for this processor and for emulated aarch64."""
+    if request.param == "aarch64":
+        folder = tmp_path_factory.mktemp("c")
+        assert run(["export", "client", "--lang", "c", "--output", str(folder)]) == 0
+        if (built := sodium.build(folder, "my_controller")) is None:
+            pytest.skip(f"no compiler, emulator or libsodium for aarch64: {sodium.MISSING}")
+        return built
     compiler = shutil.which("cc")
     if not (shutil.which("make") and compiler):
         pytest.skip("no make or no C compiler: apt-get install make gcc libc6-dev")

@@ -20,6 +20,7 @@ from zmq.utils import z85
 from nodes.cli.application import run
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
+from tests.aarch64 import sodium
 
 PACKAGES = "apt-get install make gcc libc6-dev libsodium-dev"
 REPLY_MS = 5000
@@ -27,9 +28,9 @@ CHECK_MS = 500  # interval in which the client looks for revoked keys
 HERE = "127.0.0.1"
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """The controller of the library, built with keys and without."""
+@pytest.fixture(scope="module", params=["here", pytest.param("aarch64", marks=pytest.mark.soak)])
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """The controller of the library, built with keys and without; the one with keys also for emulated aarch64."""
     compiler = shutil.which("cc")
     if not (shutil.which("make") and compiler):
         pytest.skip(f"no make or no C compiler: {PACKAGES}")
@@ -44,6 +45,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
         done = subprocess.run(make, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 0, done.stderr
         built[keys] = folder / "my_controller"
+    if request.param == "aarch64":
+        other = tmp_path_factory.mktemp("c")
+        assert run(["export", "client", "--lang", "c", "--output", str(other)]) == 0
+        if (program := sodium.build(other, "my_controller")) is None:
+            pytest.skip(f"no compiler, emulator or libsodium for aarch64: {sodium.MISSING}")
+        built[True] = program
     return built
 
 
