@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nodes.messages import Event, JointCommand, RobotState
@@ -36,7 +37,7 @@ class Far(Node):
         yield "command", JointCommand(mode="position", name=["joint_2", "joint_4"], value=[goal, goal])
 
 
-def run_of(found: list[tuple[str, Any]]) -> Composition:
+def run_of(found: list[tuple[str, Any]], controller: type[Node] = Far) -> Composition:
     kinds = {"event": Event, "measured_state": RobotState, "applied_command": JointCommand}
 
     def carry(topic: str, payload: bytes) -> None:
@@ -47,7 +48,7 @@ def run_of(found: list[tuple[str, Any]]) -> Composition:
     hardware = NodePlan(name="hardware", run="nodes/hardware.py:Hardware", guard=GUARD)
     sim = SimPlan(robot="arm_2dof", mode="lockstep")
     plan = Plan(name="driven", folder=str(ROOT), sim=sim, nodes=[NodePlan(name="far", run=""), hardware])
-    return compose(plan, carry, {"far": Far})
+    return compose(plan, carry, {"far": controller})
 
 
 def test_the_motors_get_guarded_commands_while_the_model_gets_the_raw_ones() -> None:
@@ -79,6 +80,31 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
     assert stops[0] == ("guard_stop", "estop", "hand in the cell: controlled stop")
     assert stops[1][:2] == ("guard_acknowledged", "estop")
     assert max(message.position[0] for leaf, message in found if leaf == "measured_state") > 0.18
+
+
+class Limp(Node):
+    """Commands no effort, so that the arm falls."""
+
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
+
+    def on_message(self, name: str, message: Any) -> Any:
+        yield "command", JointCommand(name=["joint_2", "joint_4"], value=[0.0, 0.0])
+
+
+def test_joints_that_a_stop_holds_by_velocity_commands_do_not_creep_under_gravity() -> None:
+    found: list[tuple[str, Any]] = []
+    with run_of(found, Limp) as run:
+        run.step(300)
+        run.nodes["hardware"].emergency_stop("hand in the cell")
+        run.step(4000)
+    applied = [message for leaf, message in found if leaf == "applied_command"][-1]
+    assert (applied.mode, applied.value) == ("velocity", [0.0, 0.0])
+    held = [message for leaf, message in found if leaf == "measured_state" and message.timestamp > 1.1]
+    places = np.array([message.position for message in held])
+    assert np.ptp(places, axis=0).max() < 1e-5  # rad in 3 s
+    efforts = np.abs([message.effort for message in held])
+    assert efforts[-1].max() > 0.05  # N m: they carry the arm's weight
 
 
 def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
