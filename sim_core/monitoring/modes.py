@@ -122,6 +122,7 @@ class FastestMode:
             size = ON_SLOPE * max(1.0, float(np.abs(at).max(initial=0.0)))
             steps = size * free.T
             a = np.array([self._acceleration_at(moved, x) for x in np.concatenate([at + steps, at - steps])])
+            a = a.reshape(2 * f, len(at))  # also where no direction is free
             A[f:, place : place + f] = free.T @ (a[:f] - a[f:]).T / (2.0 * size)
             moved[:] = at
         return free, A

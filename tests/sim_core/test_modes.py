@@ -131,6 +131,12 @@ def test_the_rate_of_a_mode_in_absolute_coordinates_is_that_of_the_free_motion()
     assert 0.3 * swing < sim.step_too_large.rate < 30.0 * swing
 
 
+def test_a_mechanism_that_cannot_move_has_no_mode() -> None:
+    held = pendulum("absolute")
+    joint = dataclasses.replace(held.joints[0], kind="fixed")
+    assert warned(dataclasses.replace(held, joints=(joint,)), 1.0, 10) == []
+
+
 def test_the_looks_are_at_the_same_ticks_however_the_steps_are_asked_for() -> None:
     found = []
     for sizes in ([64], [1] * 64, [3, 5, 56]):
