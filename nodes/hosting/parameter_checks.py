@@ -14,7 +14,7 @@ from nodes.transport.service import Request
 class ParameterChecks:
     """Checks `set_parameters` requests on a separate thread.
 
-    Call `begin` for each request, and `take` once `wake` is set.
+    Call `begin` for each request. When a check has ended, the pipe `wake` becomes readable: then call `take`.
 
     require  function that raises ValueError for invalid changed parameters; called on the separate thread
     """

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class WakeupPipe:
-    """A file descriptor that becomes readable when any thread, or a signal handler, sets it."""
+    """A file descriptor that becomes readable when any thread, or a signal handler, calls `set`."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -96,6 +96,9 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
 
     The cruise velocity of each move is the lowest that the time between its waypoints allows. Raises ValueError with a
     one-line message for the first move that is too fast for the limits.
+
+    acceleration  acceleration of the ramps, per s^2; a limit of the joint
+    velocity      largest permitted velocity, per s
     """
     cruises = []
     for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=2):

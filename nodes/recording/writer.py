@@ -166,7 +166,7 @@ class RecordingWriter:
     flush_s      wall-clock seconds between flushes, checked at each write; None: no flushes by the wall clock, which
                  keeps files reproducible
     compression  "none", "lz4" or "zstd"
-    sidecar      further entries for `<path>.sidecar.json`, such as the plan's path; None for no sidecar file
+    sidecar      further entries for `<path>.sidecar.json`, such as the plan's path; None if no sidecar file is written
     """
 
     def __init__(

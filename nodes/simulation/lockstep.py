@@ -125,7 +125,7 @@ class LocalPort:
 
 
 class ScheduledParticipant:
-    """A participant, with the messages that it will receive the next time it runs.
+    """A participant (node that the schedule runs), with the messages that it will receive the next time it runs.
 
     on_the_way  heap of (arrival time, number, topic, message) for messages that a communication link delays
     busy_until  simulation time (s) until which the participant still computes and does not run again

@@ -61,7 +61,7 @@ def run_cell(sweep: Sweep, cell: Cell, recording: Path | None = None) -> Row:
 
     Errors of the plan, the nodes and the simulation are not raised, but reported in the row.
 
-    recording  path of a recording to write; None for no recording
+    recording  path of a recording to write; None if no recording is written
     """
     began, began_wall = time.process_time(), time.perf_counter()
     row = Row(cell=cell.number, seed=cell.seed, result=PASSED)

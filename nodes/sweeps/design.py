@@ -105,7 +105,7 @@ class Sweep(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def plan_of(self, cell: Cell, recording: Path | None = None) -> Plan:
         """The plan of a cell (run of the sweep), in lockstep and without the launch's recorders.
 
-        recording  path of a recording to write; None for no recording
+        recording  path of a recording to write; None if no recording is written
 
         Raises PlanError with a one-line message for invalid values.
         """

@@ -18,7 +18,10 @@ from nodes.workers import Loss, Pool
 
 
 class CellTask(NamedTuple):
-    """A cell (one run of the sweep) to carry out, and the path of the recording to write; "" for no recording."""
+    """A cell (one run of the sweep) to carry out.
+
+    recording  path of the recording to write; "" if no recording is written
+    """
 
     cell: Cell
     recording: str = ""

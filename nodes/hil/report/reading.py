@@ -32,7 +32,7 @@ class Source:
     """One of the two compared streams and its origin: file, topic, and the clock that stamped it (None for simulation
     time).
 
-    driven  description of the commands with which the model was simulated again; "" for recorded states
+    driven  description of the commands with which the model was simulated again; "" if the states are the recorded ones
     doubt   one line that says why the states may differ for a reason other than the robot; "" if there is no such
             reason
     """
@@ -60,7 +60,8 @@ class Case:
     hold_s             time (s) for which an effort is held, the time step of the measured run; infinite if unknown
     limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each
-    held               one line about a guard that held the robot stopped at the end of the measured run; "" for none
+    held               one line about a guard that held the robot stopped at the end of the measured run; "" if there
+                       was none
     """
 
     measured: Source

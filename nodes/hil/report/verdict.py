@@ -28,7 +28,7 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """Description of one of the two streams: its origin and the data missing in it. Times are stamps of the stream, s.
 
     clock   clock that stamped the stream, and its estimated offset and drift; None for stamps in simulation time
-    driven  description of the commands with which the model was simulated again; "" for recorded states
+    driven  description of the commands with which the model was simulated again; "" if the states are the recorded ones
     """
 
     file: str

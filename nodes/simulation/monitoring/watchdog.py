@@ -39,7 +39,7 @@ def fresh_states(limit_s: float | None, every_s: float) -> float:
 
     The lag of a command is the number of states that were published after the state from which it was computed.
 
-    limit_s  limit of the watchdog, s; None for no watchdog, and the result is then infinite
+    limit_s  limit of the watchdog, s; if there is no watchdog, it is None, and the result is infinite
     every_s  time between two published states, s
     """
     return math.inf if limit_s is None else int(limit_s / every_s) - 1

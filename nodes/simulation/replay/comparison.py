@@ -57,8 +57,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     unanswered   number of replayed messages without a recorded counterpart, in the replay of a run outside lockstep;
                  they do not count as differing, because the recorded node may have missed the messages that it would
                  have replied to
-    crossed      number of times that the order in which the node must have received messages begins or ceases to differ
-                 from the file's order
+    crossed      number of times that the order of reception, deduced from the node's replies, begins or ceases to
+                 differ from the file's order
     refused      number of invalid messages that the node published or received
     """
 

@@ -184,8 +184,9 @@ def _replayed(
     tolerances: Tolerances | None,
     outcome: Outcome | None = None,
 ) -> list[Line]:
-    """Messages that the node publishes in the replay.
+    """Messages that the node publishes in the replay. For a run outside lockstep, also sets `outcome.crossed`.
 
+    lines       recorded messages, in the file's order
     own         (topic, commanded actuators) of the node's own messages, which the node does not receive
     tolerances  permitted differences from the recorded messages. In a run outside lockstep, the order of the received
                 messages is chosen such that the node's messages agree within these tolerances; None: keep the file's

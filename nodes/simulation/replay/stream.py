@@ -26,7 +26,7 @@ class Stream:
 
     answers  {seq of a state: the recorded command in reply to the state}
     agree    function that takes a recorded and a replayed message and returns whether the two agree
-    crossed  number of times that the order in which the node must have received messages begins or ceases to differ
+    crossed  number of times that the order of reception, deduced from the node's replies, begins or ceases to differ
              from the file's order
     """
 

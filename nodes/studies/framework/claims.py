@@ -90,9 +90,9 @@ class Claim:
 
 
 def verdict_of(holds: bool) -> Verdict:
-    """REPRODUCED if the rule holds, otherwise NOT_REPRODUCED.
+    """REPRODUCED if the rule of a claim is met, otherwise NOT_REPRODUCED.
 
-    `Claim.findings` replaces this verdict by another one for a claim whose attribute `met` is not REPRODUCED.
+    `Claim.findings` replaces this verdict if the claim has another verdict for a rule that is met, as in `Claim.met`.
     """
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 

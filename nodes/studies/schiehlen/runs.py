@@ -117,8 +117,8 @@ def boundary_energy(r: float) -> float:
     """Largest energy of a double pendulum at distance r from the equilibrium, less the energy needed to tumble.
 
     Tumbling needs at least the energy of the state at rest in which the upper arm hangs and the lower arm is upright.
-    The unit is m2 l2^2; for equal masses and lengths, the result is 2.5 r^2 - 3 cos r + 1. If the result is negative,
-    no motion that starts at this distance can tumble.
+    With masses of 1 kg, lengths of 1 m and gravity of 1 m/s^2, the result is 2.5 r^2 - 3 cos r + 1, J. If it is
+    negative, no motion that starts at this distance can tumble.
     """
     return 2.5 * r**2 - 3 * math.cos(r) + 1
 

@@ -23,7 +23,7 @@ def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
 
     server_key  public key of the peer, in hexadecimal
 
-    Raises KeysError if this key is not on the allow-list.
+    Raises KeysError if `server_key` is not on the allow-list.
     """
     own = keys.own_key()
     if server_key not in allow_list.allowed().values():
