@@ -80,14 +80,15 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     joints             {joint: its limits}
     keep_out           inequalities of joint combinations
     max_age_ms         largest age of the state from which a command was computed; 0 accepts any age
-    heartbeat_ms       largest time without a command to an actuator; a longer time causes a controlled stop. 0 for no
-                       limit
-    state_ms           largest time without a measured state; a longer time causes a controlled stop. 0 for no limit
+    heartbeat_ms       largest time without a command to an actuator; a longer time causes a controlled stop. With 0,
+                       there is no limit
+    state_ms           largest time without a measured state; a longer time causes a controlled stop. With 0, there is
+                       no limit
     delay_ms           time from a measurement until the command that was computed from it takes effect
     enable_timeout_ms  largest time without a message `enable` with pressed = true; a longer time causes a controlled
                        stop. 0 if no enabling switch is needed
     enable_file        file whose text is 1 while the enabling switch is pressed, such as the value of a GPIO line; ""
-                       for no such file
+                       if there is none
     """
 
     joints: dict[str, JointLimits] = {}

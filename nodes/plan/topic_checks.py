@@ -82,8 +82,8 @@ def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str
     """Yield one line, with file and key, for each remapped publication outside the plan's robots that no node receives.
 
     The key `remap` gives such a publication a full name, such as "/left/charmie/command". The line suggests the most
-    similar topic that a node or the simulation receives, or that is a topic of a robot. Without a similar topic, a node
-    that subscribes to all topics, such as a recorder, counts as a receiver.
+    similar topic that a node or the simulation receives, or that is a topic of a robot. If there is no similar topic,
+    and a node subscribes to all topics, no line is yielded: this node receives the publication.
     """
     robots = [view.sim.robot_name for view in plan.views]
     received, receives_all = {f"{robot}/command" for robot in robots}, False

@@ -89,7 +89,10 @@ class SubscriptionGuard:
         self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
-        """Count a subscription, and return whether its sender is within the quota.
+        """Count a subscription request, and return whether its sender has not exceeded the quota of subscriptions.
+
+        frame     the request as received
+        is_known  whether the topic is in the topic table or was published by this publisher
 
         Processes of this computer have no quota.
         """

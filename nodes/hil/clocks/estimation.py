@@ -45,7 +45,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def time(self) -> float:
-        """Middle of the exchange by the local clock (s)."""
+        """Local time (s) halfway between sending the request and receiving the reply."""
         return (self.t1 + self.t4) / 2.0
 
 

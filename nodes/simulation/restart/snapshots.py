@@ -107,7 +107,7 @@ class Restart(msgspec.Struct, kw_only=True):
     actions: list[tuple[int, Event]] = []
 
     def encode(self) -> bytes:
-        """The point as bytes, which are passed to the process of the simulation server."""
+        """This point of a recorded run as bytes, which are passed to the process of the simulation server."""
         return _encoder.encode(self)
 
     @staticmethod
