@@ -894,7 +894,7 @@ static void put_status(armswing_client *client, buffer *to, int64_t seq) {
                     {"emergency_stops", client->stop_calls}};
     const size_t n = sizeof counters / sizeof *counters - (client->stop_calls == 0);
     size_t i;
-    pack_map(to, 11), put_stamp(client, to, seq);
+    pack_map(to, 12), put_stamp(client, to, seq);
     pack_text(to, "node"), pack_text(to, client->name);
     pack_text(to, "state"), pack_text(to, client->state);
     pack_text(to, "counters"), pack_map(to, n);
@@ -910,6 +910,7 @@ static void put_status(armswing_client *client, buffer *to, int64_t seq) {
     pack_text(to, "refusal"), pack_text(to, client->refusal);
     pack_text(to, "figures"), pack_map(to, 0);
     pack_text(to, "verdict"), pack_nil(to);
+    pack_text(to, "emergency"), pack_text(to, client->stopped);
 }
 
 static void publish_status(armswing_client *client) {

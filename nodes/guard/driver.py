@@ -16,6 +16,8 @@ from nodes.node import Node
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
 
+EMERGENCY = "emergency stop"  # reason of an emergency stop for which none is known
+
 
 def require_driver(cls: type[Node], params: GuardParams, plan: Plan) -> None:
     """Check that a node is a driver that can have a guard, and that the guard's limits fit the robot.
@@ -50,6 +52,7 @@ class DriverGuard:
         self._name, self._file = name, params.enable_file
         self._guard = CommandGuard(params)
         self._latest: JointCommand | None = None
+        self._emergency = ""  # reason of the latest emergency stop
 
     def take(self, command: JointCommand, now: float, age_s: float) -> list[Message]:
         """Return the commands for the driver in place of a received command.
@@ -80,6 +83,7 @@ class DriverGuard:
 
     def stop(self, now: float, reason: str) -> list[Message]:
         """Begin a controlled stop. Returns its first commands."""
+        self._emergency = reason or EMERGENCY
         return self._commands(self._guard.stop(now, "estop", reason))
 
     def acknowledge(self, now: float) -> str:
@@ -87,7 +91,16 @@ class DriverGuard:
 
         Raises ValueError with a one-line message while the robot is outside its limits.
         """
-        return self._guard.acknowledge(now)
+        released = self._guard.acknowledge(now)
+        self._emergency = ""
+        return released
+
+    @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" without one."""
+        if not self._guard.stopped:
+            return ""
+        return self._emergency or (EMERGENCY if self._guard.stopped == "estop" else "")
 
     def reset(self) -> None:
         """Reset the guard after simulation time was set back. A stop remains in force."""

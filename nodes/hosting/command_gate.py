@@ -86,6 +86,11 @@ class CommandGate:
         self._told.append(Event(kind="estop_released", node=self._node))
         return RELEASED
 
+    @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" without one."""
+        return self._stopped if self.guard is None else self.guard.emergency
+
     def reset(self) -> None:
         """Reset the guard after simulation time was set back."""
         if self.guard is not None:

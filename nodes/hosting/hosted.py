@@ -285,6 +285,11 @@ class HostedNode:
         return verdict
 
     @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" without one."""
+        return self.gate.emergency
+
+    @property
     def guard_stops(self) -> GuardStops | None:
         """Stops of the robot by the node until now: controlled stops by its guard, or emergency stops.
 

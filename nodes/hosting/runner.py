@@ -311,6 +311,7 @@ class Runner:
             service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
             raise
         else:
+            self._session.status.emergency = self._hosted.emergency
             service.reply(request, result)
 
     def _answer(self, request: Request) -> Any:
@@ -357,6 +358,7 @@ class Runner:
         }
         self._session.status.figures = dict(self._hosted.node.figures)
         self._session.status.verdict = self._hosted.verdict
+        self._session.status.emergency = self._hosted.emergency
         stops = self._session.status.guard = self._hosted.guard_stops
         self._session.status.limited = self._hosted.limited
         waits_for = self._hosted.node.waits_for

@@ -59,7 +59,7 @@ class NodeSession:
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.remote_endpoint)
         self.service.guards["shutdown"] = partial(shutdown_refusal, registry=config.calls)
         self._link: RegistryLink | None = None
-        self._published: tuple[str, str] | None = None
+        self._published: tuple[str, ...] | None = None
         self.status_due = 0.0
 
     def endpoint(self, kind: str) -> str:
@@ -156,14 +156,19 @@ class NodeSession:
     @property
     def status_is_due(self) -> bool:
         """Whether the status changed, or half a second has passed since its last publication."""
-        return (self.status.state, self.status.detail) != self._published or time.monotonic() >= self.status_due
+        return self._shown != self._published or time.monotonic() >= self.status_due
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        """Parts of the status whose change is published at once."""
+        return self.status.state, self.status.detail, self.status.emergency
 
     def publish_status(self, timestamp: float) -> None:
         """Publish the node's status.
 
         timestamp  simulation time (s)
         """
-        self._published = (self.status.state, self.status.detail)
+        self._published = self._shown
         self.status_due = time.monotonic() + STATUS_PERIOD_S
         self.status.timestamp = timestamp
         self.publisher.publish(STATUS_TOPIC, self.status)

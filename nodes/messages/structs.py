@@ -394,6 +394,7 @@ class Status(Message, kw_only=True):
     guard     stops of the robot by the node; None if there was no stop
     limited   one line about the latest command that the node's guard changed or did not pass on; "" if there was no
               such command
+    emergency  reason of the emergency stop in force at this node; "" without one
     """
 
     node: str = ""
@@ -406,6 +407,7 @@ class Status(Message, kw_only=True):
     verdict: Verdict | None = None
     guard: GuardStops | None = None
     limited: str = ""
+    emergency: str = ""
 
 
 class Residual(Message, kw_only=True):

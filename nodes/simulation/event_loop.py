@@ -256,6 +256,7 @@ class SimHost:
         session.publisher.notify()
         if server.state != session.status.state:
             session.set_state(server.state, server.detail)
+        session.status.emergency = server.emergency
         now = time.monotonic()
         if self._stepping is not None and (not server.steps_left or now > self._step_until):
             self._reply(self._stepping, {"tick": server.tick, "time": server.time}, None)

@@ -121,6 +121,10 @@ class Simulated(Stepped, Protocol):
         """One line for the user on the reason of the present state."""
 
     @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" without one."""
+
+    @property
     def runs(self) -> bool:
         """Whether to take a time step: the simulation is running, or requested single time steps are left."""
 

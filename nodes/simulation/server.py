@@ -55,6 +55,7 @@ class SimServer:
                 or after an emergency stop) or "stopped" (at the end, `duration_s`)
     steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
+    emergency   reason of the emergency stop in force, in which commands are refused; "" without one
     """
 
     name = "sim"
@@ -100,7 +101,7 @@ class SimServer:
         self.state = "paused"
         self._pause_asked = False
         self._hand_until = 0.0  # by time.monotonic(): a user's commands end here, unless they are renewed
-        self._emergency = ""  # reason of an emergency stop, which refuses commands
+        self.emergency = ""
         self.steps_left = 0
         self.speed = sim.speed
         self.refusals = RejectionLog(self.name)
@@ -157,8 +158,8 @@ class SimServer:
     @property
     def detail(self) -> str:
         """Reason of the present state, as one line for the user; "" for a state that needs no reason."""
-        if self.state == "safe" and self._emergency:
-            return f"{self._emergency}: safe mode {self.plan.sim.safe_mode}, until 'armswing estop --release'"
+        if self.state == "safe" and self.emergency:
+            return f"{self.emergency}: safe mode {self.plan.sim.safe_mode}, until 'armswing estop --release'"
         if self.state == "safe":
             return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
         return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
@@ -261,7 +262,7 @@ class SimServer:
             "energy": [self._energy_at_start, self._energy_drift],
             "actuation": self.actuation.to_plain(),
             "pushes": self._pushes.to_plain(),
-            "emergency": self._emergency,
+            "emergency": self.emergency,
             "events": self._command_events.to_plain(),
             "milestones": self.milestones.to_plain(),
             "inbox": [(source, encode(command)) for source, command in self._inbox],
@@ -293,12 +294,12 @@ class SimServer:
         self._energy_at_start, self._energy_drift = state["energy"]
         self.actuation.from_plain(state["actuation"])
         self._pushes.moved(state.get("pushes"))
-        self._emergency = state.get("emergency", "")
+        self.emergency = state.get("emergency", "")
         self._command_events.from_plain(state["events"])
         self.milestones.from_plain(state["milestones"])
         topic = f"{self.robot}/command"
         self._inbox.extend((source, decode(topic, payload, JointCommand)) for source, payload in state["inbox"])
-        if self.state == "running" and (self.actuation.safe or self._emergency):
+        if self.state == "running" and (self.actuation.safe or self.emergency):
             self.state = "safe"
 
     def repeat(self, action: Event) -> None:
@@ -348,7 +349,7 @@ class SimServer:
         actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
-            state_seq, objection = command.state_seq, self._emergency
+            state_seq, objection = command.state_seq, self.emergency
             if state_seq and self.round_trips.seq - state_seq > self._fresh:
                 objection = self._too_old(state_seq)
             if reason := actuation.take(source, command, joints, self._clock, objection):
@@ -365,7 +366,7 @@ class SimServer:
             for source in actuation.watch(joints, self._clock):
                 self.publish_events([events.silent(source, self.time)])
         if self.state in ("running", "safe"):
-            self.state = "safe" if actuation.safe or self._emergency else "running"
+            self.state = "safe" if actuation.safe or self.emergency else "running"
         actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
@@ -464,9 +465,9 @@ class SimServer:
                 f"hand_command: the launch runs in mode {self.plan.sim.mode!r}, but a user can command actuators in "
                 "mode 'realtime' only; set mode = \"realtime\" in [sim] of the launch file"
             )
-        if self._emergency:
+        if self.emergency:
             raise ValueError(
-                f"hand_command: the actuators are stopped ({self._emergency}); release the emergency stop first "
+                f"hand_command: the actuators are stopped ({self.emergency}); release the emergency stop first "
                 "with the service 'release'"
             )
         try:
@@ -490,22 +491,22 @@ class SimServer:
 
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""
-        if not self._emergency:
-            self._emergency = str(reason)[:200] or "emergency stop"
+        if not self.emergency:
+            self.emergency = str(reason)[:200] or "emergency stop"
             self._give_back()
             self.actuation.make_safe(self._joints)
             self._command_events.safe_since = self.time
             if self.state == "running":
                 self.state = "safe"
-            line = f"{self._emergency}: {self.plan.sim.safe_mode}"
-            self._publish("event", Event(kind="estop", new=self._emergency, detail=line))
+            line = f"{self.emergency}: {self.plan.sim.safe_mode}"
+            self._publish("event", Event(kind="estop", new=self.emergency, detail=line))
         return f"safe mode {self.plan.sim.safe_mode}"
 
     def _release(self) -> str:
         """End an emergency stop, so that commands are accepted again. Returns whether there was one, as text."""
-        if not self._emergency:
+        if not self.emergency:
             return NOTHING_STOPPED
-        self._emergency = ""
+        self.emergency = ""
         self._publish("event", Event(kind="estop_released"))
         return RELEASED
 

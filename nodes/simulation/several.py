@@ -102,6 +102,11 @@ class SeveralServers:
         safe = [f"{name}: {part.detail}" for name, part in self._parts.items() if part.state == "safe"]
         return "; ".join(safe) or self._first.detail
 
+    @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" without one."""
+        return self._first.emergency
+
     def start(self, restarts: bool = False) -> None:
         """Publish the descriptions and the initial states."""
         for part in self.parts:

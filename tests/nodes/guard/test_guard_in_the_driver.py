@@ -69,12 +69,15 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
     with run_of(found) as run:
         driver = run.nodes["hardware"]
         run.step(100)
+        assert driver.emergency == ""
         assert driver.emergency_stop("hand in the cell") == "controlled stop"
+        assert driver.emergency == "hand in the cell"
         run.step(400)
         last = [message for leaf, message in found if leaf == "measured_state"][-1]
         assert max(map(abs, last.velocity)) < 0.05
         assert max(last.position) < 0.2  # it would be at 0.5
         driver.release()
+        assert driver.emergency == ""
         run.step(400)
     stops = [(m.kind, m.key, m.detail) for leaf, m in found if leaf == "event" and m.kind != "guard_clamp"]
     assert stops[0] == ("guard_stop", "estop", "hand in the cell: controlled stop")

@@ -319,6 +319,7 @@ def test_a_driver_gets_no_commands_in_an_emergency_stop_until_it_is_released(
         }
         taken, received = value("taken"), client.call("driver", "status")["counters"]["received"]
         assert value("braked") == 1.0
+        assert client.call("driver", "status")["emergency"] == "a hand in the cell"
         until(lambda: client.call("driver", "status")["counters"]["received"] > received + 20)  # states
         assert value("taken") == taken
         client.estop("the door is open")
@@ -326,6 +327,7 @@ def test_a_driver_gets_no_commands_in_an_emergency_stop_until_it_is_released(
             client.call("driver", "release", after=1)
         assert [each.error for each in client.estop(release=True)] == ["", ""]
         assert value("braked") == 0.0
+        assert client.call("driver", "status")["emergency"] == ""
         until(lambda: value("taken") > taken + 20.0)
 
         def stop() -> None:

@@ -73,6 +73,12 @@ def test_an_emergency_stop_lasts_until_it_is_released(ground: Any, until: Callab
     with Client(0) as client:
         before, taken = client.sim_status(), client.call("bare", "status")["counters"]["taken"]
         assert before["state"] == "safe"
+        topics = (message for topic, message in client.stream(timeout_s=5.0) if topic == "status")  # a late subscriber
+        stops = {"sim": "", "robot": "", "bare": "", "damper": "none"}
+        while "" in stops.values():
+            status = next(topics)
+            stops[status.node] = status.emergency or ("none" if status.node == "damper" else "")
+        assert stops == {"sim": "a test", "robot": "a test", "bare": "a test", "damper": "none"}
         until(lambda: client.sim_status()["time"] > before["time"] + 0.1)
         later = client.sim_status()
         assert (later["state"], later["commands_taken"]) == ("safe", before["commands_taken"])
