@@ -23,7 +23,7 @@ from viewer.window import files
 from viewer.window.layout import Curve, LayoutError, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.overrides import OverrideDialog
-from viewer.window.plots.area import MIME
+from viewer.window.plots.canvas import MIME
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ HOLE_OPACITY = 0.12
 POINTS = 2400  # points drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 NUMBER_WIDTH = 72  # width of a plot (pixels) for each interval that its time axis has at least
+NUMBER_HEIGHT = 32  # height of a plot (pixels) for each interval that its value axis has at least
 OFF_PAPER = 10.0  # distance outside the axis, in axis heights, at which a diverging curve is clipped
 SMALLEST = 1e-17  # smaller values, that is rounding and exact zeros, are drawn as this on a logarithmic axis
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
@@ -101,9 +102,8 @@ class FieldPlot:
         if (start, end) != self._x_range:
             self._x_range = (start, end)
             self.plot.setXRange(start, end, padding=0.03)  # room for the first and last label
-            width = int(self.plot.getViewBox().width())
-            self.plot.getAxis("bottom").space(end - start, max(2, min(5, width // NUMBER_WIDTH)))
         self._set_y_range(bounds)
+        self.space_numbers()
         self.show_title(signals)
 
     def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
@@ -236,8 +236,15 @@ class FieldPlot:
             return  # new axis numbers take longer to draw than all curves, and distract
         self._y_range = (low, high)
         self.plot.setYRange(low, high, padding=0.07)
-        if not self.field.log and not self.field.words:
-            self.plot.getAxis("left").space(high - low, 4)
+
+    def space_numbers(self) -> None:
+        """Place the numbers of the axes so that they do not overlap in the present size of the plot."""
+        box = self.plot.getViewBox()
+        (start, end), (low, high) = self._x_range, self._y_range
+        if end > start:
+            self.plot.getAxis("bottom").space(end - start, max(1, min(5, int(box.width()) // NUMBER_WIDTH)))
+        if high > low and not self.field.log and not self.field.words:
+            self.plot.getAxis("left").space(high - low, max(2, min(4, int(box.height()) // NUMBER_HEIGHT)))
 
 
 class PlotGrid:
@@ -301,6 +308,7 @@ class PlotGrid:
         self.widget.ci.layout.activate()
         for plot in self.plots:
             plot.show_title(signals)
+            plot.space_numbers()
 
     def key(self) -> str:
         """Rich text with the names of the curves that do not fit into the titles."""

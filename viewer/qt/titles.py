@@ -15,6 +15,9 @@ Entry = tuple[int, str]  # letters, rich text
 Curve = tuple[str, str, str]  # label, colour, mark
 LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
+ELLIPSIS = "…"  # in the place of the middle of a text that is too long
+SHORTEST = 8  # letters to which a text is shortened at least
+MARK = 4  # letters that the mark of a curve and the gap behind its name need
 
 
 class Title(pg.GraphicsWidget):
@@ -30,11 +33,15 @@ class Title(pg.GraphicsWidget):
         self._item.setFont(theme.font(10.0))
         self._item.setPos(indent, 0.0)
 
-    def set_html(self, text: str, lines: int) -> None:
-        """Replace the text and set the height for its number of lines."""
+    def set_html(self, text: str, lines: int, whole: str = "") -> None:
+        """Replace the text and set the height for its number of lines.
+
+        whole  text that is shown while the pointer rests on the title; "" for none
+        """
         if text != self.text:
             self.text = text
             self._item.setHtml(text)
+        self._item.setToolTip(whole)
         self.setFixedHeight(10.0 + 17.0 * lines)
 
 
@@ -43,10 +50,13 @@ def compose(
 ) -> tuple[str, int, bool]:
     """(rich text of a title for `width` pixels, number of lines, whether the text names all curves).
 
-    curves  curves to name, in this order; if the names do not fit, the title has only the number of curves
+    curves  curves to name, in this order; if the names do not fit, the title has only the number of curves. A name or
+            title that is longer than a line is shortened in its middle
     dashed  whether the plot also has reference curves, which are drawn dashed; they get one legend entry, "reference"
     remark  text that is shown if there is no curve to name
     """
+    letters = int(width / LETTER_WIDTH)
+    title = shortened(title, letters)
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
     unit_text = _muted(f"[{unit}]")
     if is_narrow := LETTER_WIDTH * (len(title) + len(unit) + 5) > width:  # the unit gets a line of its own
@@ -56,13 +66,14 @@ def compose(
     first = 2 if is_narrow else 1  # lines of the title and its unit
     behind = [(len("reference") + 3, _key(theme.INK, "┉", "reference"))] if dashed else []
     behind += [(len(remark), _muted(remark))] if remark else []
-    keys = [(len(label) + 4, _key(color, mark, label)) for label, color, mark in curves]
+    named = [(shortened(label, letters - MARK), color, mark) for label, color, mark in curves]
+    keys = [(len(label) + MARK, _key(color, mark, label)) for label, color, mark in named]
     length = sum(entry[0] for entry in (*keys, *behind))
     if length == 0:
         return head, first, True
     if LETTER_WIDTH * (len(title) + len(unit) + 5 + length) <= width:
         return head + GAP + _joined([*keys, *behind]), 1, True
-    rows = _rows([*keys, *behind], int(width / LETTER_WIDTH))
+    rows = _rows([*keys, *behind], letters)
     if len(rows) > LEGEND_LINES:
         counted = f"{len(curves)} curves, named below"
         if LETTER_WIDTH * (len(counted) + 3) > width:
@@ -70,21 +81,37 @@ def compose(
         entries = [(len(counted) + 3, _muted(counted)), *behind]
         if LETTER_WIDTH * (len(title) + len(unit) + 5 + sum(entry[0] for entry in entries)) <= width:
             return head + GAP + _joined(entries), 1, False
-        rows = _rows(entries, int(width / LETTER_WIDTH))
+        rows = _rows(entries, letters)
         return "<br>".join([head, *(_joined(row) for row in rows)]), first + len(rows), False
     return "<br>".join([head, *(_joined(row) for row in rows)]), first + len(rows), True
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
-    """Rich-text table of curve names for `width` pixels, ordered down each column; "" if there are no curves."""
+    """Rich-text table of curve names for `width` pixels, ordered down each column; "" if there are no curves.
+
+    A name that is longer than a line is shortened in its middle.
+    """
     if not curves:
         return ""
+    curves = [(shortened(label, int(width / LETTER_WIDTH) - MARK), color, mark) for label, color, mark in curves]
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
     columns = max(1, min(len(curves), int(width / widest)))
     height = -(-len(curves) // columns)
     rows = [[_key(color, mark, label) for label, color, mark in curves[row::height]] for row in range(height)]
     cells = ["".join(f"<td style='padding-right:12px'>{entry}</td>" for entry in row) for row in rows]
     return "<table cellspacing='0'>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+
+
+def shortened(text: str, letters: int) -> str:
+    """The text with at most `letters` letters, or SHORTEST if that is more: its middle becomes an ellipsis.
+
+    The end keeps more letters than the start, because names that begin with the same path differ there.
+    """
+    letters = max(letters, SHORTEST)
+    if len(text) <= letters:
+        return text
+    start = (letters - 1) // 3
+    return text[:start] + ELLIPSIS + text[len(text) - (letters - 1 - start) :]
 
 
 def _rows(entries: Sequence[Entry], letters: int) -> list[list[Entry]]:

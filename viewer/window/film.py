@@ -97,6 +97,7 @@ def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
     window.setAttribute(QtCore.Qt.WidgetAttribute.WA_DontShowOnScreen)
     window.setFixedSize(*size)
     window.show()
+    window.plots.show_all()
     for _ in range(3):  # sizes settle while events are processed
         QtWidgets.QApplication.processEvents()
         window.plots.lay_out_titles()

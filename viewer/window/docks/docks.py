@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyqtgraph.Qt import QtCore, QtWidgets
+from pyqtgraph.Qt import QtCore
 
 from nodes.messages import Status
 from viewer.data.topics import LiveStore
 from viewer.window.docks.calls import ServiceCalls
 from viewer.window.docks.joints import JointPanel
+from viewer.window.docks.panel import Panel
 from viewer.window.docks.parameters import ParameterPanel
 from viewer.window.docks.steering import SteeringPanel
 from viewer.window.docks.tables import EventTable, StatisticsTable
@@ -34,7 +35,7 @@ class Docks:
 
     def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
         self._window, self._plots = window, plots
-        self.docks: dict[str, Any] = {}
+        self.docks: dict[str, Panel] = {}
         self.topics = TopicTree()
         self.topics.chosen.connect(plots.add)
         self.events = EventTable()
@@ -66,9 +67,7 @@ class Docks:
         self._timer.start(UPDATE_MS)
 
     def _add(self, name: str, widget: Any, area: Any, shown: bool = True) -> None:
-        dock = QtWidgets.QDockWidget(name, self._window)
-        dock.setObjectName(name)
-        dock.setWidget(widget)
+        dock = Panel(name, widget, self._window)
         self._window.addDockWidget(area, dock)
         dock.setVisible(shown)
         self.docks[name] = dock
@@ -97,11 +96,12 @@ class Docks:
         self.update_tables()
         if self._plots.interval is not None:
             self.show_statistics()
+        run = self._window.live
         if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
             return
-        live = self._window.is_heard
-        self.steering.show_state(self._window.simulation_state, live)
-        self.steering.show_emergency(live and self._window.is_stopped)
+        live = run.is_heard
+        self.steering.show_state(run.simulation_state, live)
+        self.steering.show_emergency(live and run.is_stopped)
         for name, action in self._window.menus.actions.items():
             if name in STEERING:
                 action.setEnabled(live)
@@ -115,11 +115,14 @@ class Docks:
     def update_tables(self) -> None:
         """Update the topics and the events."""
         source = self._plots.sources[0]
-        self.topics.show_source(source, *self._window.resting)
+        run = self._window.live
+        self.topics.show_source(source, *(("", 0.0) if run is None else run.resting))
         self.events.show_events(source.events, is_whole=not source.live and source.share >= 1.0)
 
     def restyle(self) -> None:
         """Use the colours of the present theme."""
+        for dock in self.docks.values():
+            dock.draw_buttons()
         self.events.restyle()
         if self._plots.interval is not None:
             self.show_statistics()
@@ -142,7 +145,7 @@ class Docks:
         if self.joints is not None:
             self.joints.show_status(status)
         if self.timing is not None and isinstance(store, LiveStore):
-            self.timing.show_status(status, self._window.frames, store.lost)
+            self.timing.show_status(status, self._window.live.frames, store.lost)
 
     def show_statistics(self) -> None:
         """Show the statistics of the curves of all plots in the selected interval."""

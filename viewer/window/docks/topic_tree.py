@@ -15,7 +15,7 @@ from viewer.data.topics import LiveStore, unit_of
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
 from viewer.window.layout import Curve
-from viewer.window.plots.area import MIME
+from viewer.window.plots.canvas import MIME
 from viewer.window.source import Source
 
 CURVE = QtCore.Qt.ItemDataRole.UserRole

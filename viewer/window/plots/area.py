@@ -7,54 +7,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from viewer.data.topics import unit_of
 from viewer.qt import theme
-from viewer.qt.titles import table
+from viewer.qt.titles import ELLIPSIS, table
 from viewer.window.history import ViewHistory
 from viewer.window.layout import Curve, Layout, PlotSpec
+from viewer.window.plots.canvas import Canvas, CanvasArea
 from viewer.window.plots.plot import AXIS_WIDTH, Plot
-from viewer.window.plots.readout import readout_html
+from viewer.window.plots.readout import Readout, readout_html
 from viewer.window.source import Source
 
-MIME = "application/x-armswing-curve"
 WHEEL_STEP = 1.0012  # zoom per unit of wheel angle
 SHORTEST_S = 1e-6  # of a time axis
 MOST_MARKS = 60  # most vertical lines in a plot
 MOST_COLUMNS = 4
 NAMES = 0.25  # share of the height for the names of curves, at most
-READOUT_GAP = 14  # pixels between the pointer and the values
 ASPECT = 2.2  # width to height that plots should have
-
-
-class Canvas(pg.GraphicsLayoutWidget):
-    """Widget that draws the plots and accepts fields dragged from the tree of topics."""
-
-    dropped = QtCore.pyqtSignal(object, str)  # position in the scene, curve as JSON
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setAcceptDrops(True)
-        self.setMinimumSize(240, 160)
-        self.ci.layout.setSpacing(4)
-        self.ci.layout.setContentsMargins(2, 0, 8, 0)
-
-    def dragEnterEvent(self, event: Any) -> None:
-        """Qt override: accept dragged fields."""
-        if event.mimeData().hasFormat(MIME):
-            event.acceptProposedAction()
-
-    def dragMoveEvent(self, event: Any) -> None:
-        """Qt override: accept dragged fields at any position."""
-        if event.mimeData().hasFormat(MIME):
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: Any) -> None:
-        """Qt override: report the dropped curve and its position."""
-        self.dropped.emit(self.mapToScene(event.pos()), bytes(event.mimeData().data(MIME)).decode())
-        event.acceptProposedAction()
+FLATTEST = 64  # pixels of a plot's value axis; the area scrolls instead of making plots flatter
+SCROLLED = 96  # pixels of a plot's value axis in an area that scrolls, at least
+TIME_AXIS_HEIGHT = 22  # pixels of a time axis without its name
 
 
 class PlotArea(QtWidgets.QWidget):
@@ -79,13 +52,15 @@ class PlotArea(QtWidgets.QWidget):
         self._columns = 0
         self._redraws = False
         self._now: float | None = None
+        self._may_scroll = True
         self.canvas = Canvas()
+        self.area = CanvasArea(self.canvas)
+        self.area.scrolled.connect(self._on_resized)
+        self.area.resized.connect(lambda: QtCore.QTimer.singleShot(0, self.lay_out_titles))
+        self._scrolls = False
         self.canvas.dropped.connect(self._on_drop)
         self.canvas.scene().sigMouseMoved.connect(self._on_hover)
-        self.readout = QtWidgets.QLabel(self.canvas)
-        self.readout.setObjectName("readout")
-        self.readout.setAttribute(QtCore.Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.readout.hide()
+        self.readout = Readout(self.canvas)
         self.key, self.caption = QtWidgets.QLabel(), QtWidgets.QLabel()
         self.key.setObjectName("key")
         self.names = QtWidgets.QScrollArea()  # the key, which scrolls where it is longer than its share of the height
@@ -98,7 +73,7 @@ class PlotArea(QtWidgets.QWidget):
         self.caption.setWordWrap(True)
         column = QtWidgets.QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.canvas, 1)
+        column.addWidget(self.area, 1)
         column.addWidget(self.names)
         column.addWidget(self.caption)
 
@@ -126,7 +101,7 @@ class PlotArea(QtWidgets.QWidget):
         self.lay_out_titles()
 
     def _suitable_columns(self, count: int) -> int:
-        width, height = max(self.canvas.width(), 1), max(self.canvas.height(), 1)
+        width, height = max(self.area.width(), 1), max(self.area.height(), 1)
         wanted = round(math.sqrt(count * width / height / ASPECT)) if count else 1
         return max(1, min(MOST_COLUMNS, count, wanted)) if count else 1
 
@@ -173,30 +148,68 @@ class PlotArea(QtWidgets.QWidget):
             for start, end in source.signals.holes
         ]
         diverged = next((s.signals.diverged_at for s in self.sources if s.signals.diverged_at is not None), None)
+        view = self.area.in_view
         for plot in self.plots:
-            missing = plot._missing
+            if not self._is_in_view(plot, view):
+                plot.set_time(time)
+                continue
             plot.show(self.sources, time, layout.difference, near, bands, self.sources[0].unread)
-            if plot._missing != missing:
-                plot.show_title(self.sources, layout.difference)
             for line, at in ((plot.now_line, now), (plot.divergence, diverged)):
                 if line.isVisible() != (at is not None):
                     line.setVisible(at is not None)
                 if at is not None and line.value() != at:
                     line.setPos(at)
 
+    def _is_in_view(self, plot: Plot, view: Any) -> bool:
+        """Whether any part of a plot is in view."""
+        if not (self._scrolls and self.isVisible()):
+            return True
+        rect = plot.item.sceneBoundingRect()
+        return bool(rect.bottom() >= view.top() and rect.top() <= view.bottom())
+
+    def show_current(self) -> None:
+        """Scroll to the current plot."""
+        if self.current < len(self.plots):
+            plot = self.plots[self.current]
+            self.area.show_part(plot.title.sceneBoundingRect().top(), plot.item.sceneBoundingRect().bottom())
+
+    def show_all(self) -> None:
+        """Make all plots as flat as necessary to show them at once, without a scroll bar, as for a film."""
+        self._may_scroll = False
+        self.lay_out_titles()
+
+    def _lay_out_heights(self) -> None:
+        """Let the area scroll if the plots would become too flat. Each plot then has a time axis of its own."""
+        rows = [self.plots[start : start + self._columns] for start in range(0, len(self.plots), self._columns or 1)]
+        titles = sum(max(plot.title.minimumHeight() for plot in row) for row in rows)
+        gaps = self.canvas.ci.layout.verticalSpacing() * max(0, 2 * len(rows) - 1)
+        rest = round(titles + gaps) + 2 * TIME_AXIS_HEIGHT
+        self._scrolls = self._may_scroll and rest + FLATTEST * len(rows) > self.area.height()
+        scrolled = rest + SCROLLED * len(rows) + TIME_AXIS_HEIGHT * (len(rows) - 1)
+        self.area.set_least_height(scrolled if self._scrolls else 0)
+        for plot in self.plots:
+            plot.show_times(every=self._scrolls)
+
+    def invalidate(self) -> None:
+        """Draw all plots again at the next frame, because other data are shown."""
+        for plot in self.plots:
+            plot.invalidate()
+
     def lay_out_titles(self) -> None:
-        """Fit titles and legends to the present widths of the plots."""
+        """Fit titles, legends and heights to the present size of the area."""
         self.canvas.ci.layout.activate()
         differs = self._history.layout.difference
         for place, plot in enumerate(self.plots):
             plot.current = place == self.current and len(self.plots) > 1
             plot.show_title(self.sources, differs)
         curves = dict.fromkeys(key for plot in self.plots for key in plot.unnamed)
-        text = table(list(curves), self.canvas.width() - AXIS_WIDTH)
+        text = table(list(curves), self.area.width() - AXIS_WIDTH)
         self.names.setVisible(bool(text))
         if text != self.key.text():
             self.key.setText(text)
+            self.key.setToolTip("\n".join(label for label, *_ in curves) if ELLIPSIS in text else "")
         self.names.setFixedHeight(min(self.key.sizeHint().height(), round(NAMES * self.height())))
+        self._lay_out_heights()
 
     def _on_resized(self) -> None:
         """Draw the plots at their new sizes, once Qt has laid out all of them."""
@@ -207,11 +220,6 @@ class PlotArea(QtWidgets.QWidget):
     def _redraw(self) -> None:
         self._redraws = False
         self.show_data(self._now)
-
-    def resizeEvent(self, event: Any) -> None:
-        """Qt override: fit titles and legends to the new size."""
-        super().resizeEvent(event)
-        QtCore.QTimer.singleShot(0, self.lay_out_titles)
 
     def restyle(self) -> None:
         """Use the colours of the present theme."""
@@ -243,6 +251,7 @@ class PlotArea(QtWidgets.QWidget):
             specs[place] = msgspec.structs.replace(spec, **changed, title=title)
             self.current = place
         self._change(specs, f"curve {curve.field}")
+        QtCore.QTimer.singleShot(0, self.show_current)
 
     def remove(self, place: int, curve: Curve) -> None:
         """Remove a curve from the plot with index `place`."""
@@ -254,6 +263,7 @@ class PlotArea(QtWidgets.QWidget):
         """Add an empty plot, and make it the current one."""
         self.current = len(self.specs)
         self._change([*self.specs, PlotSpec()], "new plot")
+        QtCore.QTimer.singleShot(0, self.show_current)
 
     def remove_plot(self, place: int) -> None:
         """Remove the plot with index `place`."""
@@ -405,16 +415,8 @@ class PlotArea(QtWidgets.QWidget):
         if point is not None and place is not None:
             plot = self.plots[place]
             text = readout_html(plot, self.sources, self._history.layout.difference, point.x(), point.y())
-        self.readout.setVisible(bool(text))
-        if not text:
-            return
-        self.readout.setText(text)
-        self.readout.adjustSize()
-        at = self.canvas.mapFromScene(self.plots[place or 0].box.mapViewToScene(point))
-        room, size = self.canvas.size(), self.readout.size()
-        left = at.x() + READOUT_GAP if at.x() + READOUT_GAP + size.width() < room.width() else None
-        x = max(0, at.x() - READOUT_GAP - size.width()) if left is None else left
-        self.readout.move(x, max(0, min(at.y() + READOUT_GAP, room.height() - size.height())))
+        at = self.canvas.mapFromScene(self.plots[place or 0].box.mapViewToScene(point)) if text else None
+        self.readout.show_text(text, at, self.area.in_view)
 
     def leaveEvent(self, event: Any) -> None:
         """Qt override: hide the cursor."""

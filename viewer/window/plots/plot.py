@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ from pyqtgraph.Qt import QtCore
 from viewer.data.series import Floats, decimated
 from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
+from viewer.qt.titles import ELLIPSIS, Title, compose
 from viewer.qt.titles import Curve as Key
-from viewer.qt.titles import Title, compose
 from viewer.window.commands import gesture
 from viewer.window.layout import Curve, PlotSpec
 from viewer.window.plots.curves import CurvesItem, Frame, Line
+from viewer.window.plots.names import colour_key, common_name, curve_names
 from viewer.window.source import Source, difference
 
 AXIS_WIDTH = 58
@@ -27,6 +29,8 @@ SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
 PADDING = 0.07
 NO_DATA = "no data"
+NEGATIVE = "negative values not drawn"
+DIFFERENCE, MAGNITUDE = "difference to the first", "|difference to the first|"
 SECOND_DASH = (4.0, 3.0)
 DOTS = "┈┈"  # mark of a reference in the legend
 REFERENCE_DASH = (1.5, 3.5)
@@ -120,6 +124,7 @@ class Plot:
         self.left.setWidth(AXIS_WIDTH)
         if spec.words:
             self.left.setTicks([list(enumerate(spec.words))])
+        self._is_lowest = bottom
         if bottom:
             self.bottom.name("time [s]")
         else:  # one time axis serves a column
@@ -135,6 +140,8 @@ class Plot:
         self._bounds: tuple[float, float] | None = None
         self._is_flat = False  # whether all values were equal when the value axis was fitted
         self._missing: frozenset[Curve] = frozenset()
+        self._has_negative = False  # whether a logarithmic axis leaves out negative values
+        self._shows_magnitude = False  # whether a logarithmic axis shows the magnitudes of differences
         self._spaced: tuple[Any, ...] | None = None
         self.now_line = self._line(theme.MUTED, QtCore.Qt.PenStyle.SolidLine)
         self.hover_line = self._line(theme.ACCENT, QtCore.Qt.PenStyle.DotLine)
@@ -142,6 +149,10 @@ class Plot:
         self.selection = pg.LinearRegionItem(movable=False, brush=theme.faded(theme.ACCENT, 0.12), pen=pg.mkPen(None))
         self.selection.setVisible(False)
         self.item.addItem(self.selection, ignoreBounds=True)
+
+    def show_times(self, every: bool) -> None:
+        """Show the time axis: below every plot, or only below the lowest plot of a column."""
+        self.item.showAxis("bottom", every or self._is_lowest)
 
     def _line(self, color: str, style: Any) -> Any:
         line = pg.InfiniteLine(angle=90, pen=pg.mkPen(color, width=1, style=style), movable=False)
@@ -166,11 +177,11 @@ class Plot:
         names = curve_names(self.spec.curves)
         places: dict[str, int] = {}
         for curve in self.spec.curves:
-            places.setdefault(_colour_key(curve), len(places))
+            places.setdefault(colour_key(curve), len(places))
         for order, source in enumerate(shown):
             for curve, name in zip(self.spec.curves, names, strict=True):
                 followed = curve.topic.endswith("/reference") and len(self.spec.curves) > 1
-                color = theme.INK if followed else theme.curve_color(places[_colour_key(curve)])
+                color = theme.INK if followed else theme.curve_color(places[colour_key(curve)])
                 dash = REFERENCE_DASH if followed else SECOND_DASH if order == 1 else (1.5, 2.0) if order else ()
                 found.append(Drawn(name, curve, source, color, dash, followed))
         # live curves have no dashes: the references lie below the curves that follow them
@@ -198,7 +209,7 @@ class Plot:
         bands: Sequence[tuple[float, float]],
         unread: tuple[float, float] | None = None,
     ) -> None:
-        """Draw the curves between two times, s.
+        """Draw the curves between two times, s, and write the title if what it says has changed.
 
         For a live run, only the newest pieces of the curves are drawn if nothing else has changed.
 
@@ -209,12 +220,17 @@ class Plot:
         """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)
+        told = self._missing, self._has_negative, self._shows_magnitude
+        is_difference = differs and len(sources) > 1
         key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands), unread)
-        if live and key == self._key and self._append(drawn, sources, time):
+        if live and key == self._key and not is_difference and self._append(drawn, sources, time):
+            if self._has_negative != told[1]:
+                self.show_title(sources, differs)
             return
         if not live and key == self._key:
             return
         found = [self.values(each, sources, differs) for each in drawn]
+        self._shows_magnitude, self._has_negative = self.spec.log and is_difference, False
         lines, bounds = [], []
         sane = min(source.signals.sane_until + source.offset for source in sources)
         for each, columns in zip(drawn, found, strict=True):
@@ -222,35 +238,55 @@ class Plot:
                 continue
             first, last = np.searchsorted(columns[0], time)
             part = slice(max(0, int(first) - 1), int(last) + 1)
+            self._note_negative(columns[1][part])
             x, y = decimated(columns[0][part], self.scaled(columns[1][part]), 2 * self.curves.size[0])
             inside = y[np.isfinite(y) & (x <= sane)]
             if len(inside):
                 low = float(np.quantile(inside, 0.005)) if self.spec.log else float(inside.min())
                 bounds.append((low, float(inside.max())))
-            lines.append(Line(x, y, each.color, 1.3 if not live else 1.0, each.dash if not live else ()))
+            dash = () if sources[each.source].live else each.dash
+            lines.append(Line(x, y, each.color, 1.3 if not live else 1.0, dash))
         self._drawn_rows = {
             (each.source, each.curve): sources[each.source].store.total(each.curve.topic, each.curve.field)
             for each in drawn
         }
         self._missing = frozenset(each.curve for each, columns in zip(drawn, found, strict=True) if columns is None)
         self._fit(bounds)
-        self._set_time(time)
+        self.set_time(time)
         self._space_numbers()
         self._key = key
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands, unread), lines, smooth=not live)
+        if (self._missing, self._has_negative, self._shows_magnitude) != told:
+            self.show_title(sources, differs)
 
     @property
     def name(self) -> str:
         """Title of the plot, or the fields that its curves have in common."""
-        return self.spec.title or _common(self.spec.curves)
+        return self.spec.title or common_name(self.spec.curves)
 
     def invalidate(self) -> None:
         """Make the next call of `show` draw the whole plot again."""
         self._key = None
 
     def scaled(self, values: Floats) -> Floats:
-        """The values as drawn: decimal exponents on a logarithmic axis."""
-        return np.log10(np.maximum(values, SMALLEST)) if self.spec.log else values
+        """The values as drawn: decimal exponents on a logarithmic axis.
+
+        On a logarithmic axis, differences are drawn as magnitudes, and other negative values are not drawn (NaN).
+        """
+        if not self.spec.log:
+            return values
+        if self._shows_magnitude:
+            values = np.abs(values)
+        exponents: Floats = np.log10(np.maximum(values, SMALLEST))
+        negative = values < 0.0
+        if negative.any():
+            exponents[negative] = np.nan
+        return exponents
+
+    def _note_negative(self, values: Floats) -> None:
+        """Record whether a logarithmic axis leaves out some of the values."""
+        if self.spec.log and not self._shows_magnitude and not self._has_negative:
+            self._has_negative = bool((values < 0.0).any())
 
     def _append(self, drawn: Sequence[Drawn], sources: Sequence[Source], time: tuple[float, float]) -> bool:
         """Draw the newest pieces of live curves. Returns False if the whole plot has to be drawn again instead."""
@@ -267,14 +303,16 @@ class Plot:
                 continue
             if new < 0 or new >= len(columns[0]):
                 return False
+            self._note_negative(columns[1][-new - 1 :])
             x, y = columns[0][-new - 1 :], self.scaled(columns[1][-new - 1 :])
             if each.curve in self._missing or x[-1] > time[1]:
                 return False
             self._drawn_rows[key] = total
             lines.append(Line(x, y, each.color))
         if self.spec.span is None and lines:
-            values = np.concatenate([line.y for line in lines])
-            if values.min() < low or values.max() > high or (self._is_flat and values.min() < values.max()):
+            values = np.concatenate([line.y[np.isfinite(line.y)] for line in lines])
+            least, most = values.min(initial=math.inf), values.max(initial=-math.inf)
+            if least < low or most > high or (self._is_flat and least < most):
                 return False
         self.curves.append(lines)
         return True
@@ -316,7 +354,8 @@ class Plot:
         if not self.spec.log and not self.spec.words:
             self.left.space(self.span[1] - self.span[0], max(2, min(4, height // NUMBER_PIXELS)))
 
-    def _set_time(self, time: tuple[float, float]) -> None:
+    def set_time(self, time: tuple[float, float]) -> None:
+        """Set the range of the time axis, s."""
         if time != self._time:
             self._time = time
             self.box.setRange(xRange=time, padding=0.0)
@@ -344,48 +383,21 @@ class Plot:
         if len(keys) == 1 and "." in self.spec.curves[0].field:
             named = True
         if not title:
-            title, keys = (names[0], keys[1:]) if len(keys) == 1 else (_common(self.spec.curves), keys)
+            title, keys = (names[0], keys[1:]) if len(keys) == 1 else (common_name(self.spec.curves), keys)
         unit = self.spec.unit or "SI"
         text, lines, whole = compose(
             ("▸ " if self.current else "") + title,
             unit,
             keys if named else [],
             False,
-            "difference to the first" if differs and len(sources) > 1 else "",
+            self._remark(differs and len(sources) > 1),
             self.item.size().width() - AXIS_WIDTH,
         )
-        self.title.set_html(text, lines)
+        self.title.set_html(text, lines, "\n".join([title, *(name for name, *_ in keys)]) if ELLIPSIS in text else "")
         self.unnamed = [] if whole else keys
 
-
-def _colour_key(curve: Curve) -> str:
-    """Key of a curve's colour: curves with equal keys have the same colour.
-
-    The state and the reference of a joint have equal keys.
-    """
-    return curve.field if curve.topic.endswith(("/reference", "/state")) else f"{curve.topic} {curve.field}"
-
-
-def curve_names(curves: Sequence[Curve]) -> list[str]:
-    """Names of the curves of one plot, as short as possible but distinct."""
-    fields = {curve.field.partition(".")[0] for curve in curves}
-    topics = {curve.topic for curve in curves if not curve.topic.endswith("/reference")}
-    names = []
-    for curve in curves:
-        _, _, rest = curve.field.partition(".")
-        name = rest if rest and len(fields) == 1 else curve.field
-        if curve.topic.endswith("/reference"):
-            name = f"{name} (reference)"
-        elif len(topics) > 1:
-            name = f"{curve.topic.rpartition('/')[2]} {name}"
-        names.append(name)
-    return names
-
-
-def _common(curves: Sequence[Curve]) -> str:
-    """Title of a plot without a title of its own: the kinds of its curves, such as "Position and velocity".
-
-    At most two kinds are named.
-    """
-    kinds = list(dict.fromkeys(curve.field.partition(".")[0] for curve in curves))
-    return " and ".join(kinds[:2]).capitalize() if kinds else ""
+    def _remark(self, is_difference: bool) -> str:
+        """What the title says of the values as drawn; "" for values that are drawn as they are."""
+        if is_difference:
+            return MAGNITUDE if self.spec.log else DIFFERENCE
+        return NEGATIVE if self._has_negative else ""

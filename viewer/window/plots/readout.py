@@ -5,15 +5,43 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from pyqtgraph.Qt import QtCore, QtWidgets
 
 from viewer.data.series import Floats
 from viewer.qt import theme
 from viewer.window.plots.plot import Plot
 from viewer.window.source import Source
 
+GAP = 14  # pixels between the pointer and the values
 MOST_VALUES = 12  # most values at the cursor: those nearest to the pointer
+
+
+class Readout(QtWidgets.QLabel):
+    """Label beside the pointer with the values of curves."""
+
+    def __init__(self, parent: Any) -> None:
+        super().__init__(parent)
+        self.setObjectName("readout")
+        self.setAttribute(QtCore.Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def show_text(self, text: str, at: Any, view: Any) -> None:
+        """Show rich text beside the pointer; hide the label for "".
+
+        at    position of the pointer in the parent widget, pixels
+        view  part of the parent widget that is in view, pixels
+        """
+        self.setVisible(bool(text))
+        if not text:
+            return
+        self.setText(text)
+        self.adjustSize()
+        left = at.x() + GAP if at.x() + GAP + self.width() < view.width() else at.x() - GAP - self.width()
+        lowest = view.top() + view.height() - self.height()
+        self.move(max(0, left), max(view.top(), min(at.y() + GAP, lowest)))
 
 
 def value_at(times: Floats, values: Floats, time: float) -> float:
@@ -36,7 +64,8 @@ def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: flo
             continue
         value = value_at(*columns, time)
         if np.isfinite(value):
-            distance = abs(float(plot.scaled(np.array([value]))[0]) - pointer)
+            drawn_at = float(plot.scaled(np.array([value]))[0])
+            distance = abs(drawn_at - pointer) if np.isfinite(drawn_at) else np.inf
             label = drawn.name if len(sources) == 1 else f"{drawn.name} {sources[drawn.source].label}"
             found.append((distance, drawn.color, label, value))
     if not found:
