@@ -17,7 +17,8 @@ from nodes.messages import Description, Message, RobotState
 from nodes.transport.bus import Publisher
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from viewer.data.live import LaunchBegan, LiveFeed
+from viewer.data.boundaries import LaunchBegan
+from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals
 
 DOMAIN = 9

@@ -14,10 +14,10 @@ from nodes.messages import Event, JointReference, RobotState, Status
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
 from tests.viewer.window_driving import hear, live
-from viewer.data.live import LaunchBegan
+from viewer.data.boundaries import LaunchBegan
 from viewer.data.topics import LiveStore, Store
 from viewer.qt.titles import LETTER_WIDTH, compose
-from viewer.window import main
+from viewer.window import live_run
 from viewer.window.docks.docks import STEERING
 from viewer.window.layout import Layout
 from viewer.window.main import MainWindow
@@ -46,7 +46,7 @@ def old_launch(window: MainWindow, feed: Any) -> None:
     hear(window, feed, state(86.0, 86_000))
     window.history.change(Layout(time=(60.0, 70.0)), "part of the time")
     window.plots.set_interval((68.0, 69.0))
-    window._mark_events()
+    window.events.mark_plots()
     assert [time for time, _ in window.plots.marks] == [68.2, 68.3]
     assert len(window.signals.pushes) == 1
     window.docks.update_tables()
@@ -67,7 +67,7 @@ def test_the_next_launch_shows_nothing_of_the_one_before(start: float, seq: int,
     old_launch(window, feed)
     began = event(start + 0.001, "set", node="right", key="gain", old="1", new="3")
     hear(window, feed, reference(86.1), ("", LaunchBegan()), began, state(start, seq), state(start + 0.01, seq + 1))
-    window._mark_events()
+    window.events.mark_plots()
     assert [time for time, _ in window.plots.marks] == [start + 0.001]
     assert [mark.detail for mark in window.sources[0].events] == ["right.gain = 3 (before: 1)"]
     assert window.docks.timing is not None
@@ -105,7 +105,7 @@ def test_after_a_reset_earlier_events_are_listed_as_such_and_not_drawn(
     messages += [state(0.001, 86_002)]
     for batch in [messages] if in_one_frame else [[message] for message in messages]:
         hear(window, feed, *batch)
-    window._mark_events()
+    window.events.mark_plots()
     drawn = [0.0, 0.001] if told else [0.001]
     assert [time for time, _ in window.plots.marks] == drawn
     table = window.docks.events
@@ -116,7 +116,7 @@ def test_after_a_reset_earlier_events_are_listed_as_such_and_not_drawn(
     assert details["set"] == "before the reset: left.gain = 2 (before: 1)"
     assert details["safe"] == "before the reset: silent"
     assert not details["resume"].startswith("before")
-    window.previous_event()
+    window.events.previous()
     sought: list[float] = []
     table.chosen.connect(sought.append)
     for row in range(table.table.rowCount()):
@@ -174,7 +174,7 @@ def test_commands_of_a_launch_are_disabled_before_it_and_after_its_end(qtbot: An
     assert enabled() == {True}
     assert steering.reset_button.grab().toImage().pixelColor(8, 8).name() != dim
     assert actions["docks.steering.emergency_stop"].isEnabled()
-    monkeypatch.setattr(main, "SILENT_S", -1.0)
+    monkeypatch.setattr(live_run, "SILENT_S", -1.0)
     assert enabled() == {False}
     assert actions["docks.steering.emergency_stop"].isEnabled()
     window.close()
@@ -248,4 +248,38 @@ def test_a_live_reference_lies_below_the_curve_that_follows_it_and_its_mark_is_s
     assert all(colors == [each.color for each in drawn] for colors in layers)
     plot.show_title(window.sources, False)
     assert DOTS not in plot.title.text
+    window.close()
+
+
+def test_a_window_that_opens_during_an_emergency_stop_shows_it_at_once(qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live(qtbot)
+    monkeypatch.setattr(window.docks.calls, "run", lambda *_, **__: None)
+    steering = window.docks.steering
+    assert steering is not None
+
+    def shown() -> tuple[bool, str]:
+        window.docks.update()
+        return "EMERGENCY STOP" in window.page.subtitle.text(), steering.release.text()
+
+    def status(node: str, emergency: str, state: str = "safe") -> tuple[str, Status]:
+        return "status", Status(node=node, state=state, emergency=emergency)
+
+    hear(window, feed, status("sim", "<door> open"), state(3.0, 3000))  # the latched status; no event
+    assert shown() == (True, "Release the stop")
+    assert "sim: &lt;door&gt; open" in window.page.subtitle.text()
+    hear(window, feed, status("driver", "<door> open", "running"), status("sim", "", "running"))
+    assert shown() == (True, "Release the stop")  # one of the robots is still stopped
+    assert "driver: &lt;door&gt; open" in window.page.subtitle.text()
+    hear(window, feed, status("driver", "", "running"))
+    assert shown() == (False, "Release")
+    hear(window, feed, status("sim", "again"))
+    hear(window, feed, ("", LaunchBegan()), status("sim", "", "running"), state(0.0, 1))
+    assert shown() == (False, "Release")
+    window.close()
+
+
+def test_a_stop_of_a_launch_without_states_is_shown_too(qtbot: Any) -> None:
+    window, feed = live(qtbot)
+    hear(window, feed, ("status", Status(node="sim", state="paused", emergency="a test")))
+    assert "EMERGENCY STOP" in window.page.subtitle.text()
     window.close()

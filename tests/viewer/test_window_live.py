@@ -79,12 +79,12 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
     steering, parameters = window.docks.steering, window.docks.parameters
     assert steering is not None
     assert parameters is not None
-    qtbot.waitUntil(lambda: window.simulation_state == "running", timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: window.live.simulation_state == "running", timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: steering.pause.isEnabled() and steering.pause.text() == "Pause", timeout=PATIENCE_MS)
     assert window.plots.plots
     # pause, step
     steering.pause.click()
-    qtbot.waitUntil(lambda: window.simulation_state == "paused", timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: window.live.simulation_state == "paused", timeout=PATIENCE_MS)
     with Client() as client:
         assert client.sim_status()["state"] == "paused"
         tick = client.sim_status()["tick"]

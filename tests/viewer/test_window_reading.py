@@ -142,9 +142,9 @@ def test_a_hole_in_the_part_that_is_read_later_is_named_before_and_marked_after_
         assert window.signals.holes == []
         assert "missing" not in window.page.subtitle.text()
         shown = []
-        show = window._grow
+        show = window.growth.grow
         monkeypatch.setattr(
-            window, "_grow", lambda part: (shown.append((part.source.share, part.subtitle)), show(part))[1]
+            window.growth, "grow", lambda part: (shown.append((part.source.share, part.subtitle)), show(part))[1]
         )
         with pytest.warns(RecordingWarning, match="messages are missing"):
             read_on(qtbot, window)

@@ -21,7 +21,7 @@ from viewer import app, palette
 from viewer.data.signals import from_recording
 from viewer.data.topics import CAPACITY, LARGEST, RecordedStore, Table
 from viewer.qt import theme
-from viewer.window import main
+from viewer.window import live_run
 from viewer.window.docks import topic_tree
 from viewer.window.layout import Curve, load_layout
 from viewer.window.main import MainWindow
@@ -53,7 +53,7 @@ def test_a_recording_without_states_has_no_plots_and_no_time(tmp_path: Path, qtb
         assert window.page.clock.text() == ""
         assert not window.timeline.isEnabled()
         window.playback.next_frame()
-        window.next_event()
+        window.events.next()
         window.fit_all()
 
 
@@ -112,7 +112,7 @@ def test_a_server_that_goes_is_reported_and_the_next_one_is_shown(
     assert window.page.empty.text() == "waiting ..."
     hear(window, feed, *said_in_space[:100], ("status", Status(node="sim", state="running")))
     assert window.page.subtitle.text() == "live: sim running"
-    monkeypatch.setattr(main, "SILENT_S", -1.0)
+    monkeypatch.setattr(live_run, "SILENT_S", -1.0)
     hear(window, feed)
     assert "the launch has ended; waiting for the next" in window.page.subtitle.text()
     assert window.page.clock.text() != ""  # what was shown stays

@@ -5,23 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
 
-from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
+from nodes.client import Client, NotLiveError, UnknownNameError
 from nodes.messages import Description, Message, RobotState
 from nodes.transport.domain import default_domain
 from nodes.transport.registry import RegistryError
+from viewer.data.boundaries import LaunchBegan, Servers, is_other_launch, servers_of
 
 QUEUE_MOST = 100_000  # most messages queued for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
 PAUSE_S = 0.02  # pause between receptions, shorter than a frame: waking for each message would slow the simulation
 RETRY_S = 0.5
-SIMULATION = "sim"  # name of the simulation server in its namespace
 UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe anew; the time doubles with each attempt
-
-
-class LaunchBegan(Message):
-    """Marks the beginning of another launch among the received messages. It is not published; its topic is ""."""
 
 
 class LiveFeed:
@@ -35,7 +30,7 @@ class LiveFeed:
         self.domain = default_domain() if domain is None else domain
         self.live = False  # whether a launch is running
         self._queue: deque[tuple[str, Message]] = deque(maxlen=QUEUE_MOST)
-        self._servers: frozenset[tuple[str, str, int]] = frozenset()  # of the present launch
+        self._servers: Servers = frozenset()  # of the present launch
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="viewer-feed", daemon=True)
         self._thread.start()
@@ -103,12 +98,7 @@ class LiveFeed:
             servers = servers_of(client.nodes())
         except (RegistryError, UnknownNameError):
             return False
-        if servers and self._servers and servers.isdisjoint(self._servers):
+        if is_other_launch(servers, self._servers):
             self._queue.append(("", LaunchBegan()))
         self._servers = servers or self._servers
         return bool(servers)
-
-
-def servers_of(nodes: Iterable[NodeEntry]) -> frozenset[tuple[str, str, int]]:
-    """(name, host, process id) of each simulation server among the nodes of a launch."""
-    return frozenset((node.name, node.host, node.pid) for node in nodes if node.name.rpartition("/")[2] == SIMULATION)

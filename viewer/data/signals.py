@@ -21,6 +21,7 @@ from nodes.messages import (
     RobotState,
 )
 from nodes.recording.reader import Recording
+from viewer.data.boundaries import is_set_back
 from viewer.data.pushes import PUSHED, Push, logged_push
 from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
@@ -120,12 +121,6 @@ class Signals:
         elif isinstance(path := getattr(message, PATH, None), list):
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
-    def is_restarted_by(self, topic: str, message: Message) -> bool:
-        """Whether a live message is the first state of another simulation server: time and `seq` have gone back."""
-        if not isinstance(message, RobotState) or topic.rpartition("/")[0] != self.robot or self.states == 0:
-            return False
-        return message.timestamp < self.time and 0 < message.seq <= self.seq
-
     def outputs_at(self, time: float) -> dict[str, float]:
         """{output: its value} in the last state at or before `time`, s."""
         series = self.series.get("outputs")
@@ -145,7 +140,7 @@ class Signals:
         return Whole(tuple(found), outputs.times, np.stack(list(found.values()), axis=1)) if found else None
 
     def _take_state(self, state: RobotState) -> None:
-        if state.timestamp < self.time:  # the simulation was reset: later states do not continue earlier ones
+        if is_set_back(state, self.time):  # later states do not continue earlier ones
             self.series.clear()
             self.poses, self.measured = _until(self.poses, state.timestamp), _until(self.measured, state.timestamp)
             self.lines.begin_anew(state.timestamp)

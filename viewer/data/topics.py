@@ -18,6 +18,7 @@ from nodes.messages import Description, Event, Message, PlotValues, RobotState
 from nodes.messages.stamp import SequenceTracker
 from nodes.recording.reader import Recording
 from nodes.recording.runs import PUT_BACK
+from viewer.data.boundaries import is_set_back
 from viewer.data.series import Floats, interrupted
 from viewer.data.signals import DERIVED, Signals, derived_columns, holes_of
 
@@ -186,10 +187,10 @@ class LiveStore:
             if isinstance(message, Description):
                 self._descriptions[topic.rpartition("/")[0]] = message
                 continue
-            if isinstance(message, RobotState) and not message.clock and message.timestamp < self._now(topic):
-                self._flush(batches)
-                self._remove_later(message.timestamp, instant)
             if isinstance(message, RobotState) and not message.clock:
+                if is_set_back(message, self._now(topic)):
+                    self._flush(batches)
+                    self._remove_later(message.timestamp, instant)
                 self._times[topic] = message.timestamp
             self._sequences.is_new(name, message.seq)
             for labels, row in _rows(message):

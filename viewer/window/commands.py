@@ -31,9 +31,10 @@ class Command:
 
 
 COMMANDS = (
-    Command("files.open_layout", "File", "Load layout ...", ("Ctrl+O",)),
+    Command("files.open_recording", "File", "Open recording ...", ("Ctrl+O",)),
+    Command("files.overlay_recording", "File", "Overlay a recording ...", ("Ctrl+L",)),
+    Command("files.open_layout", "File", "Load layout ...", ("Ctrl+Shift+O",), separated=True),
     Command("files.save_layout_as", "File", "Save layout ...", ("Ctrl+S",)),
-    Command("files.overlay_recording", "File", "Overlay another recording ...", ("Ctrl+L",), RECORDING, separated=True),
     Command("files.save_picture", "File", "Save picture of the window ...", ("Ctrl+P",), separated=True),
     Command("files.save_film", "File", "Save film of the recording ...", ("Ctrl+M",), RECORDING),
     Command("close", "File", "Quit", ("Ctrl+Q",), separated=True),
@@ -54,10 +55,10 @@ COMMANDS = (
     Command("plots.toggle_log_of_current", "Plots", "Logarithmic axis of the current plot", ("L",)),
     Command("default_plots", "Plots", "Default plots", ("Ctrl+D",), separated=True),
     Command("docks.find_field", "Plots", "Find a field", ("Ctrl+F",), separated=True),
-    Command("toggle_difference", "Plots", "Difference to the first recording", ("D",), RECORDING, separated=True),
+    Command("toggle_difference", "Plots", "Difference to the first recording", ("D",), separated=True),
     Command("plots.clear_interval", "Plots", "Clear the selected interval", ("Esc",)),
-    Command("next_event", "Plots", "Next event", ("]",), separated=True),
-    Command("previous_event", "Plots", "Previous event", ("[",)),
+    Command("events.next", "Plots", "Next event", ("]",), separated=True),
+    Command("events.previous", "Plots", "Previous event", ("[",)),
     Command("playback.play_or_pause", "Time", "Play or pause", ("Space",), RECORDING),
     Command("playback.next_frame", "Time", "Next frame", ("Right",), RECORDING, separated=True),
     Command("playback.previous_frame", "Time", "Previous frame", ("Left",), RECORDING),
@@ -107,7 +108,7 @@ GESTURES = (
 OTHER_GESTURES = (
     ("scene", "wheel", "zoom at the pointer"),
     ("scene", "double click", "fit the robot into the picture"),
-    ("plot", "wheel", "zoom the time axis of all plots"),
+    ("plot", "wheel", "zoom the time axis of all plots; beside them, scroll"),
     ("plot", "Ctrl + wheel", "zoom the value axis"),
     ("plot", "click", "make the plot the current one; in a recording, go to that time"),
     ("plot", "double click", "fit both axes"),

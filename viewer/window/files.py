@@ -30,6 +30,7 @@ class FileMenu:
         self.launch: ArmswingProcess | None = None
         self.film: ArmswingProcess | None = None
         self.comparison: ArmswingProcess | None = None
+        self.opened: list[ArmswingProcess] = []  # windows on other recordings
         self._launch_path = ""
         self._film_path, self._from_s = "", 0.0
 
@@ -65,6 +66,24 @@ class FileMenu:
         if layout.panels is not None:
             window.docks.show_only(layout.panels)
         window.history.change(msgspec.structs.replace(layout, panels=None), "loaded layout")
+
+    def open_recording(self) -> None:
+        """Ask for a recording, and open it in a window of its own."""
+        path, _ = QtWidgets.QFileDialog.getOpenFileName(self._window, "Open recording", "", "Recordings (*.mcap)")
+        if path:
+            self.open(path)
+
+    def open(self, path: str) -> None:
+        """Open the recording in a file in a window of its own. A dialog shows a failure as one line."""
+        process = ArmswingProcess(["view", path, "--theme", palette.theme], self._window)
+        self.opened.append(process)
+        process.ended.connect(lambda code, line: self._on_view_ended(process, code, line))
+        self._window.tell(f"opening {path} in a window of its own ...")
+
+    def _on_view_ended(self, process: ArmswingProcess, code: int, line: str) -> None:
+        self.opened.remove(process)
+        if code not in (0, 130):
+            self.warn(line.removeprefix("armswing: ") or f"the window ended with exit code {code}")
 
     def overlay_recording(self) -> None:
         """Ask for a recording of the same robot, and overlay it on those that are shown."""
@@ -225,7 +244,9 @@ class FileMenu:
             self.warn(line.removeprefix("armswing: ") or f"the launch ended with exit code {code}")
 
     def close(self) -> None:
-        """Stop watching a launch, which keeps running, and stop writing a film."""
+        """Stop watching launches and other windows, which stay open, and stop writing a film."""
+        for process in self.opened:
+            process.leave()
         if self.launch is not None:
             self.launch.leave()
         if self.comparison is not None:

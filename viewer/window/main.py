@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from nodes.messages import Description, Message, RobotState, Status
 from viewer import palette
-from viewer.data.live import LaunchBegan, LiveFeed
+from viewer.data.live import LiveFeed
 from viewer.data.reading import BackgroundReading
-from viewer.data.series import Floats
-from viewer.data.signals import Signals, diverged_text
-from viewer.data.topics import EventMark, LiveStore
+from viewer.data.signals import Signals
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.window.docks.docks import Docks
+from viewer.window.event_marks import EventMarks
 from viewer.window.files import FileMenu
+from viewer.window.growth import Growth
 from viewer.window.history import ViewHistory
 from viewer.window.layout import Camera, Layout
+from viewer.window.live_run import LiveRun
 from viewer.window.menus import Menus
 from viewer.window.page import Page
 from viewer.window.playback import Playback
 from viewer.window.plots.area import PlotArea
 from viewer.window.plots.defaults import default_plots
+from viewer.window.pushing import Pushing
 from viewer.window.scene.view import SceneView
 from viewer.window.settings import remember_theme
 from viewer.window.shortcuts import ShortcutPage
-from viewer.window.source import ReadPart, Source, align, warn_of
+from viewer.window.source import ReadPart, Source, align
 from viewer.window.timeline import Timeline
 
 FRAME_MS = 33
 LIVE_WINDOW_S = 20.0
 LIVE_STRIDE = 0.05  # the live time axis moves in strides of this fraction of its length
 TRACE_S = 4.0
-SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
-OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
-GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
-SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
-PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
-STOPS = ("estop", "estop_released")  # kinds of the events that begin and end an emergency stop
-RESTING = ("paused", "stopped")  # states in which a simulation does not advance
 WANTED_SIZE = (1600, 1000)
 
 
@@ -56,6 +49,9 @@ class MainWindow(QtWidgets.QMainWindow):
     waiting   text that is shown while there is no state
     reading   background reading of the first recording, of which the window shows the part that was read so far; None
               if all recordings were read to their ends
+
+    live       the live run; None for recordings
+    subtitles  parts of the line below the title, one for each run
     """
 
     def __init__(
@@ -71,11 +67,10 @@ class MainWindow(QtWidgets.QMainWindow):
         super().__init__()
         self.sources, self.feed, self.reading = list(sources), feed, reading
         self._fields, self._keep_empty = choose_fields(fields), bool(fields)
-        self._subtitles = [subtitle]
-        self._part: ReadPart | None = None  # the latest part of a recording that is read in the background
-        self._sim, self._sim_since = "", 0.0
-        self._heard_at: float | None = None
-        self.frames = 0
+        self.subtitles = [subtitle]
+        self.live = None if feed is None else LiveRun(self, feed)
+        self.growth = Growth(self)
+        self.events = EventMarks(self)
         align(self.sources)
         self._opening_theme = palette.theme
         self.history = ViewHistory(self)
@@ -96,25 +91,21 @@ class MainWindow(QtWidgets.QMainWindow):
         self.setCentralWidget(self.page)
         self.files = FileMenu(self)
         self.docks = Docks(self, self.plots, None if feed is None else feed.domain)
-        self.docks.events.chosen.connect(self.jump_to)
-        if self.docks.steering is not None:
-            self.scene.pushed, self.scene.redraw, self.scene.missed = self._push, self.refresh, self._on_missed
-            self.scene.dragged_push = self.docks.steering.show_drag
-            self.docks.steering.push_strength.valueChanged.connect(self._on_strength)
+        self.docks.events.chosen.connect(self.events.jump_to)
+        self.pushing = None if self.docks.steering is None else Pushing(self, self.docks.steering)
         self.menus = Menus(self, live=feed is not None)
         self.docks.add_menu(self.menus.insert("Panels", before="Help"))
-        if feed is None:
-            self.menus.actions["toggle_difference"].setEnabled(len(self.sources) > 1)
+        self.menus.actions["toggle_difference"].setEnabled(len(self.sources) > 1)
         self._fit_screen()
         self.docks.fit_widths()
         self.timeline.setEnabled(self.signals.states > 0)
-        self._survey()
-        self._choose_plots()
-        self._mark_timeline()
+        self.survey()
+        self.choose_plots()
+        self.events.mark()
         self.refresh()
         self.docks.update()
-        self._give_way()
-        self._show_reading()
+        self.give_way()
+        self.growth.show_share()
         self._timer = QtCore.QTimer(self)
         self._timer.setTimerType(QtCore.Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_frame)
@@ -123,31 +114,7 @@ class MainWindow(QtWidgets.QMainWindow):
     @property
     def subtitle(self) -> str:
         """Line below the title, about the runs that are shown."""
-        return "; ".join(self._subtitles)
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether messages of a live run are arriving."""
-        return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether an emergency stop holds, from the events of the live run."""
-        stops = [mark.kind for mark in self.sources[0].store.events if mark.kind in STOPS]
-        return bool(stops) and stops[-1] == STOPS[0]
-
-    @property
-    def simulation_state(self) -> str:
-        """State of the live simulation, such as "paused", from its latest status."""
-        return self._sim
-
-    @property
-    def resting(self) -> tuple[str, float]:
-        """(state of a live simulation that does not advance, such as "paused", time at which it entered this state).
-
-        The time is in s of the monotonic clock. The state is "" if the simulation advances or its launch has ended.
-        """
-        return (self._sim, self._sim_since) if self._sim in RESTING and self.is_heard else ("", 0.0)
+        return "; ".join(self.subtitles)
 
     @property
     def signals(self) -> Signals:
@@ -169,6 +136,7 @@ class MainWindow(QtWidgets.QMainWindow):
             return layout.time
         start, end = self.playback.whole_span
         if self.feed is not None:
+            start, end = self.sources[0].span
             window = layout.window or LIVE_WINDOW_S
             stride = LIVE_STRIDE * window
             end = stride * (math.floor(end / stride) + 1.0)
@@ -183,10 +151,11 @@ class MainWindow(QtWidgets.QMainWindow):
         self.scene.show_measured(layout.measured)
         self.page.show_legend(self.scene.keys(self.signals))
         self._caption()
-        self._choose_plots()
+        self.choose_plots()
         self.refresh()
 
-    def _choose_plots(self) -> None:
+    def choose_plots(self) -> None:
+        """Show the plots of the layout or, if it has none, those that suit the robot."""
         specs, left_out = self.history.layout.plots, ""
         if specs is None:
             specs, left_out = default_plots(self._fields, self.sources[0], self._keep_empty)
@@ -204,13 +173,12 @@ class MainWindow(QtWidgets.QMainWindow):
             source.label = source.path
         self.sources.append(source)
         align(self.sources)
-        self._subtitles.append(subtitle)
+        self.subtitles.append(subtitle)
         self.page.show_subtitle(self.subtitle)
         self.menus.actions["toggle_difference"].setEnabled(True)
-        for plot in self.plots.plots:
-            plot.invalidate()
-        self._choose_plots()
-        self._mark_timeline()
+        self.plots.invalidate()
+        self.choose_plots()
+        self.events.mark()
         self.refresh()
 
     def _overlaid(self) -> str:
@@ -218,25 +186,25 @@ class MainWindow(QtWidgets.QMainWindow):
         if len(self.sources) < 2:
             return ""
         first, *others = (source.label for source in self.sources)
+        aligned = "from the start of each" if self.feed is None else "at equal simulation times"
         if self.history.layout.difference:
-            return f"plotted: {', '.join(others)} minus {first}, from the start of each"
+            return f"plotted: {', '.join(others)} minus {first}, {aligned}"
         styles = ["dashed", *["dotted"] * (len(others) - 1)]
         named = ", ".join(f"{label} {style}" for label, style in zip(others, styles, strict=True))
-        return f"{first} solid, {named}, from the start of each; the scene shows {first}"
+        return f"{first} solid, {named}, {aligned}; the scene shows {first}"
 
-    def _survey(self) -> None:
+    def survey(self) -> None:
+        """Fit the scene, its legend and its caption to the motion of the robot so far."""
         signals = self.signals
         if signals.description is not None and signals.poses is not None:
             self.scene.survey(signals)
             self.page.lay_out(self.scene.wide, self.scene.share)
         self.page.show_legend(self.scene.keys(signals))
         self._caption()
-        if self.docks.steering is not None and signals.description is not None:
-            weight = GRAVITY * sum(body.mass for body in signals.description.bodies)
-            self.docks.steering.suggest_strength(float(f"{0.5 * weight:.1g}") or 1.0)
-            self.docks.steering.show_pushable(signals.description.pushable)
+        if self.pushing is not None:
+            self.pushing.show_robot()
 
-    def _give_way(self) -> None:
+    def give_way(self) -> None:
         """Give most of the room to the plots if there is nothing to draw in the scene."""
         description = self.signals.description
         shapes = description is not None and any(body.shapes for body in description.bodies)
@@ -259,7 +227,7 @@ class MainWindow(QtWidgets.QMainWindow):
 
     def lay_out_scene(self) -> None:
         """Fit the scene and its labels to the present size of the window."""
-        self._survey()
+        self.survey()
         self.scene.place_labels()
         self.refresh()
 
@@ -283,192 +251,18 @@ class MainWindow(QtWidgets.QMainWindow):
     def _on_camera(self, camera: Camera | None, text: str) -> None:
         self.history.change(msgspec.structs.replace(self.history.layout, camera=camera), text)
 
-    def _on_strength(self, newton: float) -> None:
-        self.scene.strength = newton
-
-    def _on_missed(self) -> None:
-        if self.docks.steering is not None:
-            self.docks.steering.tell_failure("no push: the drag has to begin on a body; pause a fast one first")
-
-    def _push(self, body: str, newton: Floats, point: Floats) -> None:
-        """Push a body of the live robot."""
-        description, steering = self.signals.description, self.docks.steering
-        if description is None or steering is None:
-            return
-        if body not in description.pushable:
-            steering.tell_failure(
-                f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}, or the '
-                f"launch --set sim.parameters.pushable={body}"
-            )
-            return
-        namespace = self.signals.robot.rpartition("/")[0]
-        steering.push(f"{namespace}/{body}" if namespace else body, newton.tolist(), point.tolist())
+    def _on_plot_click(self, instant: float) -> None:
+        if self.feed is None:
+            self.playback.seek(instant)
 
     # -- frames
 
     def _on_frame(self) -> None:
-        if self.feed is not None:
-            self._take(self.feed.take())
+        if self.live is not None:
+            self.live.take()
         else:
-            if self.reading is not None:
-                self._take_read(self.reading)
+            self.growth.take()
             self.playback.advance()
-
-    # -- a recording that is still being read
-
-    def _take_read(self, reading: BackgroundReading[ReadPart]) -> None:
-        """Show what was read since the last frame."""
-        finished = reading.finished  # before the last part is taken
-        if (part := reading.take()) is not None:
-            self._part = part
-            self._grow(part)
-        if not finished:
-            self._show_reading()
-            return
-        self.reading, self.playback.is_growing = None, False
-        reading.close()
-        self.setWindowTitle("armswing")
-        if reading.failure:
-            self._subtitles[0] += f"; the rest cannot be read: {reading.failure}"
-        if self.signals.states == 0:
-            self.page.empty.setText(reading.failure or (self._part.waiting if self._part is not None else ""))
-        self.page.show_subtitle(self.subtitle)
-        if self._part is not None:
-            warn_of(self._part)
-
-    def _show_reading(self) -> None:
-        """Tell in the title how much of the recording was read so far."""
-        if self.reading is not None:
-            done = f"{math.floor(100.0 * self.reading.share)} %"
-            self.setWindowTitle(f"armswing - reading {self.sources[0].label}, {done}")
-            self.page.show_subtitle(f"still being read, {done}: {self.subtitle}")
-
-    def _grow(self, part: ReadPart) -> None:
-        """Show a longer part of the first recording.
-
-        If the scene showed the end of the shorter part, it shows the end of the longer part.
-        """
-        source, read = self.sources[0], part.source
-        before = self.signals.states
-        at_end = self.playback.now >= self.playback.span[1] and not self.playback.playing
-        source.signals, source.store, source.share, source.run = read.signals, read.store, read.share, read.run
-        source.plan, source.duration_s = read.plan, read.duration_s
-        self._subtitles[0] = part.subtitle
-        align(self.sources)
-        self.timeline.setEnabled(self.signals.states > 0)
-        for plot in self.plots.plots:
-            plot.invalidate()
-        self._survey()
-        self._choose_plots()
-        self._mark_timeline()
-        self.playback.seek(self.playback.span[1] if at_end else self.playback.now)
-        self.docks.update()
-        if before == 0:
-            self._give_way()
-
-    def _take(self, heard: Sequence[tuple[str, Message]]) -> None:
-        instant = time.monotonic()
-        ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
-        known = self.signals.description
-        first = 0  # of the messages that are not in the store yet
-        for place, (topic, message) in enumerate(heard):
-            self._heard_at = instant
-            if isinstance(message, LaunchBegan):
-                self._begin_run()
-                self._sim, first = "", place + 1
-                continue
-            if isinstance(message, Status):
-                self.docks.take_status(message)
-                if message.node == "sim" and message.state != self._sim:
-                    self._sim, self._sim_since = message.state, instant
-            if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
-                self._begin_run()  # the next launch has another robot
-                ended = False
-            elif self.signals.is_restarted_by(topic, message):
-                self._begin_run(self.signals.description)
-                first = place
-            self.signals.take(topic, message)
-        store = self.sources[0].store
-        if first < len(heard) and isinstance(store, LiveStore):
-            store.take(heard[first:])
-        self._show_live()
-        if not heard:
-            return
-        if self.frames % SURVEY_EVERY == 0 or self.signals.description is not known:
-            self._survey()
-            self._choose_plots()
-            self._mark_events()
-        elif self.frames % OUTGROWN_EVERY == 0 and self.scene.camera is None and self.scene.outgrown:
-            self._survey()
-        self.frames += 1
-        self.refresh()
-
-    def _begin_run(self, description: Description | None = None) -> None:
-        """Forget all data of the launch that was shown, because another launch has begun.
-
-        description  description of the robot if the new launch has sent it already
-        """
-        store = LiveStore()
-        if description is not None:
-            store.take([(f"{self.signals.robot}/description", description)])
-        signals = Signals()
-        signals.description = description
-        self.sources[0] = Source("live", signals, store)
-        self.plots.set_interval(None)
-        self.plots.hover(None, None)
-        self.plots.marks = []
-        self.docks.forget()
-        if self.history.layout.time is not None:  # a part of the old launch
-            self.history.change(msgspec.structs.replace(self.history.layout, time=None), "next launch")
-        for plot in self.plots.plots:
-            plot.invalidate()
-
-    def _show_live(self) -> None:
-        """Update the subtitle, which tells the state of the live launch."""
-        if self.feed is not None and self.signals.states == 0:
-            paused = self._sim == "paused" and self.is_heard
-            self.page.empty.setText(PAUSED if paused else self.feed.waiting)
-        if self._heard_at is None:
-            return
-        silence = time.monotonic() - self._heard_at
-        how = f": sim {self._sim}" if self._sim else ""
-        if self.is_stopped:
-            alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
-            how = f": {alarm}, until it is released; sim {self._sim}"
-        if silence > SILENT_S:
-            how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
-        how += diverged_text(self.signals)
-        self.page.show_subtitle(self.subtitle + how)
-
-    def _mark_events(self) -> None:
-        events = self.sources[0].events
-        colors = theme.change_colors([(mark.time, mark.kind) for mark in events])
-        self.plots.marks = [(mark.time, colors[mark.kind]) for mark in events if not mark.before]
-
-    def _mark_timeline(self) -> None:
-        self._mark_events()
-        source = self.sources[0]
-        holes = [(a + source.offset, b + source.offset) for a, b in source.signals.holes]
-        self.timeline.set_span(*self.playback.whole_span, self.plots.marks, holes, source.unread)
-        self.timeline.set_time(self.playback.now)
-
-    def jump_to(self, instant: float) -> None:
-        """Go to the time `instant`, s.
-
-        The scene of a recording shows this time. If the plots do not show this time, or if the run is live, the time
-        axis of the plots is moved so that its middle is at this time.
-        """
-        if self.feed is None:
-            self.playback.seek(instant)
-        start, end = self.time_shown(self.history.layout)
-        if self.feed is not None or not start <= instant <= end:
-            half = 0.5 * (end - start)
-            layout = msgspec.structs.replace(self.history.layout, time=(instant - half, instant + half))
-            self.history.change(layout, "jump to an event")
-
-    def _on_plot_click(self, instant: float) -> None:
-        if self.feed is None:
-            self.playback.seek(instant)
 
     # -- commands
 
@@ -497,8 +291,8 @@ class MainWindow(QtWidgets.QMainWindow):
         self.setStyleSheet(theme.style())
         self.scene.restyle()
         self.plots.restyle()
-        self._mark_timeline()
-        self._survey()
+        self.events.mark()
+        self.survey()
         self.refresh()
         self.docks.restyle()
 
@@ -518,33 +312,6 @@ class MainWindow(QtWidgets.QMainWindow):
         """Return to the default plots of the robot."""
         changed = msgspec.structs.replace(self.history.layout, plots=None, time=None, window=None)
         self.history.change(changed, "default plots")
-
-    def next_event(self) -> None:
-        """Go to the next event."""
-        later = [mark.time for mark in self._present_events if mark.time > self._present + 1e-9]
-        if later:
-            self.jump_to(min(later))
-
-    def previous_event(self) -> None:
-        """Go to the previous event."""
-        earlier = [mark.time for mark in self._present_events if mark.time < self._present - 1e-9]
-        if earlier:
-            self.jump_to(max(earlier))
-
-    @property
-    def _present_events(self) -> list[EventMark]:
-        """Events of the run, without those from before a reset."""
-        return [mark for mark in self.sources[0].events if not mark.before]
-
-    @property
-    def _present(self) -> float:
-        """Time (s) from which the next and the previous event are counted.
-
-        For a recording, this is the time that the scene shows. For a live run, it is the latest time or, if the user
-        has selected a fixed time range for the plots, the middle of this range.
-        """
-        time_shown = self.history.layout.time
-        return 0.5 * sum(time_shown) if self.feed is not None and time_shown is not None else self.playback.now
 
     def tell(self, text: str) -> None:
         """Show one line about a command that succeeded: below the title or, live, in the panel Simulation."""

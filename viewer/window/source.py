@@ -92,10 +92,15 @@ class Source:
 
 
 def align(sources: list[Source]) -> None:
-    """Set the offsets of all sources so that all runs start at the same time as the first run."""
+    """Set the offsets of all sources so that all runs start at the same time as the first run.
+
+    If the first run is live, all runs have equal simulation times instead, because the first state that a window
+    receives need not be the first of the run.
+    """
     for source in sources[1:]:
         source.offset = 0.0
-        source.offset = sources[0].span[0] - source.span[0]
+        if not sources[0].live:
+            source.offset = sources[0].span[0] - source.span[0]
 
 
 def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -190,12 +195,14 @@ def read_overlaid(file: str, first: Source) -> tuple[Source, str]:
 
     Raises ValueError with a one-line message for a recording without states, or of another robot.
     """
+    if first.live and not first.signals.states:
+        raise ValueError(f"no robot is live to compare {file} with; open it with File, Open recording ...")
     source, subtitle, missing = read_source(file, (), None)
     if source.signals.states == 0:
         raise ValueError(missing)
     if source.signals.robot != first.signals.robot:
         raise ValueError(
-            f"{file} is a recording of robot {source.signals.robot!r}, and {first.path} of robot "
+            f"{file} is a recording of robot {source.signals.robot!r}, and {first.path or 'the live run'} of robot "
             f"{first.signals.robot!r}; overlay only recordings of the same robot"
         )
     return source, subtitle

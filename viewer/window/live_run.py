@@ -1,0 +1,158 @@
+"""The live run of a window: takes the messages of the feed, and knows the state of the launch and of its simulation."""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import Any
+
+import msgspec
+
+from nodes.messages import Description, Status
+from viewer.data.boundaries import Boundary, boundary
+from viewer.data.live import LiveFeed
+from viewer.data.signals import Signals, diverged_text
+from viewer.data.topics import LiveStore
+from viewer.qt import theme
+from viewer.window.source import Source
+
+SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
+OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
+SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
+PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
+STOPS = ("estop", "estop_released")  # kinds of the events that begin and end an emergency stop
+RESTING = ("paused", "stopped")  # states in which a simulation does not advance
+MOST_LETTERS = 80  # of the reason of an emergency stop below the title
+
+
+class LiveRun:
+    """The live run that a window shows.
+
+    frames            number of frames with new messages so far
+    simulation_state  state of the simulation, such as "paused", from its latest status
+    """
+
+    def __init__(self, window: Any, feed: LiveFeed) -> None:
+        self._window, self._feed = window, feed
+        self.frames = 0
+        self.simulation_state, self._state_since = "", 0.0
+        self._heard_at: float | None = None
+        self._stops: dict[str, str] = {}  # {node: reason of the emergency stop that its latest status reports}
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether messages of the launch are arriving."""
+        return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an emergency stop holds.
+
+        The latest statuses of the nodes report it, also to a window that has opened during the stop. Events report it
+        between two statuses.
+        """
+        kinds = [mark.kind for mark in self._window.sources[0].store.events if mark.kind in STOPS]
+        return bool(self._stops) or (bool(kinds) and kinds[-1] == STOPS[0])
+
+    @property
+    def resting(self) -> tuple[str, float]:
+        """(state of a simulation that does not advance, such as "paused", time at which it entered this state).
+
+        The time is in s of the monotonic clock. The state is "" if the simulation advances or its launch has ended.
+        """
+        rests = self.simulation_state in RESTING and self.is_heard
+        return (self.simulation_state, self._state_since) if rests else ("", 0.0)
+
+    def take(self) -> None:
+        """Show the messages that have arrived since the last frame."""
+        window, heard, instant = self._window, self._feed.take(), time.monotonic()
+        has_ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
+        known = window.signals.description
+        first = 0  # of the messages that are not in the store yet
+        for place, (topic, message) in enumerate(heard):
+            self._heard_at = instant
+            signals = window.signals
+            found = boundary(topic, message, signals.robot, signals.time, signals.seq, has_ended)
+            if found == Boundary.LAUNCH:
+                self._begin()
+                self.simulation_state, first = "", place + 1
+                continue
+            if found == Boundary.ROBOT:
+                self._begin()
+                has_ended = False
+            elif found == Boundary.SERVER:
+                self._begin(signals.description)
+                first = place
+            if isinstance(message, Status):
+                self._take_status(message, instant)
+            window.signals.take(topic, message)
+        store = window.sources[0].store
+        if first < len(heard) and isinstance(store, LiveStore):
+            store.take(heard[first:])
+        self._show()
+        if not heard:
+            return
+        if self.frames % SURVEY_EVERY == 0 or window.signals.description is not known:
+            window.survey()
+            window.choose_plots()
+            window.events.mark_plots()
+        elif self.frames % OUTGROWN_EVERY == 0 and window.scene.camera is None and window.scene.outgrown:
+            window.survey()
+        self.frames += 1
+        window.refresh()
+
+    def _take_status(self, status: Status, instant: float) -> None:
+        self._window.docks.take_status(status)
+        self._stops.pop(status.node, None)
+        if status.emergency:
+            self._stops[status.node] = status.emergency
+        if status.node == "sim" and status.state != self.simulation_state:
+            self.simulation_state, self._state_since = status.state, instant
+
+    def _begin(self, description: Description | None = None) -> None:
+        """Forget all data of the launch that was shown, because another launch has begun.
+
+        description  description of the robot if the new launch has sent it already
+        """
+        window = self._window
+        store = LiveStore()
+        if description is not None:
+            store.take([(f"{window.signals.robot}/description", description)])
+        signals = Signals()
+        signals.description = description
+        window.sources[0] = Source("live", signals, store)
+        self._stops.clear()
+        window.plots.set_interval(None)
+        window.plots.hover(None, None)
+        window.plots.marks = []
+        window.docks.forget()
+        if window.history.layout.time is not None:  # a part of the old launch
+            window.history.change(msgspec.structs.replace(window.history.layout, time=None), "next launch")
+        window.plots.invalidate()
+
+    def _show(self) -> None:
+        """Show the state of the launch in the line below the title."""
+        window = self._window
+        if window.signals.states == 0:
+            paused = self.simulation_state == "paused" and self.is_heard
+            window.page.empty.setText(PAUSED if paused else self._feed.waiting)
+        if self._heard_at is None:
+            return
+        silence = time.monotonic() - self._heard_at
+        how = f": sim {self.simulation_state}" if self.simulation_state else ""
+        if self.is_stopped:
+            alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
+            how = f": {alarm}{self._reasons()}, until it is released; sim {self.simulation_state}"
+        if silence > SILENT_S:
+            how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
+        how += diverged_text(window.signals)
+        live, *overlaid = window.subtitles
+        window.page.show_subtitle("; ".join([live + how, *overlaid]))
+
+    def _reasons(self) -> str:
+        """Reasons of the emergency stop with the nodes that report it, as rich text; "" if none is reported."""
+        nodes: dict[str, list[str]] = {}
+        for node, reason in sorted(self._stops.items()):
+            nodes.setdefault(reason, []).append(node)
+        text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in nodes.items())
+        return f" ({html.escape(text[:MOST_LETTERS])})" if text else ""

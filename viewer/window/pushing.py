@@ -1,0 +1,57 @@
+"""Pushes on the bodies of a live robot with the mouse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewer.data.series import Floats
+from viewer.window.docks.steering import SteeringPanel
+
+GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
+USUAL = 0.5  # force that is suggested for a push, as share of the robot's weight
+
+
+class Pushing:
+    """Passes drags on bodies in the scene of a window to the simulation as pushes.
+
+    steering  panel with the force and the duration of pushes
+    """
+
+    def __init__(self, window: Any, steering: SteeringPanel) -> None:
+        self._window, self._steering = window, steering
+        scene = window.scene
+        scene.pushed, scene.missed, scene.redraw = self._push, self._tell_missed, window.refresh
+        scene.dragged_push = steering.show_drag
+        steering.push_strength.valueChanged.connect(self._set_strength)
+
+    def show_robot(self) -> None:
+        """Suggest a force for the robot that is shown, and show whether its bodies can be pushed."""
+        description = self._window.signals.description
+        if description is not None:
+            weight = GRAVITY * sum(body.mass for body in description.bodies)
+            self._steering.suggest_strength(float(f"{USUAL * weight:.1g}") or 1.0)
+            self._steering.show_pushable(description.pushable)
+
+    def _set_strength(self, newton: float) -> None:
+        self._window.scene.strength = newton
+
+    def _tell_missed(self) -> None:
+        self._steering.tell_failure("no push: the drag has to begin on a body; pause a fast one first")
+
+    def _push(self, body: str, newton: Floats, point: Floats) -> None:
+        """Push a body of the live robot.
+
+        newton  force (3,), N, in world axes
+        point   point of application (3,), m, in the body's frame
+        """
+        description = self._window.signals.description
+        if description is None:
+            return
+        if body not in description.pushable:
+            self._steering.tell_failure(
+                f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}, or the '
+                f"launch --set sim.parameters.pushable={body}"
+            )
+            return
+        namespace = self._window.signals.robot.rpartition("/")[0]
+        self._steering.push(f"{namespace}/{body}" if namespace else body, newton.tolist(), point.tolist())
