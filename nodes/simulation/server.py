@@ -634,7 +634,7 @@ class SimServer:
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
             "safe_since": self._command_events.safe_since if self.actuation.safe else None,
-            "emergency_stop": self._emergency,
+            "emergency_stop": self.emergency,
             "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",
             "energy_departure": self.simulation.energy_ledger.departed,
             "largest_departure": self.simulation.energy_ledger.largest,
