@@ -351,7 +351,7 @@ def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeou
 
 
 def _stop_calls(status: Mapping[str, Any]) -> int:
-    """Number of emergency stops that a node was called for, from its `status`."""
+    """Number of calls for an emergency stop that a node has received, from the node's `status`."""
     return int(status.get("counters", status).get("emergency_stops", 0))
 
 

@@ -148,7 +148,10 @@ class Hardware(Node):
             self._switched_on = self._host.at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """Return the robot to its initial state, even if the model was set to another state."""
+        """Return the emulated robot to its initial state.
+
+        The robot also returns there if the simulation continues from another state, at a time above 0.
+        """
         if time > 0.0:
             self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
         self._begin(time)

@@ -100,7 +100,7 @@ class Setpoints:
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
     def _cause(self, joint: int, need: float, dt: float) -> str:
-        """Name of the limit that forbids a joint the velocity `need` (rad/s or m/s) after the time dt (s)."""
+        """Name of the limit by which a joint must not have the velocity `need` (rad/s or m/s) after the time dt (s)."""
         limits = self._envelope
         if abs(need) > limits.velocity[joint]:
             return "velocity"

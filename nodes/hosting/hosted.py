@@ -158,7 +158,9 @@ class HostedNode:
         Returns a note on parameters that the new node no longer has; "" if it has all of them.
         """
         if self._handover is not None:
-            raise ValueError("the previous edit is still taking over; save the file again in a few seconds")
+            raise ValueError(
+                "the node is still changing over to the previous file; save the file again in a few seconds"
+            )
         if keeps_state(type(self.node)) and keeps_state(type(loaded.node)):
             state = encode_state(self.node.snapshot(), type(self.node).__module__)
             loaded.node.restore(decode_state(state, type(loaded.node).__module__))

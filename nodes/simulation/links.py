@@ -132,5 +132,5 @@ def _always_arrives(topic: str) -> bool:
 
 
 def links_of(plan: Plan) -> Links | None:
-    """The links of a plan; None if neither messages nor computations take simulation time."""
+    """The communication links of a plan; None if neither messages nor computations take simulation time."""
     return Links(plan) if any(map(takes_time, plan.nodes)) else None

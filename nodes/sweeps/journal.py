@@ -110,7 +110,8 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     if changed and not accept_changes:
         raise SweepError(
             f"{where!r}: {', '.join(changed)} changed since this sweep began, so new rows would not fit the old ones; "
-            "begin a new sweep in another folder, or accept the changes and run lost cells again with --retry-failed"
+            "begin a new sweep in another folder, or use --retry-failed, which accepts the changes and runs the failed "
+            "cells again"
         )
     return changed
 

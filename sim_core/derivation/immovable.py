@@ -140,7 +140,10 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 
 def _held(mechanism: Mechanism, name: str) -> bool:
-    """Whether some constraint mode contains the constraint with this name; True for unit norms, which always hold."""
+    """Whether the constraint with this name is active in at least one constraint mode.
+
+    True for the unit-norm constraints of quaternions, which are active in every mode.
+    """
     lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 

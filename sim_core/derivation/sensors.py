@@ -125,10 +125,11 @@ class Sensors:
 
 
 def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint for slightly displaced bodies, from which the virtual work of the constraint is computed.
+    """Constraint functions Phi of a constraint, evaluated for slightly displaced bodies.
 
-    For a PrescribedMotion of a point, the result is the position of the point along the axis. For a PrescribedMotion of
-    a joint, the result is 0.
+    The derivative of Phi with respect to the displacement gives the virtual work of the constraint. For a
+    PrescribedMotion of a point, Phi is replaced by the position of the point along the axis. For a PrescribedMotion of
+    a joint, Phi is replaced by 0.
 
     frames  frames of the displaced bodies
     """

@@ -25,7 +25,11 @@ def angle_groups(program: Program) -> list[Unit]:
 
 
 def units_of(program: Program, pairs: list[tuple[int, int]]) -> list[Unit]:
-    """Units of a program in evaluation order; pairs with a circular dependency are split into single nodes."""
+    """The nodes of a program in evaluation order, grouped into units: tuples of nodes that are evaluated together.
+
+    pairs  indices of two nodes that can be evaluated by one vector instruction; a pair is split into single nodes if
+           one of its nodes depends on the other, directly or through other units
+    """
     groups = angle_groups(program)
     member: dict[int, Unit] = {index: group for group in groups for index in group}
     for pair in pairs:

@@ -182,10 +182,10 @@ def _library(lanes: int) -> str:
 
 
 def fused_definitions(lanes: int) -> str:
-    """LLVM IR of the three functions that `definitions` returns, but computed with fused multiply-add.
+    """LLVM IR of the same three functions as in `definitions`. Here their arithmetic uses fused multiply-add.
 
-    The functions are meant for processors that have this operation. On other processors the C library computes it, with
-    the same result, but slowly.
+    The functions are meant for processors with an instruction for fused multiply-add. On other processors the C library
+    computes each fused multiply-add, with the same result, but slowly.
     """
     return "\n\n".join([_is_large(lanes), _fused(lanes), _selected(lanes)])
 

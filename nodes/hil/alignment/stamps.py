@@ -152,7 +152,10 @@ class LiveAlignment:
             stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """Decide from a round trip, which was already added to `tracks`, whether a clock jumped earlier."""
+        """Use a new round trip to decide whether a clock jumped before this round trip.
+
+        reading  clock offset from the round trip; the caller has already added it to `tracks`
+        """
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
             return

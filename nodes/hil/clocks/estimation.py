@@ -97,7 +97,7 @@ class Clock:
         return (peer - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, local: float) -> float:
-        """Standard deviation of `offset_at` (s), however the travel time is split between the two directions."""
+        """Standard deviation (s) of `offset_at`, for every split of the travel time between the two directions."""
         return float(np.hypot(self.sigma_s, self.drift_sigma * (local - self.since)))
 
 
@@ -199,9 +199,10 @@ def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
     """Detect the jumps of the remote clock, which lie between exchanges whose possible offsets do not overlap.
 
-    The true offset is within half the travel time of the offset that an exchange shows, and changes by at most
-    `max_drift` s per s between two exchanges. Each exchange is compared with all exchanges since the last jump. A slow
-    exchange that agrees with the exchanges before and after a jump therefore does not hide the jump.
+    The true offset differs from the offset that an exchange shows by at most half of the exchange's travel time.
+    Between two exchanges the true offset changes by at most `max_drift` s per s. Each exchange is compared with all
+    exchanges since the last jump. A slow exchange that agrees with the exchanges before and after a jump therefore does
+    not hide the jump.
 
     The size of a jump is the offset of the quickest of `window` exchanges after the jump, minus the offset of the
     quickest of `window` exchanges before it. A jump smaller than the variation of the travel times is not

@@ -1,4 +1,7 @@
-"""Timing of a serial line: each byte takes ten bit times. No port, no real time."""
+"""Timing of a serial line in simulation time: each byte takes ten bit times.
+
+The module opens no serial port.
+"""
 
 from __future__ import annotations
 

@@ -38,8 +38,9 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
               the second link, 0 if it is on the first
     memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q and v at the start of the time step (two
               rows); weighted sum of the stages' v; weighted sum of the stages' a
-    rows      (2, n_rows) rows: stabilization term U of the constraint equations J a = gamma - U, where U[GIVEN] is
-              minus the prescribed elbow acceleration; Lagrange multipliers lam
+    rows      (2, n_rows) rows: U of the constraint equations J a = gamma - U; Lagrange multipliers lam. U is 0 but for
+              U[GIVEN], where GIVEN is the index of the equation that prescribes the elbow's acceleration: U[GIVEN] is
+              minus this acceleration
     torque    (n_steps + 1,) output: torque of the elbow, N m
     path      (n_steps + 1, n) output: q
     """

@@ -140,8 +140,8 @@ class SwingSupervisor:
     after      earlier supervisor (of another model or gait) from which this supervisor takes over the number of the
                latest plan, `none_good` and `nearest`
     none_good  number of attempts in which no plan was good enough to swing
-    nearest    smallest distance (m) between the second hand and its target at the end of the best plan, over all
-               attempts that `none_good` counts
+    nearest    distance (m) between the second hand and its target at the end of a swing. Each attempt without a good
+               plan has a best plan; `nearest` is the smallest distance of all these best plans
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:

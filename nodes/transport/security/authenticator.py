@@ -381,7 +381,7 @@ class CurveAuthenticator:
     def _defer_io(self) -> None:
         """Let other threads run before the I/O threads (`io_threads.defer`) while an address or a key is blocked.
 
-        After the block of a key, the I/O threads stay deferred for another time of the same length.
+        After the block of a key has ended, the I/O threads stay deferred for as long again as the block lasted.
         """
         now = time.monotonic()
         blocks = list(self._blocked_keys.values())

@@ -6,11 +6,11 @@ The unknowns are the stage accelerations K alone, since q' = v:
 
 A tableau divides its stages into groups. The stages of a group are solved together by Newton's method with the matrix
 I - h^2 (AA) x a_q - h A x a_v, where x is the Kronecker product. The tangents a_q = da/dq and a_v = da/dv are finite
-differences of the acceleration in the middle of a step (2 n + 1 evaluations), which includes the effect of a stabilizer
-that acts at every stage. The tangents are reused until convergence is slow.
+differences of the acceleration in the middle of a step; they take 2 n + 1 evaluations. If a stabilizer acts at every
+stage, its effect is included in the acceleration. The tangents are reused until convergence is slow.
 
-Stepper's memory: [1 if a_q and a_v are valid, step size of a_q and a_v, 1 if K is valid, then K (s, n) of the last
-step, a_q, a_v (n, n)].
+Stepper's memory: [1 if a_q and a_v are valid, the step size h with which a_q and a_v were computed, 1 if K is valid,
+then K (s, n) of the last step, a_q, a_v (n, n)].
 """
 
 from __future__ import annotations

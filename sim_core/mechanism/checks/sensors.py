@@ -40,9 +40,9 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
         crosses = (joint.parent in carried) != (joint.child in carried)
         if crosses and joint.name != output.joint and _may_transmit_efforts(mechanism, joint):
             raise InvalidMechanism(
-                f"{where} measures joint {output.joint!r}, but joint {joint.name!r} also connects the bodies that this "
-                "joint carries to the other bodies, and may transmit efforts (actuator, spring, damping, load, "
-                f"friction, stops, armature, custom force); measure another joint, or make joint {joint.name!r} passive"
+                f"{where} measures joint {output.joint!r}, but the load that it carries also passes through joint "
+                f"{joint.name!r}, which is not passive (actuator, spring, damping, load, friction, stops, armature or "
+                f"custom force); measure another joint, or make joint {joint.name!r} passive"
             )
     for constraint in mechanism.constraints:
         bodies = [term[0] for term in constraint.terms] if isinstance(constraint, SpinRelation) else []
