@@ -186,8 +186,8 @@ def _axes(text: str) -> dict[str, Any]:
     cells = len(next(iter(found.values()))) * len([*found.values()][1])
     if cells > MOST_CELLS:
         raise InputError(
-            f"--over {text!r}: the grid has {cells} motions, but a map can have {MOST_CELLS} at most; lower the NUMBER of "
-            "an axis"
+            f"--over {text!r}: the grid has {cells} motions, but a map can have {MOST_CELLS} at most; lower the "
+            "NUMBER of an axis"
         )
     return found
 
