@@ -84,7 +84,7 @@ class CommandGuard:
         self._reported: dict[tuple[str, str], float] = {}
         self.stopped = ""
         self.clamps = self.stops = self.passed = 0
-        self._brakes_anew = False  # whether a stop outlasted a reset, after which no state was measured yet
+        self._brakes_anew = False  # whether a stop in force begins to brake at the next measured state
 
     @property
     def indices(self) -> dict[str, int]:
@@ -221,6 +221,8 @@ class CommandGuard:
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
         """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop.
 
+        Before the first measured state there are none: the guard then begins to brake at this state.
+
         cause  name of the exceeded limit, such as "velocity" or "heartbeat"
         line   one line of text about the cause
         """
@@ -230,6 +232,9 @@ class CommandGuard:
         self.stopped = cause
         self.stops += 1
         self.interventions.append(Intervention("guard_stop", cause, f"{line}: controlled stop"))
+        if self._seen_at is None:
+            self._brakes_anew = True
+            return []
         return [*self._begin_braking(now, cause), *self._brake(now)]
 
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:

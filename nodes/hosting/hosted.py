@@ -36,6 +36,7 @@ from sim_core.tables import ranges_of
 
 EncodedMessage = tuple[str, bytes]  # (full topic name, encoded message)
 Out = Callable[[str, bytes], None]
+RESTARTED = "the process of the guard was restarted"
 GUARD_WARNINGS = ("guard_rejected", "guard_stop", "guard_acknowledged")  # kinds of events that are also logged
 
 
@@ -203,6 +204,17 @@ class HostedNode:
         how, commands = self.gate.stop(reason)
         self._give(commands)
         return how
+
+    def stop_after_restart(self) -> None:
+        """Stop the robot of a guard whose process was restarted, because the guard has lost its state.
+
+        A stop that was in force when the process ended therefore lasts until it is acknowledged. Nodes without a guard
+        are not stopped.
+        """
+        if self.gate.guard is not None:
+            self._give(self.gate.stop(RESTARTED)[1])
+        elif "raw_command" in self.node.subscribes and "estop" in self.node.services:
+            self.request("estop", {"reason": RESTARTED})
 
     def release(self) -> str:
         """End an emergency stop. Returns "released", or that nothing was stopped.

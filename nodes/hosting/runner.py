@@ -64,6 +64,7 @@ class Runner:
                   None
     on_nodes      function that is called on another thread with all nodes of the domain, whenever the list of nodes
                   changes
+    is_restart    whether the process of the node ended before in this launch and was started again
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class Runner:
         node: Node,
         context_plan: Plan | None = None,
         on_nodes: Callable[[list[NodeEntry]], None] | None = None,
+        is_restart: bool = False,
     ) -> None:
-        self._on_nodes = on_nodes
+        self._on_nodes, self._is_restart = on_nodes, is_restart
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._started = False
@@ -151,6 +153,8 @@ class Runner:
                 session.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
                 self._started = True
                 hosted.start()
+                if self._is_restart:
+                    hosted.stop_after_restart()
                 for line in arrange(self._cpu, self._realtime_priority):
                     hosted.context.warn(line)
                 self._collector = Collector()

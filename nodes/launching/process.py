@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import zmq
 
 from nodes.hosting.session import finish
+from nodes.launching.supervisor import RESTARTS
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, read_plan
 from nodes.plan.programs import ProgramNode, arguments
@@ -109,7 +110,7 @@ def run_node(plan: Plan, name: str, begin: str = "") -> None:
     cls = load_class(node_plan.run, plan.folder)
     if issubclass(cls, ProgramNode):
         become(cls, plan, node_plan)
-    Runner(plan, node_plan, cls()).run()
+    Runner(plan, node_plan, cls(), is_restart=os.environ.get(RESTARTS, "0") != "0").run()
 
 
 def become(cls: type[ProgramNode], plan: Plan, node_plan: NodePlan) -> NoReturn:

@@ -29,6 +29,7 @@ LONGEST_BACKOFF_S = 5.0
 SHOWN_LINES = 40  # enough for a whole traceback through the runner
 POLL_S = 0.01
 
+RESTARTS = "ARMSWING_RESTARTS"  # environment variable of a node's process: how often the process was restarted
 Restart = Literal["never", "on-failure", "always"]
 
 
@@ -222,7 +223,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=dict(self.environment),
+                env={**self.environment, RESTARTS: str(child.restarts)},
                 start_new_session=True,
             )
         finally:

@@ -195,6 +195,16 @@ def test_a_stop_that_outlasts_a_reset_holds_the_robot() -> None:
     assert guard.check(0.0) == []  # released meanwhile
 
 
+def test_a_stop_before_the_first_state_brakes_from_this_state_on() -> None:
+    guard = CommandGuard(msgspec.convert({"joints": JOINTS}, GuardParams), set(NAMES))
+    assert guard.stop(0.0, "estop", "a test") == []
+    assert guard.check(DT) == []
+    guard.see(2 * DT, NAMES, [0.3, -0.4], [1.0, 0.0])
+    ((mode, names, values),) = guard.check(3 * DT)
+    assert (mode, names, values[1]) == ("velocity", NAMES, 0.0)
+    assert 0.5 < values[0] < 1.0
+
+
 def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard = made()
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)

@@ -143,6 +143,25 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         assert stops.stopped_s == pytest.approx(0.65)
 
 
+def test_after_a_restart_of_its_process_a_guard_holds_the_robot_where_it_is_measured_first() -> None:
+    with run_of([]) as run:
+        driver = run.nodes["hardware"]
+        driver.stop_after_restart()
+        run.step(100)
+        stops = driver.guard_stops
+        assert stops is not None
+        assert (stops.count, stops.reason) == (1, "the process of the guard was restarted")
+        assert driver.gate.counters["passed"] == 0
+        assert driver.node.counters["commands"] > 50  # of the guard, which hold the robot
+        driver.release()
+        run.step(50)
+        assert driver.gate.counters["passed"] > 0
+    with run_of([]) as run:
+        run.nodes["far"].stop_after_restart()  # it has no guard
+        run.step(10)
+        assert run.nodes["far"].guard_stops is None
+
+
 def test_a_stop_is_open_until_it_is_acknowledged_and_a_command_is_passed_on() -> None:
     with run_of([]) as run:
         driver = run.nodes["hardware"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nodes.client import Client
+from nodes.client import Client, GuardState
 
 LAUNCH = """
 [sim]
@@ -62,6 +64,40 @@ class Robot(Node):
         if name == "state":
             yield "measured_state", RobotState(name=message.name, position=message.position, velocity=message.velocity)
 """
+
+
+RESTARTED = """
+[sim]
+robot = "arm_2dof"
+mode = "realtime"
+step_ms = 5.0
+watchdog_ms = 5000
+[[nodes]]
+name = "damper"
+run = "my_nodes.py:Damper"
+params = { joint = "joint_2" }
+[[nodes]]
+name = "robot"
+run = "my_nodes.py:Robot"
+restart = "on-failure"
+guard = { joints = { joint_2 = { effort = 10.0 } } }
+"""
+
+
+def test_a_guard_whose_process_was_restarted_stops_the_robot(ground: Any, until: Callable[..., Any]) -> None:
+    nodes = Path(ground.folder / "my_nodes.py")
+    nodes.write_text(nodes.read_text() + NODES)
+    plan = ground.folder / "restarted.toml"
+    plan.write_text(RESTARTED)
+    ground.wait_until_running(ground.start("launch", plan), 3)
+    with Client(0) as client:
+        until(lambda: client.call("robot", "status")["counters"]["passed"] > 0)
+        assert client.guards()["robot"].stopped == ""
+        os.kill(client.node("robot").pid, signal.SIGKILL)
+        until(lambda: client.guards().get("robot", GuardState()).stopped == "the process of the guard was restarted")
+        assert client.call("robot", "status")["counters"]["passed"] == 0
+        client.estop(release=True)
+        until(lambda: client.call("robot", "status")["counters"]["passed"] > 0)
 
 
 def test_a_released_switch_stops_the_robot_until_it_is_pressed_and_the_stop_acknowledged(
