@@ -78,7 +78,11 @@ def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> st
 
 
 def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
-    """Unit of the rows with this name: " m" or " m/s" for lengths; otherwise "" for Phi and " per s" for Phidot."""
+    """Unit of the constraint rows of a joint or constraint, as text that follows a number.
+
+    per_second  "" for the unit of Phi, "/s" for that of Phidot
+    Returns " m" or " m/s" if all rows are lengths, otherwise "" or " per s".
+    """
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
     planar = all(body.orientation == "planar" for body in mechanism.bodies)
     lengths = [

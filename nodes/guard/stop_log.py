@@ -140,7 +140,8 @@ class GuardActions:
     def lines(self, now: float) -> list[str]:
         """One line for each node about its stops until the simulation time `now` (s), and one about limited commands.
 
-        An example is "hardware stopped the robot at t = 1.500 s for 3.200 s: lower of elbow: ...".
+        An example is "hardware stopped the robot at t = 1.500 s for 3.200 s: lower of elbow: ...": the node "hardware"
+        stopped the robot because of the lower limit of joint "elbow".
         """
         found = []
         for name, log in self.logs.items():

@@ -60,7 +60,8 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     snapshot_s         simulated seconds between two snapshots of the state; a recorded run can be restarted from each
                        snapshot; 0: no snapshots
     deadline_ms        longest wait for one node's reply in lockstep, ms
-    host               name in [hosts] of the server's computer, on which `armswing launch` is called without --host
+    host               the computer that runs the server, by its name in [hosts]. On this computer `armswing launch` is
+                       called without --host
     overrun_policy     what the server does in realtime if it is late by a time step or more: skip the missed deadlines,
                        catch up by taking the missed time steps at once, or stop the run
     cpu                core on which the server's loop runs; by default any core

@@ -58,7 +58,7 @@ class ViaPoints:
     named   place in the file where the joints are named, such as "points.csv: line 1", for error messages; "" if the
             joints are not named in a file
     places  for each row, text for error messages: file and line of the row, or number of the waypoint, counted from 1;
-            empty for motions that are given without via points
+            empty if the times were not read from rows of a file or from waypoints
     whole   name of the data for error messages: the file, or "waypoints"
     span    times (s) at which segments begin or end, from the first to the last
     """

@@ -195,7 +195,7 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
     if not any(len(found) for found in times.values()):
         raise PlanError(
             f"timing_from: {path} has no round trips to a node of this plan (topic 'clock'); record them with a "
-            "node of nodes/clock_watch.py:ClockWatch on the server's computer"
+            "node that runs nodes/clock_watch.py:ClockWatch on the server's computer"
         )
     links, lines = {}, []
     for node in wanted:
@@ -204,8 +204,8 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
             if recorded.is_remote(node.name):
                 raise PlanError(
                     f"timing_from: {path} has {len(found) // 2} round trips to node {node.name!r} on host "
-                    f"{recorded.hosts[node.name]!r}; record at least {FEWEST}, with a node of "
-                    "nodes/clock_watch.py:ClockWatch on the server's computer"
+                    f"{recorded.hosts[node.name]!r}; record at least {FEWEST} round trips, with a node "
+                    "that runs nodes/clock_watch.py:ClockWatch on the server's computer"
                 )
             there = "ran on the server's computer" if node.name in recorded.hosts else "is not in the recording"
             lines.append(

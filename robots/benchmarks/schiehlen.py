@@ -1,6 +1,6 @@
 """Single and double pendulum from Schiehlen's paper on stability measures: point masses on massless rods.
 
-[Schiehlen1993] SOURCES.md lists the sources of the numbers.
+Source: [Schiehlen1993]. SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations

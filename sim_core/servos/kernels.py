@@ -76,7 +76,7 @@ def take_commands(given, buffer):  # type: ignore[no-untyped-def]
 def widen(given, buffer):  # type: ignore[no-untyped-def]
     """Widen each of n ranges, if necessary, so that range k includes number k.
 
-    given   pointers to [n] and to the numbers (n,)
+    given   pointers to an array of one element, n, and to the numbers (n,)
     buffer  pointers to the lower and the upper ends (n,) of the ranges
     """
     for k in range(int(given[0][0])):

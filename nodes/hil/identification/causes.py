@@ -46,7 +46,8 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     alike     other errors that would explain the residual equally well, so that this motion does not distinguish them
     certain   whether `value` is more than CERTAIN standard deviations away from zero. If False, inexact time stamps
               alone may explain the value; errors that noise alone may explain are not reported at all
-    alone     whether the error was found from the changes of sign of an effort, not from the power of the residual
+    alone     True if the error was found from the changes of sign of an effort; False if it was found from the power of
+              the residual
     """
 
     kind: str

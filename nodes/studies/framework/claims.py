@@ -92,7 +92,7 @@ class Claim:
 def verdict_of(holds: bool) -> Verdict:
     """REPRODUCED if the rule of a claim is met, otherwise NOT_REPRODUCED.
 
-    `Claim.findings` replaces this verdict if the claim has another verdict for a rule that is met, as in `Claim.met`.
+    `Claim.findings` later replaces this verdict for claims whose `met` is not REPRODUCED.
     """
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 

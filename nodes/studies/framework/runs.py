@@ -127,7 +127,7 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether the run did not fail, so that the mechanism stayed assembled to the end."""
+        """True if the mechanism stayed assembled to the end of the run; False if the run failed."""
         return self.lost_at is None
 
 

@@ -54,15 +54,19 @@ class KktFactor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """The equations M a + J' lam = f, J a = gamma and their factor, in the coordinates that the formulation keeps.
+    """The equations M a + J' lam = f, J a = gamma and the factorization that solves them.
+
+    They are in the coordinates that the formulation keeps.
 
     symbols     symbols of the kept coordinates
+    factor      factorization of the matrix [[M, J'], [J, 0]]
+    least_norm  factorization of the same matrix with the identity in place of M, for least-norm solutions
     seen        function that rewrites an expression of all coordinates in terms of the kept ones
-    least_norm  factor with the identity in place of M, for least-norm solutions
     inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
     multiplier  function that returns the multipliers lam, without stabilization, of the constraint with a given name
-    relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and a factor with M + W in
-                place of M. D0 is the damping matrix and K0 the stiffness matrix of the beams. None without beams
+    relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and the factorization with
+                M + W in place of M. D0 is the damping matrix and K0 the stiffness matrix of the beams. None without
+                beams
     """
 
     symbols: Symbols
@@ -235,9 +239,11 @@ def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> 
 
 
 def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
-    """Floor of each row's regularization: the largest value of the row's diagonal entry of S over the sampled states.
+    """Floor of the regularization for each row of the Schur complement S = J M^-1 J'.
 
-    diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
+    The floor of row i is the largest value of S_ii over the sampled states.
+
+    diagonals  diagonal of S at each sampled state
 
     If a diagonal entry depends on tunables, the floor is the smallest of the floors at the representative values of
     these tunables, because the floor for light bodies would be too large for heavy ones. If these tunables have no

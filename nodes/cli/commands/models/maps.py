@@ -165,7 +165,10 @@ def map_robot(
 
 
 def _axes(text: str) -> dict[str, Any]:
-    """Return {row: values} of the two axes in the text of `--over`. Raises InputError for an invalid axis."""
+    """Return {name of a row of the state: values} for the two axes in the text of `--over`.
+
+    Raises InputError for an invalid axis.
+    """
     import numpy as np
 
     found: dict[str, Any] = {}

@@ -200,7 +200,7 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 
 
 def _print_differences(plan: Plan, recording: Path | None) -> None:
-    """Print the options --set, in one line, with which a plan has the values of the recorded plan."""
+    """Print one line with the options --set that give a plan the values of the plan in a recording."""
     from nodes.recording.reader import RecordingFile
     from nodes.simulation.replay.replay import plan_of
     from nodes.simulation.restart.overrides import recorded_overrides

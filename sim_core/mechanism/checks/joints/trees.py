@@ -51,6 +51,6 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
         turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
         if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
             raise InvalidMechanism(
-                f"{head} the rotation of joint {joint.name!r} changes the direction of the common axis {axis}; use "
-                "other coordinates"
+                f"{head} the rotation of joint {joint.name!r} turns the axis {axis}, which all joints must share; "
+                "use other coordinates"
             )
