@@ -185,11 +185,12 @@ def watch(ready: Path, report: Path, fill_s: float, seconds: float) -> None:
         ready.with_suffix(".part").write_text(str(os.getpid()))
         ready.with_suffix(".part").replace(ready)
         run(fill_s)
-        frames, busy, start = window.frames, time.process_time(), time.monotonic()
+        assert window.live is not None
+        frames, busy, start = window.live.frames, time.process_time(), time.monotonic()
         run(seconds)
         passed = time.monotonic() - start
     figures = {
-        "frames_per_s": (window.frames - frames) / passed,
+        "frames_per_s": (window.live.frames - frames) / passed,
         "share_of_core": (time.process_time() - busy) / passed,
         "points": float(sum(points(window, curve) for plot in plots for curve in plot.curves)),
     }
