@@ -6,6 +6,7 @@ close the gaps by forces that add an arbitrary amount of energy.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.checks.angles import angle_doubts
 from sim_core.mechanism.checks.masses import singular_mass
-from sim_core.mechanism.quantities import Vector3
+from sim_core.mechanism.quantities import Vector3, value_of
+from sim_core.mobility import effective_masses
 from sim_core.start import ROUNDING, start_line, too_far, violated_at
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ ITERATIONS = 100
 HALVINGS = 30
 RANK = 1e-10  # share of the largest singular value of J in the mass metric: rows below it are redundant
 APART = 1e-12  # m: below it, the line between the ends of a spring has no direction
+THROWN = 0.5  # m/s: a contact whose stored energy is that of a higher speed starts too deep
+SHOWN = 4  # pairs of bodies named in the warning about contacts that start too deep
 
 
 def checked_start(
@@ -60,6 +64,8 @@ def checked_start(
     for line in angle_doubts(mechanism, q.tolist()):
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     _check_springs(system, q, p)
+    if line := _deep_contacts(system, q, p):
+        warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     return q, v
 
 
@@ -176,6 +182,44 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
                 f"mechanism {mechanism.name!r}: contact {contact.name!r} starts at {along:.6g} m along beam "
                 f"{beam.name!r}, which is {beam.length:g} m long; it must start between the beam's ends"
             )
+
+
+def _deep_contacts(system: System, q: np.ndarray, p: np.ndarray) -> str:
+    """One line with the sphere contacts that start too deep; "" without such contacts.
+
+    A contact starts too deep if its elastic force exceeds the weight of all bodies, and its stored energy would throw
+    the contact's effective mass out at more than THROWN. Of two bodies with several such contacts, the deepest one is
+    named.
+    """
+    mechanism = system.mechanism
+    if not mechanism.contacts:
+        return ""
+    names = [body.name for body in mechanism.bodies]
+    rotations = dict(zip(names, system.poses(0.0, q, np.zeros_like(q), p)[1], strict=True))
+    at = _points(system, q, p)
+    weight = sum(value_of(body.mass) for body in mechanism.bodies) * math.hypot(*mechanism.gravity)
+    masses: dict[str, float] = {}
+    deepest: dict[tuple[str, str], tuple[float, str]] = {}
+    for contact in mechanism.contacts:
+        offset = at(contact.body, contact.center) - at(contact.other, contact.other_point)
+        depth = contact.depth(rotations[contact.other].T @ offset if contact.other in rotations else offset)
+        if not depth > 0.0 or contact.stiffness is None:
+            continue
+        force = value_of(contact.stiffness) * depth**contact.exponent
+        masses = masses or effective_masses(mechanism, q)
+        speed = math.sqrt(2.0 * force * depth / (contact.exponent + 1.0) / max(masses[contact.name], 1e-300))
+        pair = (contact.body, contact.other)
+        if force > weight and speed > THROWN and depth > deepest.get(pair, (0.0, ""))[0]:
+            text = f"{contact.name!r} of {pair[0]!r} with {pair[1]!r} by {depth:.3g} m"
+            deepest[pair] = depth, f"{text}, with a force of {force:.3g} N that throws them apart at {speed:.3g} m/s"
+    if not deepest:
+        return ""
+    lines = [line for _, line in sorted(deepest.values(), reverse=True)]
+    more = f"; and {len(lines) - SHOWN} more pairs of bodies" if len(lines) > SHOWN else ""
+    return (
+        f"mechanism {mechanism.name!r}: contacts penetrate each other at the start: {'; '.join(lines[:SHOWN])}{more}; "
+        "move the bodies apart in the start"
+    )
 
 
 def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_core.errors import InvalidMechanism, StepTooLargeWarning
+from sim_core.errors import InvalidMechanism, StartWarning, StepTooLargeWarning
 from sim_core.inverse import mass_matrix
 from sim_core.mechanism import (
     Body,
@@ -190,3 +190,55 @@ def test_the_energy_balances_at_a_step_that_resolves_the_friction_of_a_light_foo
         sim.step(round(0.1 / step))
         departed.append(sim.energy_ledger.largest)
     assert departed[0] > 0.01 > departed[1]
+
+
+def cubes(height: float, **more: Any) -> Mechanism:
+    """A cube over the ground, with its corners on the ground, and a ball beside it."""
+    corners = box_contacts("corner", body="cube", half_sizes=(HALF,) * 3, friction=0.5)
+    ball = SphereContact(name="ball", body="ball", radius=HALF)
+    start = (0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0, 0.0, height, 0.0, 0.0, 0.0)
+    return made(
+        *corners,
+        ball,
+        bodies=(body("cube"), body("ball")),
+        joints=(free("cube"), free("ball")),
+        initial_q=start,
+        **more,
+    )
+
+
+def test_contacts_that_start_deep_are_named_with_their_bodies_and_depth_and_throw_as_fast_as_is_said() -> None:
+    deep = cubes(HALF - 0.03)
+    deep = dataclasses.replace(deep, contacts=deep.contacts[-1:])
+    with pytest.warns(StartWarning, match=r"contacts penetrate each other at the start: 'ball' of 'ball' with") as said:
+        sim = Simulation(assemble(deep), step_s=2e-5)
+    (line,) = [str(each.message) for each in said if each.category is StartWarning]
+    assert "with 'ground' by 0.03 m, with a force of" in line
+    speed = float(re.search(r"apart at ([\d.]+) m/s", line)[1])  # type: ignore[index]
+    sim.advance(0.03)
+    # the ball is free, so that its smallest effective mass is that along its normal: its mass
+    assert max(abs(sim.state.v[8]), 1e-9) == pytest.approx(speed, rel=0.15)
+
+
+def test_of_two_bodies_with_many_deep_contacts_the_deepest_is_named_once() -> None:
+    with pytest.warns(StartWarning, match=r"penetrate each other at the start: ") as said:
+        Simulation(assemble(cubes(HALF - 0.03)), step_s=2e-5)
+    (line,) = [str(each.message) for each in said if each.category is StartWarning]
+    assert line.count("of 'cube' with 'ground' by 0.03 m") == 1
+    assert line.count("of 'ball' with 'ground' by 0.03 m") == 1
+    assert "more pairs" not in line
+
+
+@pytest.mark.parametrize("depth", [-0.01, 0.0, 1e-4, 1e-3])
+def test_contacts_that_start_apart_or_as_deep_as_a_weight_presses_them_are_not_warned_of(depth: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StartWarning)
+        Simulation(assemble(cubes(HALF - depth)), step_s=2e-5)
+
+
+def test_a_reset_to_a_deep_start_is_warned_of_as_well() -> None:
+    sim = Simulation(assemble(cubes(HALF + 0.1)), step_s=2e-5)
+    deep = np.array(sim.state.q)
+    deep[2] = 0.0
+    with pytest.warns(StartWarning, match=r"of 'cube' with 'ground' by 0\.1 m"):
+        sim.reset(deep)
