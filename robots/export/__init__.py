@@ -20,7 +20,8 @@ FOLDERS = ("c", "object")
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
     """Export a mechanism as text in one of FORMATS, with notes on the parts that the format cannot express.
 
-    open_tree  whether a constraint that the format cannot express is left out with a note; otherwise it is an error
+    open_tree  whether parts that the format cannot express, such as constraints that close loops, are left out with a
+               note; otherwise they are an error
 
     Raises InvalidRequest for absolute coordinates, for a constraint that the format cannot express (unless
     `open_tree`), and for bodies that readers of the format reject.

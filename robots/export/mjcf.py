@@ -79,15 +79,15 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     The notes of the result list loops that are left open or closed only softly, merged bodies, and principal moments of
     inertia that were lowered to remove a rounding error.
 
-    open_tree  whether all loops are left open
+    open_tree  whether parts that MJCF cannot express are left out; loops that it can express stay closed
     Raises InvalidRequest for bodies that MuJoCo refuses, and for parts that MJCF cannot express unless `open_tree` is
     true.
     """
     owner = f"robot {mechanism.name!r}"
     whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
-    met = [] if open_tree else point_closures(mechanism, whole)
-    held = [] if open_tree else [c for c in mechanism.constraints if isinstance(c, Distance)]
-    mimics = [] if open_tree else mimics_of(mechanism)
+    met = point_closures(mechanism, whole)
+    held = [c for c in mechanism.constraints if isinstance(c, Distance)]
+    mimics = mimics_of(mechanism)
     relations = [mimic.relation for mimic in mimics]
     notes = closing(mechanism, [*constraints_of(met), *held, *relations], open_tree, "MJCF")
     if met or held or mimics:

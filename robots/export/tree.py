@@ -234,9 +234,10 @@ def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: 
     if lines and not open_tree:
         raise InvalidRequest(
             f"robot {mechanism.name!r}: {language} cannot express the {' and '.join(lines)}; "
-            "pass --open-tree to export the tree without them"
+            "pass --open-tree to leave them out"
         )
-    return [f"the tree is open: left out are the {' and '.join(lines)}"] * bool(lines)
+    opened = "the tree is open: " if closures and not expressible else ""
+    return [f"{opened}left out are the {' and '.join(lines)}"] * bool(lines)
 
 
 def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:

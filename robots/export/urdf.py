@@ -54,8 +54,8 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
     A note also lists moving links without mass: URDF permits them, but some programs that read URDF do not.
 
-    open_tree  whether loops are left open
-    Raises InvalidRequest for a mechanism with loops unless `open_tree` is true.
+    open_tree  whether parts that URDF cannot express, such as loops, are left out
+    Raises InvalidRequest for a mechanism with such parts unless `open_tree` is true.
     """
     branches = branches_of(mechanism)
     for each in mechanism.oriented_joints:

@@ -294,6 +294,14 @@ def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constrai
     assert opened.notes[0] in opened.text
 
 
+def test_a_loop_that_the_format_can_express_stays_closed_in_an_open_tree() -> None:
+    looped = arm(constraints=(ROD, TURN))
+    opened = export(looped, "mjcf", open_tree=True)
+    assert opened.notes[0] == "left out are the constraints 'square' (Perpendicular)"
+    assert "small gaps may open at 'rod'" in opened.notes[1]
+    assert ElementTree.fromstring(opened.text).find(".//spatial[@name='rod']") is not None
+
+
 @BOTH
 def test_absolute_coordinates_are_refused(form: str) -> None:
     with pytest.raises(InvalidRequest, match="'triple_pendulum' is in absolute coordinates"):

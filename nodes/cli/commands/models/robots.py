@@ -153,7 +153,10 @@ def export_robot(
         ),
     ] = None,
     param: Param = None,
-    open_tree: Annotated[bool, typer.Option("--open-tree", help="Leave out the constraints that close loops.")] = False,
+    open_tree: Annotated[
+        bool,
+        typer.Option("--open-tree", help="Leave out the parts that the format cannot express, such as closed loops."),
+    ] = False,
     target: Annotated[
         str, typer.Option("--target", help="Processor that object code is compiled for: x86_64 or aarch64.")
     ] = "x86_64",
