@@ -77,6 +77,52 @@ def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> N
     assert "springs" not in capsys.readouterr().out
 
 
+PARTS = """
+<mujoco>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="foot" pos="0 0 1">
+      <joint name="hop" type="slide" axis="0 0 1" damping="2" stiffness="30" springref="0.1" armature="0.5"/>
+      <geom name="ball" type="sphere" size="0.05" mass="1"/>
+      <body name="leg" pos="0 0 0.1">
+        <joint name="hip" axis="0 1 0" frictionloss="0.2" range="-60 60"/>
+        <geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02" mass="1"/>
+        <body name="shin" pos="0 0 0.3">
+          <joint name="knee" axis="0 1 0"/>
+          <geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02" mass="1"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <equality><joint name="gear" joint1="knee" joint2="hip" polycoef="0 2 0 0 0"/></equality>
+</mujoco>
+"""
+
+
+def test_parts_of_joints_couplings_and_contacts_of_a_file_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hopper.xml").write_text(PARTS)
+    assert run(["robot", "show", "hopper.xml"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {
+        "hop damping 2 N s/m",
+        "hop armature 0.5 kg",
+        "hop spring 30 N/m, rest at 0.1 m",
+        "gear JointRelation knee - 2 hip = 0",
+    } <= set(rows)
+    assert any(row.startswith("hip dry friction 0.2 N m, smooth below ") for row in rows)
+    assert any(re.fullmatch(r"hip stops \S+ N m/rad\S*, \S+ s/rad", row) for row in rows)
+    assert any(re.fullmatch(r".*ball.* foot, sphere of 0.05 m ground, plane \S+ N/m \S+ s/m 1", row) for row in rows)
+    assert run(["robot", "show", "hopper.xml", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["joints"][0]["spring"]["stiffness"] == 30.0
+    assert shown["constraints"] == [{"name": "gear", "kind": "JointRelation", "between": "knee - 2 hip = 0"}]
+    assert {contact["other"] for contact in shown["sphere_contacts"]} == {"ground", "shin"}
+    assert run(["robot", "show", "simple_pendulum"]) == 0
+    assert "of joints" not in capsys.readouterr().out
+
+
 def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "show", "gibbon", "--param", "start=a", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.commands.models.description import plain_description, print_description
 from nodes.cli.terminal import (
     AsJson,
     InputError,
@@ -62,10 +62,6 @@ def _row(name: str) -> tuple[str, str, str, str, str]:
     return name, bodies, joints, actuators, about.partition("\n")[0]
 
 
-BEAM = ("name", "length", "elements", "modes", "bending_stiffness", "mass_per_length", "tension", "supports")
-SPRING = ("stiffness", "rest_length", "damping", "pretension")
-
-
 @app.command("show", epilog="Example: armswing robot show rotary_pendulum")
 def show_robot(
     name: Name,
@@ -87,12 +83,12 @@ def show_robot(
     start = _examined(mechanism) if violated or mechanism.beams else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
-    description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about}
+    description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
     description |= {"start_violates": violated, "consistent_start": start.consistent, "doubts": lines}
     if as_json:
         say_json(description)
     else:
-        _print(description)
+        print_description(description)
     for line in [*lines, *start.warnings]:
         warn(f"warning: {line}")
     if start.refused:
@@ -301,198 +297,3 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
 def _choices(builder: Any) -> dict[str, Any]:
     parameters = inspect.signature(builder).parameters.values()
     return {p.name: None if p.default is inspect.Parameter.empty else p.default for p in parameters}
-
-
-def _plain(mechanism: Any) -> dict[str, Any]:
-    from nodes.simulation.description import output_names, output_units
-    from sim_core.mechanism.beams import BeamContact
-
-    return {
-        "name": mechanism.name,
-        "bodies": [{"name": body.name, "mass": _number(body.mass)} for body in mechanism.bodies],
-        "joints": [
-            {
-                **{"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper},
-                **{"parent": j.parent, "child": j.child, "axis": [float(component) for component in j.axis]},
-            }
-            for j in mechanism.joints
-            if j.coordinates
-        ],
-        "actuators": [_actuator(a) for a in mechanism.actuators],
-        "constraint_modes": [constraint_mode.name for constraint_mode in mechanism.constraint_modes],
-        "starts_in": mechanism.constraint_modes[mechanism.start_constraint_mode].name,
-        "switched": list(mechanism.switched),
-        "springs": [
-            {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
-            for s in mechanism.springs
-        ],
-        "beams": [_beam(beam) for beam in mechanism.beams],
-        "contacts": [
-            {"name": c.name, "beam": c.beam, "body": c.body, "point": [float(x) for x in c.point]}
-            for c in mechanism.constraints
-            if isinstance(c, BeamContact)
-        ],
-        "outputs": dict(zip(names := output_names(mechanism), output_units(mechanism, names), strict=True)),
-        "tunables": {tunable.name: float(tunable.value) for tunable in mechanism.tunables},
-        "tunable_ranges": {
-            one.name: {"unit": one.unit, "least": _finite(one.least), "most": _finite(one.most)}
-            for one in mechanism.tunables
-        },
-        "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
-        "gravity": [float(component) for component in mechanism.gravity],
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _tunable(name: str, robot: dict[str, Any]) -> tuple[str, str, str, str]:
-    told = robot["tunable_ranges"][name]
-    least, most = (None if told[end] is None else f"{told[end]:.6g}" for end in ("least", "most"))
-    span = " ".join(part for part in (least and f"from {least}", most and f"to {most}") if part)
-    return f"  {name}", f"{robot['tunables'][name]:g}", told["unit"], span
-
-
-def _beam(beam: Any) -> dict[str, Any]:
-    return {key: getattr(beam, key) for key in BEAM} | {"tension": _number(beam.tension)}
-
-
-def _actuator(actuator: Any) -> dict[str, Any]:
-    keys = ("name", "joint", "unit", "effort_limit", "velocity_limit")
-    servo = actuator.servo and {"stiffness": actuator.servo.stiffness, "damping": actuator.servo.damping}
-    return {**{key: getattr(actuator, key) for key in keys}, "modes": list(actuator.modes), "servo": servo}
-
-
-def _print(robot: dict[str, Any]) -> None:
-    say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
-    if robot["about"]:
-        say(robot["about"])
-    say("\nbodies")
-    say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
-    say("\njoints")
-    say_table(
-        ("  name", "kind", "axis", "parent", "child", "limits"),
-        [(f"  {j['name']}", j["kind"], _axis(j), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
-    )
-    say("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
-    rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
-    say_table(
-        ("  name", "joint", "largest effort", "largest velocity", "takes"),
-        [
-            (f"  {a['name']}", a["joint"], _limit(a, "effort", a["unit"]), _limit(a, "velocity", rate), takes)
-            if a["joint"]
-            else (f"  {a['name']}", "none, a switch", "1 is on, 0 off", "", takes)
-            for a in robot["actuators"]
-            for rate, takes in [(rates.get(a["joint"], ""), ", ".join(a["modes"]))]
-        ],
-    )
-    if len(robot["constraint_modes"]) > 1:
-        say(f"\nconstraint modes: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
-    elif robot["switched"]:
-        say(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
-    if robot["springs"]:
-        say("\nsprings")
-        say_table(
-            ("  name", "from", "to", "stiffness", "rest length", "damping", "pretension"),
-            [
-                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m", f"{pull:g} N")
-                for s in robot["springs"]
-                for k, rest, damping, pull in [[s[key] for key in SPRING]]
-            ],
-        )
-    _print_beams(robot)
-    if robot["consistent_start"]:
-        say("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
-        say_table(("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in robot["consistent_start"].items()])
-    if robot["outputs"]:
-        say("\noutputs")
-        say_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
-    say("\nparameters of [sim.parameters] and --param")
-    say_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
-    if robot["tunables"]:
-        say("\ntunables, which change while it runs")
-        say_table(("  name", "value", "unit", "range"), [_tunable(key, robot) for key in robot["tunables"]])
-    fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
-    if fixed:
-        say("\nnumbers of the description, in m, kg, s, N and rad")
-        say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
-
-
-def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Table row of one parameter of a robot's builder: (name, default, unit, meaning).
-
-    takes  description of the parameter; if its default is None or "", the row has words that explain this default
-    """
-    default = takes["default"]
-    stands_for = takes["none"] if default in (None, "") else str(default)
-    one_of = f"{', '.join(map(str, takes['choices']))}: " if takes["choices"] else ""
-    return f"  {takes['name']}", stands_for or '""', takes["unit"], f"{one_of}{takes['meaning']}"
-
-
-def _bare(value: Any) -> Any:
-    """Return the value of a tunable parameter, or any other object unchanged."""
-    return getattr(value, "value", value)
-
-
-def _print_beams(robot: dict[str, Any]) -> None:
-    if robot["beams"]:
-        say("\nbeams")
-        say_table(
-            ("  name", "length", "EI", "mass", "tension", "supports", "coordinates"),
-            [
-                (
-                    *(f"  {b['name']}", f"{b['length']:g} m", f"{b['bending_stiffness']:g} N m2"),
-                    *(f"{b['mass_per_length']:g} kg/m", f"{b['tension']:g} N", b["supports"]),
-                    f"{b['modes']} modes" if b["modes"] else f"all nodes of {b['elements']} elements",
-                )
-                for b in robot["beams"]
-            ],
-        )
-    if robot["contacts"]:
-        say("\npoints that slide on a beam")
-        say_table(
-            ("  name", "beam", "body", "at"),
-            [
-                (f"  {c['name']}", c["beam"], c["body"], f"({', '.join(f'{x:g}' for x in c['point'])}) m")
-                for c in robot["contacts"]
-            ],
-        )
-
-
-def _number(value: Any) -> float:
-    """Return a number of a description as a float: the value of a tunable parameter, or the number itself."""
-    return float(getattr(value, "value", value))
-
-
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{round(value, 12) + 0.0:.10g}" for value in values)
-
-
-def _axis(joint: dict[str, Any]) -> str:
-    """Joint axis as text: a letter with a sign, such as "-y", or otherwise its components in the parent's frame.
-
-    A joint without an axis gives "-".
-    """
-    if joint["kind"] in ("spherical", "free"):
-        return "-"
-    axis: list[float] = joint["axis"]
-    signed = {1.0: "", -1.0: "-"}
-    for letter, component in zip("xyz", axis, strict=True):
-        if component in signed:
-            return f"{signed[component]}{letter}"
-    return f"({', '.join(f'{component:.4g}' for component in axis)})"
-
-
-def _limits(joint: dict[str, Any]) -> str:
-    if joint["kind"] in ("spherical", "free"):
-        return "none" if joint["upper"] is None else f"angle up to {joint['upper']:g} rad"
-    if joint["lower"] is None and joint["upper"] is None:
-        return f"none, {joint['unit']}"
-    lower, upper = (("-" if bound is None else f"{bound:g}") for bound in (joint["lower"], joint["upper"]))
-    return f"{lower} to {upper} {joint['unit']}"
-
-
-def _limit(actuator: dict[str, Any], of: str, unit: str) -> str:
-    limit = actuator[f"{of}_limit"]
-    return "no limit" if limit is None else f"{limit:g} {unit}"
