@@ -1,4 +1,4 @@
-"""Smoothing velocities of the dry friction of joints, from the joints' inertias."""
+"""Smoothing velocities and bristles of the dry friction of joints, from the joints' inertias."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import rounded
 
 RATE = 1000.0  # 1/s: largest rate at which friction slows joints down near rest; RK4 at 1 ms is stable up to 2785
+BRISTLE_RATE = 200.0  # rad/s: largest circular frequency of joints on their bristles; RK4 at 1 ms is accurate
 ROUNDS = 20
 SHOWN = 4  # joints named in the warning
 DEFAULT = value_of(JointFriction(coulomb=0.0).smoothing_velocity)
@@ -34,8 +35,9 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     more = f" and {len(smoothed) - SHOWN} more" if len(smoothed) > SHOWN else ""
     warnings.warn(
         f"{owner}: the Coulomb friction of the joints {', '.join(map(repr, [*smoothed][:SHOWN]))}{more} is smoothed at "
-        f"speeds below {speeds} rad/s or m/s; the default speed, {DEFAULT:g}, would need a time step below 1 ms, "
-        "because these joints have little inertia; friction=ignore leaves the friction out",
+        f"speeds below {speeds} rad/s or m/s, at which a loaded joint creeps; the default speed, {DEFAULT:g}, would need a "
+        "time step below 1 ms, because these joints have little inertia; with friction=bristles loaded joints stick, and "
+        "friction=ignore leaves the friction out",
         DescriptionWarning,
         stacklevel=3,
     )
@@ -57,32 +59,79 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     velocities are large enough that these dampers slow down no motion of the joints at a rate above RATE, 1000 1/s.
     Joints coupled by a JointRelation count with their common inertia.
     """
-    index, smoothed = _coordinates(mechanism), dict[str, float]()
-    names = [
+    smoothed, names = dict[str, float](), _rubbing(mechanism)
+    if not names:
+        return smoothed
+    coulomb = np.array([value_of(mechanism.joint(name).friction.coulomb) for name in names])  # type: ignore[union-attr]
+    dampers = _bounded(coulomb / DEFAULT, _mobilities_of(mechanism, names), RATE)
+    for name, velocity in zip(names, coulomb / dampers, strict=True):
+        if velocity > 1.001 * DEFAULT:
+            smoothed[name] = rounded(float(velocity))
+    return smoothed
+
+
+def with_bristles(mechanism: Mechanism) -> Mechanism:
+    """A copy of a mechanism, a tree in joint coordinates, whose dry friction has bristles instead of smoothing.
+
+    The stiffness of the bristles is the largest for which no joint, with all others free to move, vibrates on them
+    faster than BRISTLE_RATE, so that a step of 1 ms resolves it. Their damping is half the critical one at this rate. A
+    loaded joint sticks, deflected by at most its Coulomb friction divided by this stiffness.
+    """
+    names = _rubbing(mechanism)
+    if not names:
+        return mechanism
+    most = np.full(len(names), np.inf)
+    stiffness = _bounded(most, _mobilities_of(mechanism, names), BRISTLE_RATE**2)
+    found = dict(zip(names, map(rounded, stiffness.tolist()), strict=True))
+    joints = [
+        dataclasses.replace(
+            joint,
+            friction=dataclasses.replace(
+                joint.friction,
+                bristle_stiffness=found[joint.name],
+                bristle_damping=rounded(found[joint.name] / BRISTLE_RATE),
+            ),
+        )
+        if joint.name in found and joint.friction is not None
+        else joint
+        for joint in mechanism.joints
+    ]
+    return dataclasses.replace(mechanism, joints=tuple(joints))
+
+
+def _rubbing(mechanism: Mechanism) -> list[str]:
+    """Names of the joints with dry friction without bristles."""
+    return [
         joint.name
         for joint in mechanism.moving_joints
         if joint.friction is not None
         and joint.friction.bristle_stiffness is None
         and value_of(joint.friction.coulomb) > 0.0
     ]
-    if not names:
-        return smoothed
+
+
+def _mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
+    """Inverse mass matrices (n, n) of the named joints at several postures, with all other joints free to move."""
+    index = _coordinates(mechanism)
     places = [index[name] for name in names]
-    coulomb = np.array([value_of(mechanism.joint(name).friction.coulomb) for name in names])  # type: ignore[union-attr]
-    coupled = [_coupled(mechanism, mobility, index)[np.ix_(places, places)] for mobility in mobilities(mechanism)]
+    return [_coupled(mechanism, mobility, index)[np.ix_(places, places)] for mobility in mobilities(mechanism)]
+
+
+def _bounded(most: Array, coupled: list[Array], limit: float) -> Array:
+    """Coefficients d (n,) of the joints, each at most `most`, for which no eigenvalue of W diag(d) exceeds `limit`.
+
+    coupled  matrices W (n, n)
+    """
     own = np.max([np.diag(mobility) for mobility in coupled], axis=0)
     share = 1.0
     for _ in range(ROUNDS):
-        dampers = np.minimum(coulomb / DEFAULT, share * RATE / np.maximum(own, 1e-300))
-        root = np.sqrt(dampers)
+        bounded = np.minimum(most, share * limit / np.maximum(own, 1e-300))
+        root = np.sqrt(bounded)
         fastest = max(float(np.linalg.eigvalsh(root[:, None] * mobility * root)[-1]) for mobility in coupled)
-        if fastest <= 1.01 * RATE:
+        if fastest <= 1.01 * limit:
             break
-        share *= RATE / fastest
-    for name, velocity in zip(names, coulomb / dampers, strict=True):
-        if velocity > 1.001 * DEFAULT:
-            smoothed[name] = rounded(float(velocity))
-    return smoothed
+        share *= limit / fastest
+    return np.asarray(bounded)
 
 
 def _coordinates(mechanism: Mechanism) -> dict[str, int]:

@@ -24,14 +24,14 @@ from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
 from robots.importing.visuals import Visuals
 from robots.importing.xml_reader import Element, read_xml
-from robots.smoothing import with_resolved_friction
+from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
 from sim_core.mechanism.joints import JointKind
 from sim_core.mechanism.quantities import value_of
 from sim_core.support.suggestion import did_you_mean
 
-Friction = Literal["regularized", "ignore"]
+Friction = Literal["regularized", "bristles", "ignore"]
 Mimicking = Literal["coupled", "free"]
 Base = Literal["fixed", "free"]
 Limits = Literal["compliant", "none"]
@@ -62,8 +62,8 @@ def read_urdf(
     its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
-    friction  "regularized": joints have the Coulomb friction of the file, see robots.smoothing; "ignore": Coulomb
-              friction is left out, with a warning
+    friction  "regularized": joints have the Coulomb friction of the file, smooth near rest; "bristles": with bristles,
+              on which a loaded joint sticks, see robots.smoothing; "ignore": Coulomb friction is left out, with a warning
     mimic     "coupled": a joint that mimics another joint follows it, by a JointRelation; "free": such a joint moves
               freely, with a warning
     base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link
@@ -73,7 +73,7 @@ def read_urdf(
     """
     folder = path.parent if meshes == "drawn" else None
     mechanism = Reader(read_xml(path, owner), friction, mimic, base, folder).mechanism(path.stem)
-    mechanism = with_resolved_friction(mechanism, owner)
+    mechanism = with_bristles(mechanism) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 

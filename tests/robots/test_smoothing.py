@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import warnings
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from robots import build
-from robots.smoothing import DEFAULT, RATE, smoothing_velocities
+from robots.smoothing import BRISTLE_RATE, DEFAULT, RATE, smoothing_velocities, with_bristles, with_resolved_friction
 from sim_core.errors import DescriptionWarning, StepTooLargeWarning
 from sim_core.mechanism import Body, Joint, JointFriction, JointRelation, Mechanism
 from sim_core.simulation import Simulation
@@ -90,6 +92,48 @@ def test_a_file_with_light_links_falls_at_1_ms_and_the_smoothing_is_said(tmp_pat
         warnings.simplefilter("error", StepTooLargeWarning)
         sim = Simulation(assemble(mechanism), step_s=1e-3)
         sim.advance(2.0)
+    assert np.isfinite(sim.state.q).all()
+    assert sim.energy_ledger.largest < 0.01
+
+
+def test_a_loaded_light_joint_creeps_at_the_documented_speed_and_sticks_on_bristles() -> None:
+    """Half the Coulomb friction on one joint; the regularized speed is v_0 artanh(1/2)."""
+    light = chain((0.02,), coulomb=0.05)
+    loaded = dataclasses.replace(light, joints=(dataclasses.replace(light.joints[0], load=0.025),))
+    moved = []
+    with pytest.warns(DescriptionWarning, match="at which a loaded joint creeps; .* with friction=bristles loaded joints stick"):
+        smooth = with_resolved_friction(loaded, "robot 'chain'")
+    for mechanism in (smooth, with_bristles(loaded)):
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+        sim.advance(1.0)
+        settled = sim.joints()[0][0]
+        sim.advance(9.0)
+        moved.append(abs(float(sim.joints()[0][0] - settled)))
+        assert sim.energy_ledger.largest < 0.01
+    creep = smoothing_velocities(loaded)["j0"] * math.atanh(0.5)
+    assert moved[0] == pytest.approx(9.0 * creep, rel=1e-3)
+    assert moved[0] > 1.0
+    assert moved[1] < 1e-9
+
+
+def test_joints_on_their_bristles_vibrate_no_faster_than_the_rate() -> None:
+    sticking = with_bristles(chain((1.0, 0.2, 0.05, 0.01)))
+    M = assemble(chain((1.0, 0.2, 0.05, 0.01))).terms(0.0, np.zeros(4), np.zeros(4))[0]
+    stiffness = [joint.friction.bristle_stiffness for joint in sticking.joints]  # type: ignore[union-attr]
+    squares = np.linalg.eigvals(np.linalg.solve(M, np.diag(np.array(stiffness, dtype=float)))).real
+    assert 0.3 * BRISTLE_RATE < np.sqrt(squares.max()) < 1.02 * BRISTLE_RATE
+
+
+def test_a_file_with_light_links_falls_on_bristles_at_1_ms(tmp_path: Path) -> None:
+    file = tmp_path / "light.urdf"
+    file.write_text(LIGHT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        warnings.simplefilter("error", DescriptionWarning)
+        mechanism = build(str(file), friction="bristles")
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+        sim.advance(2.0)
+    assert [joint.bristle for joint in mechanism.moving_joints] == ["shoulder.bristle", "wrist.bristle"]
     assert np.isfinite(sim.state.q).all()
     assert sim.energy_ledger.largest < 0.01
 

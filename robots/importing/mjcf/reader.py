@@ -36,13 +36,13 @@ from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
-from robots.smoothing import with_resolved_friction
+from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape, Z
 from sim_core.mechanism.joints import JointKind
 from sim_core.spatial import rotation_about
 
-Friction = Literal["regularized", "ignore"]
+Friction = Literal["regularized", "bristles", "ignore"]
 Contact = Literal["compliant", "ground", "ignore"]
 Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
@@ -65,8 +65,8 @@ def read_mjcf(
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
-    friction  "regularized": joints have the Coulomb friction of the file (frictionloss), see robots.smoothing;
-              "ignore": Coulomb friction is left out
+    friction  "regularized": joints have the Coulomb friction of the file (frictionloss), smooth near rest; "bristles":
+              with bristles, on which a loaded joint sticks, see robots.smoothing; "ignore": Coulomb friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has none of
               this name, the file's positions
@@ -78,7 +78,8 @@ def read_mjcf(
     """
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
-    mechanism = with_resolved_friction(reader.mechanism(path.stem, keyframe), owner)
+    mechanism = reader.mechanism(path.stem, keyframe)
+    mechanism = with_bristles(mechanism) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 

@@ -32,7 +32,10 @@ def test_the_written_function_returns_an_equal_mechanism(
         ),
         (["none.urdf"], "armswing: robot 'none.urdf': no such file; tried "),
         ([BENCH_ARM, "--output", "no/arm.py"], "armswing: --output no/arm.py: there is no folder 'no'"),
-        ([BENCH_ARM, "--param", "friction=much"], "friction is 'much'; it must be one of regularized, ignore"),
+        (
+            [BENCH_ARM, "--param", "friction=much"],
+            "friction is 'much'; it must be one of regularized, bristles, ignore",
+        ),
     ],
 )
 def test_a_wrong_request_is_refused_in_one_line(
