@@ -13,27 +13,33 @@ from sim_core.mechanism.joints import ORIENTED
 from sim_core.mobility import inverse_of, mass_matrix_at, moving_bodies, rounded
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-RATE = 300.0  # rad/s: circular frequency of an impact at 1 rad/s or 1 m/s; RK4 resolves it at 1 ms
-RESTITUTION, SPEED = 0.3, 20.0  # restitution of an impact at this speed, rad/s or m/s; damping grows with the speed
+# rad/s: circular frequency of an impact at the joint's speed in SPEEDS; it grows as the square root of the speed
+RATE = 80.0
+SPEEDS = {"rad": 1.0, "m": 0.1}  # rad/s or m/s, by the unit of the joint
+EXPONENT = 3.0  # smooth onset: RK4 at 1 ms keeps 1e-4 of the energy of a wrist that hits its stop at 18 rad/s
+RESTITUTION, FAST = 0.3, 20.0  # restitution of an impact at this multiple of SPEEDS; damping grows with the speed
 SAMPLES = 8  # random postures, with a fixed seed, beside the start
 
 
 def with_stops(mechanism: Mechanism) -> Mechanism:
     """A copy of a mechanism, a tree in joint coordinates, with compliant stops at all joint limits.
 
-    The stiffness of a stop is chosen such that a joint that hits the stop at 1 rad/s or 1 m/s bounces with the circular
-    frequency RATE; the inertia of the joint is taken as its smallest value over several postures. The stiffness suits
-    the step size of the simulation. It does not represent the real machine: under load, light joints move well beyond
+    The stiffness of a stop is chosen such that a joint that hits the stop at its speed in SPEEDS bounces with the
+    circular frequency RATE; the inertia of the joint is taken as its smallest value over several postures. A joint with
+    this inertia that hits its stop at v rad/s or v m/s goes beyond it by at most 0.031 sqrt(v) rad or 0.0097 sqrt(v) m.
+    The stiffness suits steps of 1 ms. It does not represent the real machine: under load, light joints move well beyond
     their limits. A joint that moves no mass gets no stops.
     """
     limited = [joint for joint in mechanism.joints if joint.coordinates and (joint.lower, joint.upper) != (None, None)]
     least = least_inertias(mechanism) if limited else {}
-    dissipation = dissipation_for(RESTITUTION, SPEED)
     joints = []
     for joint in mechanism.joints:
         if joint in limited and np.isfinite(least[joint.name]):
-            stiffness = rounded(stiffness_for(least[joint.name], rate=RATE))
-            joint = dataclasses.replace(joint, stops=JointStops(stiffness=stiffness, dissipation=dissipation))
+            speed = SPEEDS[joint.unit]
+            stiffness = rounded(stiffness_for(least[joint.name], EXPONENT, RATE, speed))
+            dissipation = dissipation_for(RESTITUTION, FAST * speed)
+            stops = JointStops(stiffness=stiffness, dissipation=dissipation, exponent=EXPONENT)
+            joint = dataclasses.replace(joint, stops=stops)
         joints.append(joint)
     return dataclasses.replace(mechanism, joints=tuple(joints))
 

@@ -18,8 +18,8 @@ from robots.stops import with_stops
 from sim_core.mechanism import Joint, Mechanism, PointOutput
 
 Limits = Annotated[
-    Literal["none", "compliant"],
-    ParameterInfo("stops at the joint limits: none, or compliant ones"),
+    Literal["compliant", "none"],
+    ParameterInfo("stops at the joint limits: compliant ones, or none"),
 ]
 File = Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")]
 
@@ -28,7 +28,7 @@ MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
 
 
 def _arm(n: int, file: str, limits: str) -> Mechanism:
-    require_choice(f"arm_{n}dof", "limits", limits, ("none", "compliant"))
+    require_choice(f"arm_{n}dof", "limits", limits, ("compliant", "none"))
     p = read_parameters(file)
     names = [f"joint_{number}" for number in range(1, 8)]
     joints: Sequence[Joint] = [
@@ -57,28 +57,28 @@ def _arm(n: int, file: str, limits: str) -> Mechanism:
     return with_stops(arm) if limits == "compliant" else arm
 
 
-def arm_2dof(file: File = "", limits: Limits = "none") -> Mechanism:
+def arm_2dof(file: File = "", limits: Limits = "compliant") -> Mechanism:
     """CHARMIE's arm upright on the ground; joints 2 (shoulder) and 4 (elbow) move, both about x.
 
     file    parameter file like robots/charmie/charmie.toml; "" means that file itself
-    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
+    limits  "compliant": compliant stops at the joint limits, see robots.stops; "none": the joints have no stops
     """
     return _arm(2, file, limits)
 
 
-def arm_4dof(file: File = "", limits: Limits = "none") -> Mechanism:
+def arm_4dof(file: File = "", limits: Limits = "compliant") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 4 moving.
 
     file    parameter file like robots/charmie/charmie.toml; "" means that file itself
-    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
+    limits  "compliant": compliant stops at the joint limits, see robots.stops; "none": the joints have no stops
     """
     return _arm(4, file, limits)
 
 
-def arm_6dof(file: File = "", limits: Limits = "none") -> Mechanism:
+def arm_6dof(file: File = "", limits: Limits = "compliant") -> Mechanism:
     """CHARMIE's arm upright on the ground, with joints 1 to 6 moving.
 
     file    parameter file like robots/charmie/charmie.toml; "" means that file itself
-    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits, see robots.stops
+    limits  "compliant": compliant stops at the joint limits, see robots.stops; "none": the joints have no stops
     """
     return _arm(6, file, limits)

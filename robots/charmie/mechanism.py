@@ -23,9 +23,9 @@ def charmie(
     ] = "open",
     file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
     limits: Annotated[
-        Literal["none", "compliant"],
-        ParameterInfo("stops at the joint limits: none, or compliant ones"),
-    ] = "none",
+        Literal["compliant", "none"],
+        ParameterInfo("stops at the joint limits: compliant ones, or none"),
+    ] = "compliant",
 ) -> Mechanism:
     """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
@@ -34,11 +34,11 @@ def charmie(
             and balancing bars are bodies, springs act, and constraints close the loops. This model has eight more
             joints. Its joints lift and tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
     file    parameter file like robots/charmie/charmie.toml; "" means that file itself
-    limits  "none": the joints have no stops; "compliant": compliant stops at the joint limits of the tree, see
-            robots.stops
+    limits  "compliant": compliant stops at the joint limits of the tree, see robots.stops; "none": the joints have no
+            stops
     """
     require_choice("charmie", "loops", loops, ("open", "closed"))
-    require_choice("charmie", "limits", limits, ("none", "compliant"))
+    require_choice("charmie", "limits", limits, ("compliant", "none"))
     p = read_parameters(file)
     mounts = {branch: links.mount(p, branch) for branch in "abc"}
     bodies = [*links.trunk_bodies(p)]

@@ -104,7 +104,7 @@ class JointStops(Frozen):
 
     stiffness    k, N m/rad^n or N/m^n
     dissipation  c, s/rad or s/m
-    exponent     n: 1, 1.5 (Hertz: an elastic sphere) or 2
+    exponent     n: 1, 1.5 (Hertz: an elastic sphere), 2 or 3; the larger, the smoother the onset
     """
 
     stiffness: Number

@@ -31,7 +31,7 @@ from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "andrews_squeezer": [{"torque": 0.0}],
-    "charmie": [{}, {"loops": "closed"}],
+    "charmie": [{"limits": "none"}, {"loops": "closed", "limits": "none"}],
     "crank_slider": [{}, {"start": "printed"}],
     "double_pendulum": [{"length_1": 0.7, "mass_1": 1.3, "gravity": 9.81}, {"coordinates": "joint"}],
     "epicyclic_gear_train": [{}, {"torque": 0.0}],

@@ -16,7 +16,7 @@ from sim_core.inverse import forward_kinematics
 from sim_core.system import assemble
 
 P = read_parameters()
-TREE = build("charmie")
+TREE = build("charmie", limits="none")
 JOINTS = [joint.name for joint in TREE.moving_joints]
 
 

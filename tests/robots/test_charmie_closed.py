@@ -21,7 +21,7 @@ from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
 P = read_parameters()
-TREE = build("charmie")
+TREE = build("charmie", limits="none")
 N = len(TREE.moving_joints)
 ROLES = {"link_3": 1.0, "link_4": 1.1, "link_5": 0.3}  # kg of each that are bodies of the loops
 PERIOD, STEP = 4.0, 1e-3
@@ -70,7 +70,7 @@ class Servo:
 
 @pytest.fixture(scope="module")
 def looped() -> System:
-    return assemble(build("charmie", loops="closed"))
+    return assemble(build("charmie", loops="closed", limits="none"))
 
 
 def test_it_has_29_coordinates_and_8_rows_and_starts_closed_with_actuators_of_400_mm(looped: System) -> None:

@@ -22,7 +22,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.system import System, assemble
 
 P = read_parameters()
-TREE = build("charmie")
+TREE = build("charmie", limits="none")
 NAMES = tuple(joint.name for joint in TREE.moving_joints)
 LIFT, TILT = NAMES.index("lift"), NAMES.index("tilt")
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -35,7 +35,7 @@ def tree() -> System:
 
 @pytest.fixture(scope="module")
 def looped() -> System:
-    return assemble(build("charmie", loops="closed"))
+    return assemble(build("charmie", loops="closed", limits="none"))
 
 
 def states(count: int = 5) -> list[Numbers]:

@@ -15,10 +15,10 @@ from sim_core.system import System, assemble
 
 TREES = [f"tree_{seed}" for seed in range(4)]
 ROBOTS: dict[str, dict[str, Any]] = {
-    "charmie": {},
-    "arm_2dof": {},
-    "arm_4dof": {},
-    "arm_6dof": {},
+    "charmie": {"limits": "none"},
+    "arm_2dof": {"limits": "none"},
+    "arm_4dof": {"limits": "none"},
+    "arm_6dof": {"limits": "none"},
     "rotary_pendulum": {"coordinates": "joint"},
 }
 STATES = 1000
@@ -95,7 +95,7 @@ def test_the_bodies_are_at_the_same_place(system: System, theirs: Any, states: n
 def test_closed_charmie_is_closed_in_mujoco_too(in_mujoco: Any) -> None:
     """Springs and closures; the connections at their stiffest, whose compliance leaves 1e-4 of the load."""
     mujoco = pytest.importorskip("mujoco")
-    system = assemble(build("charmie", loops="closed"))
+    system = assemble(build("charmie", loops="closed", limits="none"))
     theirs = in_mujoco(system)
     model, data = theirs.model, theirs.data
     start = np.array(system.mechanism.initial_q)

@@ -1,4 +1,4 @@
-"""Stops of CHARMIE's arms: they hold joints at their limits, leave the motion between them as it is, and are opt-in."""
+"""Stops of CHARMIE's arms: they hold joints at their limits, and leave the motion between them as it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from robots.registry import build
+from robots.stops import least_inertias, with_stops
 from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism import JointStops
 from sim_core.monitoring.impacts import impact_rate
@@ -56,6 +57,55 @@ def test_a_robot_that_falls_from_anywhere_onto_its_stops_does_not_diverge_at_a_m
             sim.step(50)
             position = sim.system.joints(0.0, sim.state.q, sim.state.v)[0]
             assert np.max([lower - position, position - upper]) < 0.25
+        assert sim.energy_ledger.largest < 0.05
+
+
+@pytest.mark.parametrize("speed", [0.5, 2.0, 8.0, 18.0])
+def test_a_wrist_that_hits_its_stop_keeps_its_energy_at_a_millisecond_and_goes_no_deeper_than_documented(
+    speed: float,
+) -> None:
+    """The energy that is not accounted for stays below 1e-4 of the wrist's; the other joints are locked."""
+    arm = build("arm_6dof")
+    wrist, (upper, hand) = arm.joints[-1], arm.bodies[-2:]
+    assert wrist.parent == upper.name
+    alone = dataclasses.replace(
+        arm,
+        bodies=(hand,),
+        joints=(dataclasses.replace(wrist, parent="ground"),),
+        actuators=(),
+        outputs=(),
+        gravity=(0.0, 0.0, 0.0),
+        initial_q=(wrist.upper - 0.1,),
+        initial_v=(speed,),
+    )
+    # the wrist's smallest inertia in the arm is smaller than that with all other joints locked
+    sim, deepest = Simulation(assemble(with_stops(alone)), step_s=1e-3), 0.0
+    for _ in range(round(0.3 / speed / 1e-3) + 200):
+        sim.step()
+        deepest = max(deepest, float(sim.state.q[0]) - wrist.upper)
+    assert sim.state.v[0] < 0.0
+    assert 0.5 * 0.031 * speed**0.5 < deepest < 0.031 * speed**0.5
+    assert sim.energy_ledger.largest < 1e-4
+
+
+def test_the_lift_goes_no_deeper_into_its_stop_than_documented() -> None:
+    mechanism = build("charmie")
+    lift = mechanism.joint("lift")
+    assert lift.stops is not None
+    least = least_inertias(build("charmie", limits="none"))["lift"]
+    for speed in (0.1, 0.5, 1.5):
+        assert impact_rate(lift.stops.stiffness, lift.stops.exponent, least, speed) == pytest.approx(
+            80.0 * (speed / 0.1) ** 0.5, rel=2e-2
+        )
+        deepest = (2.0 * least * speed**2 / lift.stops.stiffness) ** 0.25
+        assert deepest == pytest.approx(0.0097 * speed**0.5, rel=0.01)
+
+
+def test_every_limited_joint_of_charmie_and_the_arms_stops_by_default_and_none_without() -> None:
+    for robot in ("arm_2dof", "arm_4dof", "arm_6dof", "charmie"):
+        for joint in build(robot).moving_joints:
+            assert (joint.stops is not None) == (joint.lower is not None)
+        assert all(joint.stops is None for joint in build(robot, limits="none").joints)
 
 
 def test_impacts_on_the_stops_of_charmie_suit_a_step_of_a_millisecond() -> None:
@@ -95,5 +145,5 @@ def test_another_limit_is_another_mechanism_only_with_stops() -> None:
 
 
 def test_an_unknown_kind_of_limits_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="limits is 'hard'; it must be one of none, compliant"):
+    with pytest.raises(InvalidRequest, match="limits is 'hard'; it must be one of compliant, none"):
         build("arm_2dof", limits="hard")

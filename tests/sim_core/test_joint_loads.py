@@ -43,7 +43,7 @@ def cart_and_arm() -> Mechanism:
 
 
 TREES = {"cart_and_arm": cart_and_arm} | {
-    name: (lambda name=name: build(name)) for name in ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
+    name: (lambda name=name: build(name, limits="none")) for name in ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
 }
 
 

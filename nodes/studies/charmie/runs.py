@@ -85,7 +85,7 @@ def validation(samples: int, checked: int) -> Validation:
     checked  number of instants at which the slow engine `sim_core.reference` computes results. The engine pinocchio
              computes results at all instants if it is installed
     """
-    p, tree = read_parameters(), build("charmie")
+    p, tree = read_parameters(), build("charmie", limits="none")
     motion = validation_motion(p, joint_names(tree))
     times = np.linspace(0.0, DURATION, samples)
     instants = [motion(t) for t in times]
@@ -173,14 +173,14 @@ def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
 
 def springs(samples: int) -> SpringStudy:
     """Find the spring parameters that minimize the actuator forces while CHARMIE squats and leans."""
-    p, tree = read_parameters(), build("charmie")
+    p, tree = read_parameters(), build("charmie", limits="none")
     times = np.linspace(0.0, SQUAT_S, samples)
     return tune_springs(p, tree, posed(tree, squat_and_lean(p, joint_names(tree)), times), times)
 
 
 def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
     """{time: {body: its point cloud}} at the times `moments` (s) of the validation motion."""
-    p, tree = read_parameters(), build("charmie")
+    p, tree = read_parameters(), build("charmie", limits="none")
     motion = validation_motion(p, joint_names(tree))
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
 
@@ -192,14 +192,14 @@ def times_of(name: str, steps: int) -> Times:
     for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
         place, compute = make(name)
         kinematics[way], whole[way] = _cost(place, motion, steps), _cost(compute, motion, steps)
-    return Times(len(build(name).bodies), kinematics, whole)
+    return Times(len(build(name, limits="none").bodies), kinematics, whole)
 
 
 Step = Callable[[Instant], object]
 
 
 def _motion_of(name: str) -> JointMotion:
-    mechanism = build(name)
+    mechanism = build(name, limits="none")
     if name == "charmie":
         return validation_motion(read_parameters(), joint_names(mechanism))
     n = len(mechanism.initial_q)
@@ -217,7 +217,7 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
     The first function computes poses and points of all bodies, the second also the loads.
     """
-    mechanism, p = build(name), read_parameters()
+    mechanism, p = build(name, limits="none"), read_parameters()
     local = local_points(mechanism)
 
     def place(instant: Instant) -> dict[str, Posture]:
@@ -245,7 +245,7 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
     """
     from sim_core.system import assemble
 
-    system = assemble(build(name))
+    system = assemble(build(name, limits="none"))
     q, v, a, tau = (np.zeros(system.n_q) for _ in range(4))
     n = len(system.mechanism.bodies)
     poses = system.bind_forward_kinematics(q, np.zeros((n, 3)), np.zeros((n, 3, 3)))

@@ -137,7 +137,7 @@ def _stop(joint: Joint, symbols: Symbols, q: ca.SX, v: ca.SX) -> Effort:
     inside = inside if joint.upper is None else ca.fmin(inside, joint.upper)
     signed = q - inside  # above 0 beyond the upper limit, below 0 beyond the lower one
     depth, k, c = ca.fabs(signed), symbols.number(stops.stiffness), symbols.number(stops.dissipation)
-    powers = {1.0: ca.SX(1), 1.5: ca.sqrt(depth), 2.0: depth}
+    powers = {1.0: ca.SX(1), 1.5: ca.sqrt(depth), 2.0: depth, 3.0: depth * depth}
     elastic = -k * powers[stops.exponent] * signed
     stored = k * powers[stops.exponent] * signed * signed / (stops.exponent + 1.0)
     if stops.dissipation == 0.0:

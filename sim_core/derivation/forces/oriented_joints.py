@@ -74,7 +74,7 @@ def _stop(mechanism: Mechanism, joint: Joint, stops: JointStops, symbols: Symbol
     axis, angle = axis_and_angle(quaternion_of(joint, symbols, turning.start))
     w = angular_velocity(mechanism, joint, symbols)
     depth, k, c = ca.fmax(angle - joint.upper, 0.0), symbols.number(stops.stiffness), symbols.number(stops.dissipation)
-    elastic = k * {1.0: depth, 1.5: depth * ca.sqrt(depth), 2.0: depth * depth}[stops.exponent]
+    elastic = k * {1.0: depth, 1.5: depth * ca.sqrt(depth), 2.0: depth * depth, 3.0: depth**3}[stops.exponent]
     rate = ca.dot(axis, w)
     pushing = elastic if stops.dissipation == 0.0 else elastic * ca.fmax(1.0 + 1.5 * c * rate, 0.0)
     generalized = -ca.jacobian(w, symbols.v).T @ (pushing * axis)

@@ -25,7 +25,9 @@ class Drive:
     """CHARMIE's server and the base's node, stepped together; `twist` is said at every tenth step."""
 
     def __init__(self, **params: Any) -> None:
-        self.server = SimServer(Plan(name="p", sim=SimPlan(robot="charmie", mode="lockstep")))
+        # without stops, on which the joints that nothing holds would bounce and shake the base
+        sim = SimPlan(robot="charmie", mode="lockstep", parameters={"limits": "none"})
+        self.server = SimServer(Plan(name="p", sim=sim))
         self.node = OmniBase()
         filled = msgspec.convert(params, OmniBase.Params)
         self.node.on_start(Context("base", "charmie", 1e-3, filled, np.random.default_rng(0)))

@@ -24,7 +24,7 @@ from robots.charmie.parameters import read_parameters
 from robots.registry import build
 
 pytestmark = pytest.mark.timeout(300)
-TREE = build("charmie")
+TREE = build("charmie", limits="none")
 P = read_parameters()
 NAMES = [joint.name for joint in TREE.moving_joints]
 

@@ -55,8 +55,8 @@ def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
         raise InvalidMechanism(f"{where}: the joint has stops but neither a lower nor an upper limit; give it a limit")
     require_above(stops, ("stiffness",), f"{where}: stops")
     require_least(stops, ("dissipation",), 0.0, "", f"{where}: stops")
-    if stops.exponent not in EXPONENTS:
-        raise InvalidMechanism(f"{where}: stops: exponent is {stops.exponent}; it must be 1, 1.5 or 2")
+    if stops.exponent not in (*EXPONENTS, 3.0):
+        raise InvalidMechanism(f"{where}: stops: exponent is {stops.exponent}; it must be 1, 1.5, 2 or 3")
 
 
 def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, where: str) -> None:
