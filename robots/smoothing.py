@@ -35,9 +35,9 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     more = f" and {len(smoothed) - SHOWN} more" if len(smoothed) > SHOWN else ""
     warnings.warn(
         f"{owner}: the Coulomb friction of the joints {', '.join(map(repr, [*smoothed][:SHOWN]))}{more} is smoothed at "
-        f"speeds below {speeds} rad/s or m/s, at which a loaded joint creeps; the default speed, {DEFAULT:g}, would need a "
-        "time step below 1 ms, because these joints have little inertia; with friction=bristles loaded joints stick, and "
-        "friction=ignore leaves the friction out",
+        f"speeds below {speeds} rad/s or m/s, at which a loaded joint creeps; the default speed, {DEFAULT:g}, would "
+        "need a time step below 1 ms, because these joints have little inertia; with friction=bristles loaded joints "
+        "stick, and friction=ignore leaves the friction out",
         DescriptionWarning,
         stacklevel=3,
     )

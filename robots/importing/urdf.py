@@ -63,7 +63,7 @@ def read_urdf(
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
     friction  "regularized": joints have the Coulomb friction of the file, smooth near rest; "bristles": with bristles,
-              on which a loaded joint sticks, see robots.smoothing; "ignore": Coulomb friction is left out, with a warning
+              on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out, with a warning
     mimic     "coupled": a joint that mimics another joint follows it, by a JointRelation; "free": such a joint moves
               freely, with a warning
     base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link

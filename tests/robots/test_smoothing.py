@@ -101,7 +101,9 @@ def test_a_loaded_light_joint_creeps_at_the_documented_speed_and_sticks_on_brist
     light = chain((0.02,), coulomb=0.05)
     loaded = dataclasses.replace(light, joints=(dataclasses.replace(light.joints[0], load=0.025),))
     moved = []
-    with pytest.warns(DescriptionWarning, match="at which a loaded joint creeps; .* with friction=bristles loaded joints stick"):
+    with pytest.warns(
+        DescriptionWarning, match="at which a loaded joint creeps; .* with friction=bristles loaded joints stick"
+    ):
         smooth = with_resolved_friction(loaded, "robot 'chain'")
     for mechanism in (smooth, with_bristles(loaded)):
         sim = Simulation(assemble(mechanism), step_s=1e-3)

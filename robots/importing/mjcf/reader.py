@@ -66,7 +66,7 @@ def read_mjcf(
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
     friction  "regularized": joints have the Coulomb friction of the file (frictionloss), smooth near rest; "bristles":
-              with bristles, on which a loaded joint sticks, see robots.smoothing; "ignore": Coulomb friction is left out
+              with bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has none of
               this name, the file's positions
