@@ -51,6 +51,18 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         first, last = as_text(self.values[0]), as_text(self.values[-1])
         return f"{self.key}: {len(self.values)} values, {first} .. {last}"
 
+    def values_text(self, most: int) -> str:
+        """The values, or the first and last of them if there are more than `most` values.
+
+        For a random axis, its distribution.
+        """
+        if self.random:
+            return self.text().partition(": ")[2]
+        texts = [f"{value:.{DIGITS}g}" if isinstance(value, float) else as_text(value) for value in self.values]
+        if len(texts) > most:
+            texts = [*texts[: most // 2], "...", *texts[len(texts) - most // 2 :]]
+        return ", ".join(texts)
+
     @property
     def ends(self) -> tuple[float, float]:
         """The two parameters of a random axis: mean and standard deviation, or lower and upper end."""

@@ -87,6 +87,18 @@ def read_rows(folder: Path) -> dict[int, Row]:
 def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
     """Prepare a folder for a sweep. The folder is new or already has the same sweep.
 
+    The parameters, the result and the errors are those of `check_folder`.
+    """
+    changed = check_folder(folder, sweep, accept_changes)
+    if not (folder / MARKER).exists():
+        folder.mkdir(exist_ok=True)
+        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(sweep)) + b"\n")
+    return changed
+
+
+def check_folder(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
+    """Check that a folder can have a sweep: it is new, empty, or already has the same sweep. Nothing is written.
+
     Returns the names of files that changed since the sweep in this folder began. Raises SweepError with a one-line
     message if the folder has other content.
 
@@ -98,8 +110,6 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     if not folder.absolute().parent.is_dir():
         raise SweepError(f"--output {where!r}: there is no folder {str(folder.absolute().parent)!r}; create it first")
     if not folder.is_dir() or not any(folder.iterdir()):
-        folder.mkdir(exist_ok=True)
-        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(sweep)) + b"\n")
         return []
     if not (folder / MARKER).exists():
         raise SweepError(f"--output {where!r} holds other files and no sweep; name an empty or a new folder")

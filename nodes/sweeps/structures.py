@@ -10,6 +10,7 @@ compiled code.
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,17 @@ def structures(sweep: Sweep) -> Callable[[int], tuple[int, int]]:
     nodes = {axis.key for axis in sweep.axes if not axis.random and is_of_node(axis)}
     of_robots, of_all = _place_among(sweep, robots), _place_among(sweep, robots | nodes)
     return lambda cell: (of_robots(cell), of_all(cell))
+
+
+def groups(sweep: Sweep) -> tuple[int, int]:
+    """(number of groups of cells that share the robots' code, number of groups that share all code) of a sweep.
+
+    Each group compiles its code once. A random axis that changes the equations is not counted: each of its cells
+    compiles its own.
+    """
+    robots = {axis.key: len(axis.values) for axis in structural(sweep) if not axis.random}
+    nodes = {axis.key: len(axis.values) for axis in sweep.axes if not axis.random and is_of_node(axis)}
+    return math.prod(robots.values()), math.prod((robots | nodes).values())
 
 
 def is_of_node(axis: Axis) -> bool:

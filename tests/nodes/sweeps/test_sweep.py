@@ -228,15 +228,3 @@ def test_a_folder_of_another_plan_is_refused(
     assert "holds no sweep" in capfd.readouterr().err
     assert run(["sweep", str(faulty[0]), "--cell", "14"]) == 2
     assert "this sweep has the cells 0 .. 13" in capfd.readouterr().err
-
-
-def test_a_dry_run_lists_the_cells_and_runs_none(
-    launch: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--over", "node.gain=0:1:3", "--over", "sim.parameters.arm_mass=0.09,0.1", "--dry-run"]
-    assert run(["sweep", str(launch), *arguments, "-o", str(tmp_path / "out")]) == 0
-    said = capfd.readouterr().out
-    assert "6 runs of 0.1 s each" in said
-    assert "cell 5: node.gain=1, sim.parameters.arm_mass=0.1, seed=3" in said
-    assert "sim.parameters.arm_mass changes what is compiled" in said
-    assert not (tmp_path / "out").exists()

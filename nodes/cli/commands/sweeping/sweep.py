@@ -13,6 +13,7 @@ import typer
 
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.boundary import find_in
+from nodes.cli.commands.sweeping.dry_run import describe
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn, working
 
@@ -91,7 +92,12 @@ def sweep(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and list the runs, but start none of them.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Check everything, list axes and runs, and estimate time and disk space by half a second of the first "
+            "run; write nothing.",
+        ),
     ] = False,
     figure: Annotated[
         list[str] | None,
@@ -211,7 +217,7 @@ def _start(sweep: Sweep, folder: Path, dry_run: bool, options: Options) -> None:
     from nodes.sweeps.structures import structural
 
     if dry_run:
-        _describe(sweep, folder)
+        describe(sweep, folder, options.workers, options.dask, options.retry, options.as_json)
         return
     notes = [
         f"{name} changed since this sweep began; finished rows are of its earlier content"
@@ -260,22 +266,6 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
     elif before is not None and not options.as_json:
         say(f"the same as row {cell} of {folder / 'cells.csv'}")
     raise typer.Exit(1 if wrong or row.result in LOST else 0)
-
-
-def _describe(sweep: Sweep, folder: Path) -> None:
-    from nodes.sweeps.cells import values_text
-    from nodes.sweeps.structures import structural
-
-    say(f"{sweep.cells} runs of {sweep.seconds:g} s each, into {folder}")
-    for axis in sweep.axes:
-        say(f"  {axis.text()}")
-    if sweep.repeat > 1:
-        say(f"  repeat: {sweep.repeat} runs of each combination")
-    for axis in structural(sweep):
-        say(f"  {axis.key} changes what is compiled: its runs are grouped, and each value compiles once")
-    for number in sorted({0, sweep.cells - 1}):
-        cell = sweep.cell(number)
-        say(f"cell {number}: {values_text({**cell.values, 'seed': cell.seed})}")
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:

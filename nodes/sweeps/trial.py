@@ -1,0 +1,140 @@
+"""Estimates of a sweep's time and disk space, from its finished runs or from a trial of its first run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from nodes.simulation.compose import Composition
+from nodes.sweeps.axes import as_text
+from nodes.sweeps.cells import ENDED, PASSED, Row, figures_of, values_text
+from nodes.sweeps.design import Cell, Sweep
+from nodes.sweeps.report.junit import MOST_CASES
+from nodes.sweeps.report.tables import figure_names, line_of
+from nodes.workers import Loss, Pool
+
+TRIAL_S = 0.5  # wall time after which the trial stops, s
+LIMIT_S = 120.0  # wall time after which a trial has failed; its kernels may have to be compiled, s
+STEPS_AT_ONCE = 10
+CASE = 150  # bytes of a test case in the JUnit file beside its names and values
+
+
+class Trial(msgspec.Struct):
+    """Result of a trial.
+
+    wall_s  wall time of the whole run, extrapolated from the time steps of the trial, s
+    row     row of the run as far as it went
+    error   reason why there is no result, in one line; "" if there is one
+    """
+
+    wall_s: float = 0.0
+    row: Row | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run of a sweep takes.
+
+    wall_s       wall time on one processor, s
+    disk_bytes   space for its rows in all files of the sweep's folder
+    source       origin of the estimate, such as "by 12 finished runs"
+    """
+
+    wall_s: float
+    disk_bytes: float
+    source: str
+
+
+@dataclass(frozen=True)
+class TrialJob:
+    """Job for a worker process: the beginning of a cell. The cells of a sweep are its runs."""
+
+    sweep: Sweep
+
+    def encode(self, task: Cell) -> bytes:
+        """Encode a cell as bytes."""
+        return msgspec.json.encode(task)
+
+    def do(self, task: bytes) -> bytes:
+        """Run the beginning of an encoded cell, and return the encoded Trial."""
+        cell = msgspec.json.decode(task, type=Cell)
+        try:
+            trial = _tried(self.sweep, cell)
+        except Exception as error:
+            trial = Trial(error=" ".join(f"{type(error).__name__}: {error}".split()))
+        return msgspec.json.encode(trial)
+
+    def decode(self, result: bytes) -> Trial:
+        """Decode a Trial from bytes."""
+        return msgspec.json.decode(result, type=Trial)
+
+    def lost(self, task: Cell, loss: Loss) -> Trial:
+        """Trial whose process ended."""
+        return Trial(error=loss.reason)
+
+
+def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Estimate | str:
+    """What a run of the sweep takes, by its finished runs or else by a trial; or the reason why it is unknown.
+
+    rows  rows of finished runs
+    look  function that is called several times per second; it may raise an exception to stop the trial
+    """
+    finished = [row for row in rows if row.result in ENDED and row.wall_s > 0.0]
+    if finished:
+        wall_s = sum(row.wall_s for row in finished) / len(finished)
+        return Estimate(wall_s, _bytes_of(sweep, finished[0]), f"by {len(finished)} finished runs")
+    with Pool(TrialJob(sweep), 1, LIMIT_S) as pool:
+        trial = next(result for _, result in pool.results([sweep.cell(0)], look))
+    if trial.row is None:
+        return trial.error
+    return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), "by the beginning of the first run")
+
+
+def _tried(sweep: Sweep, cell: Cell) -> Trial:
+    Composition(sweep.plan_of(cell)).close()  # compiles, and loads all modules
+    began = time.perf_counter()
+    with Composition(sweep.plan_of(cell)) as composition:
+        stepping = time.perf_counter()
+        steps, taken = round(sweep.seconds / composition.plan.sim.step_s), 0
+        while taken < steps and time.perf_counter() - stepping < TRIAL_S:
+            taken += (more := min(STEPS_AT_ONCE, steps - taken))
+            composition.step(more)
+        each_s = (time.perf_counter() - stepping) / taken
+        row = Row(cell=cell.number, seed=cell.seed, result=PASSED, figures=dict(figures_of(composition)))
+    return Trial(wall_s=stepping - began + each_s * steps, row=row)
+
+
+def _bytes_of(sweep: Sweep, row: Row) -> float:
+    """Bytes of a row in the journal, the tables and the JUnit file."""
+    table = io.StringIO()
+    csv.writer(table).writerow(line_of(sweep, row, figure_names([row])))
+    values = sweep.cell(row.cell).values
+    case = CASE + len(values_text(values)) if sweep.cells <= MOST_CASES else 0
+    return float(len(msgspec.json.encode(row)) + len(table.getvalue()) + len(as_text(row.cell)) + 20 + case)
+
+
+def time_text(seconds: float) -> str:
+    """A time as text with two digits in a fitting unit, such as "45 s", "12 min" or "3.4 h"."""
+    for unit, size, most in (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0)):
+        if seconds < most * size:
+            return f"{_rounded(seconds / size)} {unit}"
+    return f"{_rounded(seconds / 86400.0)} days"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes as text with two digits, such as "14 kB"."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000.0:
+            return f"{_rounded(size)} {unit}"
+        size /= 1000.0
+    return f"{_rounded(size)} TB"
+
+
+def _rounded(x: float) -> str:
+    return f"{float(f'{x:.2g}'):g}"
