@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +22,8 @@ from nodes.sweeps.report.statistics import value_of
 from sim_core.support.suggestion import did_you_mean
 
 PROBES, TABLE = "boundary.jsonl", "boundary.csv"
+OF_SEARCH = ("result", "threshold", "along")  # first columns of the table; the axes of the sweep are between them
+OF_BRACKET = ("from", "to", "result there", "and there")  # last columns
 HALVINGS = 6  # the boundary is found to 1/64 of the distance between two values of the axis
 
 
@@ -203,16 +206,74 @@ def takes_whole_numbers(sweep: Sweep, axis: Axis) -> bool:
     return False
 
 
-def lines(found: Sequence[Bracket], figure: str, axis: Axis) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of the table of boundaries, as text."""
-    keys = list(found[0].others) if found else []
-    header = [*keys, f"{axis.key} from", "to", f"{figure} there", "and there"]
+class Search(NamedTuple):
+    """A search for boundaries: the result, its threshold, and the axis along which the result crosses the threshold."""
+
+    figure: str
+    threshold: float
+    axis: Axis
+
+    @property
+    def key(self) -> list[str]:
+        """The first three columns of the search's rows in the table of boundaries."""
+        return [self.figure, repr(self.threshold), self.axis.key]
+
+    def __str__(self) -> str:
+        return f"{self.figure}={self.threshold:g} along {self.axis.key}"
+
+
+def header_of(sweep: Sweep) -> list[str]:
+    """Names of the columns of the table of boundaries, which has the rows of all searches in the sweep."""
+    return [*OF_SEARCH, *_keys(sweep), *OF_BRACKET]
+
+
+def lines(sweep: Sweep, found: Sequence[Bracket], search: Search) -> list[list[str]]:
+    """Rows of a search in the table of boundaries, as text: a row per bracket, with empty cells where none applies.
+
+    A search without a crossing has a row, too. Its last two columns are empty, and so are the two ends of the axis.
+    """
     rows = []
     for each in found:
+        others = [as_text(each.others[key]).strip('"') if key in each.others else "" for key in _keys(sweep)]
         ends = [f"{x:g}" for x in (each.first, each.second, each.at_first, each.at_second)]
-        shown = ends if each.crosses else ["no crossing", "", ends[2], ""]
-        rows.append([*(as_text(value).strip('"') for value in each.others.values()), *shown])
-    return header, rows
+        rows.append([*search.key, *others, *(ends if each.crosses else ["no crossing", "", ends[2], ""])])
+    return rows
+
+
+def add_to_table(folder: Path, sweep: Sweep, found: Sequence[Bracket], search: Search) -> list[str]:
+    """Write the rows of a search to the file `boundary.csv` in `folder`, and return the other searches in this file.
+
+    The rows of other searches stay in the file. Rows of the same search are replaced.
+    """
+    before = read_table(folder, sweep)
+    kept = [line for line in before if line[: len(OF_SEARCH)] != search.key]
+    part = folder / f".{TABLE}.part"
+    with part.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header_of(sweep), *kept, *lines(sweep, found, search)])
+    os.replace(part, folder / TABLE)
+    return list(dict.fromkeys(f"{line[0]}={float(line[1]):g} along {line[2]}" for line in kept))
+
+
+def read_table(folder: Path, sweep: Sweep) -> list[list[str]]:
+    """Rows of all searches in the file `boundary.csv` in `folder`; [] if there is no such file.
+
+    Raises SweepError with a one-line message for a file with other columns.
+    """
+    path = folder / TABLE
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = [*csv.reader(file)] or [[]]
+    if header != header_of(sweep):
+        raise SweepError(
+            f"{path} has other columns than {', '.join(header_of(sweep))}; rename or remove this file, so that it is "
+            "not overwritten"
+        )
+    return rows
+
+
+def _keys(sweep: Sweep) -> list[str]:
+    return [axis.key for axis in sweep.axes if not axis.random]
 
 
 def _rest(cell: Cell) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,11 @@ def rows(worst: dict[str, float]) -> dict[int, Row]:
         passed = cell.values["sim.parameters.modes"] < worst[cell.values["node.law"]]
         found[number] = Row(cell=number, seed=cell.seed, result="passed" if passed else "failed")
     return found
+
+
+def table_of(folder: Path) -> list[list[str]]:
+    with (folder / "boundary.csv").open(newline="") as file:
+        return list(csv.reader(file))
 
 
 def test_the_bracket_is_the_first_crossing_in_the_order_of_the_numbers() -> None:
@@ -64,8 +70,10 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
     assert (folder / "cells.csv").exists(), made
     arguments = ("--find-boundary", "load.arm.peak=3", "--along", "node.gain")
     sweep(folder, *arguments)
-    with (folder / "boundary.csv").open() as file:
-        assert list(csv.reader(file))[1] == ["2.875", "3", "2.875", "3"]
+    assert table_of(folder) == [
+        ["result", "threshold", "along", "node.gain", "from", "to", "result there", "and there"],
+        ["load.arm.peak", "3.0", "node.gain", "", "2.875", "3", "2.875", "3"],
+    ]
     with Journal(folder):
         assert run(["sweep", str(folder), *arguments]) == 2
     assert "another process is running this sweep now" in capfd.readouterr().err
@@ -80,3 +88,46 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
     assert "did you mean 'load.arm.peak'?" in capfd.readouterr().err
     assert run(["sweep", str(folder), "--find-boundary", "load.arm.peak=3"]) == 2
     assert "--find-boundary and --along must be given together" in capfd.readouterr().err
+
+
+def test_the_table_keeps_the_boundaries_of_other_searches(
+    launch: Path,
+    sweep: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "out"
+    axes = ("--over", "node.gain=0:8:2", "--over", "sim.parameters.torque_limit=5,9")
+    sweep(launch, *axes, "--set", "node.how=diverge", "--no-page", "-o", folder)
+    for target, along in (
+        ("load.arm.peak=3", "node.gain"),
+        ("load.arm.peak=6.0", "sim.parameters.torque_limit"),
+        ("load.arm.peak=4", "node.gain"),
+        ("load.arm.peak=3.0", "node.gain"),
+    ):
+        done = sweep(folder, "--find-boundary", target, "--along", along)
+        assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0].split() == [
+        *("result", "threshold", "along", "sim.parameters.torque_limit", "from", "to"),
+        *("result", "there", "and", "there"),
+    ]
+    assert said[-1] == (
+        f"wrote {folder / 'boundary.csv'}: the rows of load.arm.peak=3 along node.gain, beside those of "
+        "load.arm.peak=6 along sim.parameters.torque_limit; load.arm.peak=4 along node.gain"
+    )
+    header, *rows = table_of(folder)
+    assert header[3:5] == ["node.gain", "sim.parameters.torque_limit"]
+    peak, gain, limit = "load.arm.peak", "node.gain", "sim.parameters.torque_limit"
+    assert rows == [
+        [peak, "6.0", limit, "0", "", "no crossing", "", "0", ""],
+        [peak, "6.0", limit, "8", "", "5.9375", "6", "5.9375", "6"],
+        [peak, "4.0", gain, "", "5", "3.875", "4", "3.875", "4"],
+        [peak, "4.0", gain, "", "9", "3.875", "4", "3.875", "4"],
+        [peak, "3.0", gain, "", "5", "2.875", "3", "2.875", "3"],
+        [peak, "3.0", gain, "", "9", "2.875", "3", "2.875", "3"],
+    ]
+    (folder / "boundary.csv").write_text("mine\n1\n")
+    assert run(["sweep", str(folder), "--find-boundary", "load.arm.peak=3", "--along", "node.gain"]) == 2
+    assert "boundary.csv has other columns than result, threshold, along" in capfd.readouterr().err
+    assert (folder / "boundary.csv").read_text() == "mine\n1\n"

@@ -65,7 +65,7 @@ def test_a_killed_dask_worker_loses_no_cell_and_the_table_is_the_same(
         target = ("--find-boundary", "load.arm.peak=3", "--along", "node.gain")
         found = sweep(along, *target, "--dask", address)
         assert found.returncode == 0, found.stderr
-        assert (along / "boundary.csv").read_text().splitlines()[1] == "2.875,3,2.875,3"
+        assert (along / "boundary.csv").read_text().splitlines()[1] == "load.arm.peak,3.0,node.gain,,2.875,3,2.875,3"
     finally:
         for process in started:
             process.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from pathlib import Path
 
@@ -22,15 +21,16 @@ def find_in(
     as_json: bool,
     dask: str | None = None,
 ) -> None:
-    """Find the boundary for each combination of the other axes, print the boundaries, and write them to `boundary.csv`.
+    """Find the boundary for each combination of the other axes, and print the boundaries.
 
-    The axes are the varied parameters of the sweep. The boundary is the value of the axis `along` at which a result
-    crosses a threshold.
+    They are written to `boundary.csv`, beside those of earlier searches for other results, thresholds or axes. The axes
+    are the varied parameters of the sweep. The boundary is the value of the axis `along` at which a result crosses a
+    threshold.
 
     target  result and threshold, such as "pass_rate=0.9"
     dask    address of a Dask scheduler that distributes the runs; None for processes of this computer
     """
-    from nodes.sweeps.boundary import PROBES, TABLE, axis_along, brackets, find, lines, parse_target
+    from nodes.sweeps import boundary
     from nodes.sweeps.design import SweepError, changed_files, default_limit_s, made_again
     from nodes.sweeps.engine import default_workers, local_runner, warm_up
     from nodes.sweeps.journal import Journal, read_sweep
@@ -40,8 +40,9 @@ def find_in(
     sweep = read_sweep(folder)
     if os.path.isdir(sweep.cwd):
         os.chdir(sweep.cwd)
-    figure, threshold = parse_target(target)
-    axis = axis_along(sweep, along)
+    figure, threshold = boundary.parse_target(target)
+    axis = boundary.axis_along(sweep, along)
+    search = boundary.Search(figure, threshold, axis)
     limit, count = limit_s or default_limit_s(sweep), workers or default_workers()
     with Journal(folder) as journal:  # no other process is at this sweep meanwhile
         check_figures(journal.rows, [figure], "--find-boundary")
@@ -50,7 +51,8 @@ def find_in(
                 f"{', '.join(changed)} changed since this sweep began, so the rows of the sweep are out of date; "
                 "begin a new sweep"
             )
-        found = brackets(sweep, journal.rows, figure, threshold, axis)
+        boundary.read_table(folder, sweep)  # so that a file of other columns is refused before the runs
+        found = boundary.brackets(sweep, journal.rows, figure, threshold, axis)
         try:
             with interruptible() as go_on, SweepBar() as bar:
 
@@ -66,17 +68,19 @@ def find_in(
 
                     runner = dask_runner(dask, count, sweep, limit)
                 with runner as run:
-                    find(sweep, folder, found, figure, threshold, axis, run, show)
+                    boundary.find(sweep, folder, found, figure, threshold, axis, run, show)
         except Interrupted as end:
-            warn(f"armswing: interrupted; finished runs are in {folder / PROBES}; repeat the command to continue")
+            kept = folder / boundary.PROBES
+            warn(f"armswing: interrupted; finished runs are in {kept}; repeat the command to continue")
             raise typer.Exit(128 + end.signal) from None
-        header, table = lines(found, figure, axis)
-        with (folder / TABLE).open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([header, *table])
+        others = boundary.add_to_table(folder, sweep, found, search)
+    header, table = boundary.header_of(sweep), boundary.lines(sweep, found, search)
     if as_json:
         say_json([dict(zip(header, line, strict=True)) for line in table])
         return
-    say_table(header, table)
+    shown = [k for k, name in enumerate(header) if name == "from" or any(line[k] for line in table)]
+    say_table([header[k] for k in shown], [[line[k] for k in shown] for line in table])
     if not any(each.crosses for each in found):
         say(f"{figure} does not cross {threshold:g} along {along}")
-    say(f"wrote {folder / TABLE}")
+    beside = f", beside those of {'; '.join(others)}" if others else ""
+    say(f"wrote {folder / boundary.TABLE}: the rows of {search}{beside}")
