@@ -67,7 +67,7 @@ class Batch:
             )
         self.system, self.lanes = system, lanes
         key = f"{system.code_hash}-{lanes}"
-        library = native.load(key)
+        library = native.load_shared(key)
         if library is None:
             from sim_core.derivation.equations import derive_batch
             from sim_core.kernels.emit import module_of

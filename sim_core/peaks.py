@@ -114,7 +114,7 @@ class RangeLoop:
         key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
         if servos:
             key += f"-servos-{native.short_hash(*map(repr, servos))}"
-        library = native.load(key)
+        library = native.load_shared(key)
         if library is None:
             from sim_core.derivation.equations import derive_lanes
 

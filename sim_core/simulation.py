@@ -549,7 +549,8 @@ class Simulation:
             place = names.index(name)
             check_bounds(f"robot {self.system.mechanism.name!r}", self.system.mechanism.tunables[place], value)
             values[place] = value
-        validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
+        if parameters:  # `assemble` has checked the mechanism with its own values
+            validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
         return values
 
     # -- readings -----------------------------------------------------------------------------------------------------

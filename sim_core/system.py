@@ -346,10 +346,10 @@ def assemble(mechanism: Mechanism) -> System:
     bounds = [tunable.decades for tunable in mechanism.tunables]
     identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}|{bounds}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    library = native.load(key)
+    library = native.load_shared(key)
     if library is None:
         with native.sole_compiler(key):
-            library = native.load(key)  # another process may have compiled it in the meantime
+            library = native.load_shared(key)  # another process may have compiled it in the meantime
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
                     library = _compiled(mechanism, key)

@@ -67,9 +67,9 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
 
 
 def _is_cached(stepper: Stepper) -> bool:
-    from sim_core.kernels.compiled import is_kept
+    from sim_core.kernels.compiled import was_kept
 
-    return is_kept(stepper.loop())
+    return was_kept(stepper.loop())
 
 
 def main(text: str) -> None:

@@ -79,9 +79,9 @@ class Stepper:
 
     def loading(self) -> AbstractContextManager[None]:
         """Context for the first call of the loop in a process; logs that the loop is compiled, unless it is cached."""
-        from sim_core.kernels.compiled import is_kept
+        from sim_core.kernels.compiled import was_kept
 
-        return nullcontext() if is_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
+        return nullcontext() if was_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
         """Length of the memory array that the stepper keeps between steps, for n_q coordinates."""

@@ -73,6 +73,17 @@ def is_kept(compiled: Any) -> bool:
     return any(_loops_folder().rglob(files))
 
 
+def was_kept(compiled: Any) -> bool:
+    """`is_kept`, but a loop that was once found in the cache is not searched for again."""
+    key = _loops_folder(), getattr(compiled, "py_func", None)
+    if key not in _found and is_kept(compiled):
+        _found.add(key)
+    return key in _found
+
+
+_found: set[tuple[Path, Any]] = set()  # (folder of the cache, function) of loops that were found there
+
+
 def entry(compiled: Any, *arguments: Any) -> Any:
     """Callable machine code of a compiled loop for the types of `arguments`, without numba's type dispatch.
 

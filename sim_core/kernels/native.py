@@ -21,6 +21,7 @@ from typing import Any
 from sim_core.kernels.interrupts import signals_after_callbacks
 
 REMINDER_S = 15.0  # time between two lines about one compilation; a launch gives up a process without output
+MOST_LOADED = 8  # libraries that are kept for the next `load_shared`
 LONGEST_S = 600.0  # time after which a compilation is reported no more, because it must have failed
 
 log = logging.getLogger("armswing.compile")
@@ -75,6 +76,7 @@ def short_hash(*parts: str) -> str:
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
 
 
+@cache
 def machine_key() -> str:
     """Text that identifies the target of compilation: CPU, its features, llvmlite version."""
     import llvmlite
@@ -94,7 +96,8 @@ class Library:
 
 
 def load(key: str) -> Library | None:
-    """Return the library cached under `key`; None if it is missing or cannot be read."""
+    """Return the library cached under `key`, loaded anew, with global memory of its own; None if it is missing or
+    cannot be read."""
     stem = cache_folder() / "kernels" / key
     try:
         manifest = json.loads(stem.with_suffix(".json").read_text())
@@ -104,6 +107,35 @@ def load(key: str) -> Library | None:
     if hashlib.sha256(data).hexdigest() != manifest["object_hash"]:
         return None
     return _link(data, manifest, from_cache=True)
+
+
+def load_shared(key: str) -> Library | None:
+    """Return the library cached under `key`, for code without global memory; None if it is missing or cannot be read.
+
+    The libraries that this process loaded last are kept, and returned again while their files are unchanged.
+    """
+    stem = cache_folder() / "kernels" / key
+    stamp = _stamp(stem)
+    if stamp is not None and (kept := _loaded.get(stamp)) is not None:
+        return kept
+    library = load(key)
+    if library is not None and stamp is not None and stamp == _stamp(stem):
+        _loaded[stamp] = library
+        while len(_loaded) > MOST_LOADED:
+            _loaded.pop(next(iter(_loaded)), None)
+    return library
+
+
+def _stamp(stem: Path) -> tuple[Any, ...] | None:
+    """Path, and inode, size and time of change of both files of a library; None if a file is missing."""
+    try:
+        found = [os.stat(stem.with_suffix(suffix)) for suffix in (".json", ".o")]
+    except OSError:
+        return None
+    return (str(stem), *((each.st_ino, each.st_size, each.st_mtime_ns) for each in found))
+
+
+_loaded: dict[tuple[Any, ...], Library] = {}
 
 
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:

@@ -17,6 +17,8 @@ import pytest
 from robots.registry import build
 from sim_core.integrators.steppers import stepper_named
 from sim_core.inverse import inverse_dynamics
+from sim_core.kernels import native
+from sim_core.kernels.bound import ROW
 from sim_core.kernels.compiled import is_kept
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -145,3 +147,46 @@ def test_whether_a_loop_is_kept_is_known_before_it_is_called(tmp_path: Path, mon
     assert is_kept(loop)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert not is_kept(loop)
+
+
+def test_a_loaded_library_is_kept_until_its_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    key = assemble(build("single_pendulum")).code_hash
+    first = native.load_shared(key)
+    assert first is not None
+    assert native.load_shared(key) is first
+    stem = tmp_path / "armswing" / "kernels" / key
+    shutil.copy(stem.with_suffix(".json"), tmp_path / "copy.json")
+    os.replace(tmp_path / "copy.json", stem.with_suffix(".json"))
+    second = native.load_shared(key)
+    assert second is not None
+    assert second is not first
+    data = stem.with_suffix(".o").read_bytes()
+    stem.with_suffix(".o").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert native.load_shared(key) is None
+    stem.with_suffix(".o").unlink()
+    assert native.load_shared(key) is None
+
+
+def test_only_the_last_libraries_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(native, "MOST_LOADED", 2)
+    keys = [assemble(build(name)).code_hash for name in ("single_pendulum", "double_pendulum", "simple_pendulum")]
+    first = native.load_shared(keys[0])
+    for key in keys[1:]:
+        native.load_shared(key)
+    assert len(native._loaded) == 2
+    assert native.load_shared(keys[0]) is not first
+
+
+def test_more_kernels_than_one_row_of_slots_are_bound_at_a_time() -> None:
+    system = assemble(build("single_pendulum"))
+    q, v, a = np.array([0.3]), np.zeros(1), np.zeros(1)
+    outs = [np.zeros(1) for _ in range(5 * ROW)]
+    calls = [system.bind_inverse_dynamics(q, v, a, out) for out in outs]
+    for call, out in zip(calls, outs, strict=True):
+        call()
+        assert out[0] == outs[0][0] != 0.0
+        out[0] = 0.0
+        outs[0][0] = 0.0
+        calls[0]()
