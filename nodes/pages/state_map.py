@@ -24,6 +24,7 @@ def draw_state_map(
     over: Any,
     about: tuple[float, float],
     center: str = "equilibrium",
+    units: str = "",
 ) -> None:
     """Write a PNG with a colour map of the measure IS1 over two components of the initial state.
 
@@ -37,6 +38,7 @@ def draw_state_map(
     over    (rows, columns) bool, whether an angle departs by more than pi from the equilibrium
     about   values of the two components at the equilibrium
     center  noun for the equilibrium in labels
+    units   units of the distances, as text for the label of the colours; "" to leave them out
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -60,6 +62,7 @@ def draw_state_map(
             drawn = axis.pcolormesh(*edges, kept, cmap="viridis_r", vmin=1.0, vmax=most, rasterized=True)
             extend = "max" if kept.max() > most else "neither"
             label = f"IS1: largest distance from the {center}, in distances of the start"
+            label += f"\n({units})" if units else ""
             figure.colorbar(drawn, ax=axis, extend=extend, label=label)
         elif not any(mask.any() for mask, _, _ in marks):
             say_empty(axis, "no motion")

@@ -67,14 +67,17 @@ def state_map(
     start     {component of the state: value} of further components; all others have the values of the mechanism's
               start, or follow from the constraints
     seconds   simulation time of each motion, s
-    u         constant actuator efforts (n_u,), or commands where `modes` gives the actuator a servo
-    modes     {actuator: "position" or "velocity"} of the actuators whose entry in u is a command of their servo
+    u         constant actuator efforts (n_u,), by default those at the start, or commands where `modes` gives the actuator
+              a servo
+    modes     {actuator: "position" or "velocity"} of the actuators whose entry in u is a command of their servo;
+              distances are measured from `norm.about` in both modes
     lanes     number of motions per SIMD vector, by default `usual_lanes`; it changes only the computing time
     threads   number of threads that share the motions, by default one per processor
     progress  function that is called with the number of finished motions and the number of all motions
     """
     q, v = grid(norm, axes, start, seconds)
-    efforts = None if u is None else np.tile(u, (len(q), 1))
+    starts = [actuator.start for actuator in norm.system.mechanism.actuators]
+    efforts = np.tile(starts if u is None else u, (len(q), 1))
     steps = math.ceil(seconds / norm.step_s - 1e-9)
     peaks = norm.system.batch(lanes or usual_lanes(norm.system)).peaks(
         q,

@@ -15,105 +15,38 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sim_core.analysis.equilibria import equilibrium, frequencies, is_unstable, poles
+from sim_core.analysis.held import HeldInputs
 from sim_core.analysis.starts import completed
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.peaks import Peaks, state_rows
 from sim_core.solve import coordinate_scales
 from sim_core.system import System
 
+__all__ = [
+    "Measures",
+    "StateNorm",
+    "Worst",
+    "equilibrium",
+    "frequencies",
+    "is_unstable",
+    "measure",
+    "poles",
+    "worst",
+]
 Array = np.ndarray
 Progress = Callable[[int, int], None]
 STEPS_PER_UNIT = 40  # steps per 1 / (largest frequency), by default
 NONZERO = 1e-6  # a frequency below this share of the largest one counts as zero
-STILL = 1e-9  # acceleration of an equilibrium, in characteristic lengths or rad per s^2, relative to that nearby
 REFINED = 12  # starts around which `worst` refines
 SHRINK = 0.6
-
-
-def equilibrium(system: System, near: Any, u: Any = None) -> Array:
-    """Coordinates q (n_q,) of an equilibrium that satisfies the constraints, near the coordinates `near` (n_q,).
-
-    u  actuator efforts (n_u,), by default zero, or a function of q and v that returns them
-    Raises InvalidRequest if no equilibrium is found.
-    """
-    from scipy.optimize import least_squares
-
-    start = np.array(near, dtype=float).reshape(-1)
-    if start.shape != (system.n_q,) or not np.isfinite(start).all():
-        raise InvalidRequest(
-            f"argument 'near' is {near!r}; for {system.mechanism.name!r} give {system.n_q} finite numbers, in the "
-            f"order {', '.join(system.coordinate_names)}"
-        )
-    rest, efforts = np.zeros(system.n_q), _efforts(u)
-
-    def unrest(q: Array) -> Array:
-        a = system.acceleration(0.0, q, rest, efforts(q, rest))[0]
-        return np.concatenate([a, system.residual(0.0, q, rest)[0]])
-
-    size = max(1.0, float(np.abs(unrest(start)).max()), float(np.abs(unrest(start + 0.1)).max()))
-    found = least_squares(unrest, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale=1.0)
-    left = float(np.abs(unrest(found.x)).max())
-    if not left <= STILL * size:
-        raise InvalidRequest(
-            f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
-            f"{found.x.round(6).tolist()} the acceleration is still {left:.3g}; "
-            "give coordinates closer to an equilibrium"
-        )
-    return np.array(found.x)
-
-
-def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Absolute values (2 n_q,) of the eigenvalues at an equilibrium, rad/s, ascending.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
-    """
-    return np.sort(np.abs(poles(system, about, u)))
-
-
-def is_unstable(system: System, about: Array, u: Any = None) -> bool:
-    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
-    """
-    found = poles(system, about, u)
-    return bool(found.real.max() > 1e-3 * np.abs(found).max())
-
-
-def poles(system: System, about: Array, u: Any = None) -> Array:
-    """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default zero, or a function of q and v that returns them
-    """
-    n, step, efforts = system.n_q, 1e-6, _efforts(u)
-    rest = np.zeros(n)
-    A = np.zeros((2 * n, 2 * n))
-    A[:n, n:] = np.eye(n)
-    for k, e in enumerate(np.eye(n) * step):
-        for column, (dq, dv) in ((k, (e, rest)), (n + k, (rest, e))):
-            ahead, behind = (
-                system.acceleration(0.0, about + sign * dq, sign * dv, efforts(about + sign * dq, sign * dv))[0]
-                for sign in (1, -1)
-            )
-            A[n:, column] = (ahead - behind) / (2 * step)
-    return np.asarray(np.linalg.eigvals(A))
-
-
-def _efforts(u: Any) -> Callable[[Array, Array], Any]:
-    """The actuator efforts `u` as a function of q and v.
-
-    u  such a function, which is returned unchanged; or constant efforts (n_u,); or None, which means zero
-    """
-    return u if callable(u) else lambda q, v: u
 
 
 @dataclass(frozen=True)
@@ -155,7 +88,7 @@ class StateNorm:
         length_unit_m  unit of lengths, m, by default the mechanism's characteristic length
         step_s         step size, s, by default 1 / (40 times the highest frequency at the equilibrium)
         u              actuator efforts with which the equilibrium and its frequencies are computed: (n_u,), or a
-                       function of q and v that returns them; by default zero
+                       function of q and v that returns them; by default the efforts at the start
         """
         mechanism = system.mechanism
         for joint in mechanism.oriented_joints:
@@ -207,6 +140,18 @@ class StateNorm:
         names = state_rows(self.system)
         return np.array([names.index(name) for name in self.rows])
 
+    def __str__(self) -> str:
+        """The units of distances, such as "distances in 1 rad, and 1 rad per 1.30656 s (time_unit_s)"."""
+        n = self.system.n_q
+        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
+        is_length = np.isinf(coordinate_scales(self.system.coordinate_names, prismatic, math.inf))
+        kinds = [("1 rad", False), (f"{self.length_unit_m:.6g} m", True)]
+        chosen = [(bool(is_length[place % n]), place >= n) for place in self.places.tolist()]
+        found = [unit for unit, length in kinds if (length, False) in chosen]
+        per = f"per {self.time_unit_s:.6g} s (time_unit_s)"
+        found += [f"{unit} {per}" for unit, length in kinds if (length, True) in chosen]
+        return f"distances in {', '.join(found[:-1])}{' and ' if found[1:] else ''}{found[-1]}"
+
     def states(self, offsets: Any) -> tuple[Array, Array]:
         """n initial states, returned as q and v (n, n_q), at given offsets from the equilibrium.
 
@@ -255,6 +200,12 @@ class Measures:
     seconds: float
     peaks: Peaks
 
+    def __str__(self) -> str:
+        lost = int(np.isnan(self.is1).sum())
+        largest = "" if lost == len(self.is1) else f", at most {np.nanmax(self.is1):.6g}"
+        diverged = f"; {lost} diverged" if lost else ""
+        return f"IS1_T of {len(self.is1)} motions of {self.seconds:g} s{largest}{diverged}; {self.norm}"
+
 
 def measure(
     system: System,
@@ -266,6 +217,8 @@ def measure(
     time_unit_s: float | None = None,
     length_unit_m: float | None = None,
     step_s: float | None = None,
+    u: Any = None,
+    modes: Mapping[str, str] | None = None,
     lanes: int = 8,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -280,18 +233,27 @@ def measure(
     about     equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
     rows      names of the components of the state in `starts` and in the norm, by default all
     step_s    step size of RK4, s; it is reduced so that `seconds` is a whole number of time steps
+    u         actuator efforts (n_u,), by default those at the start, or positions where `modes` gives the actuator a servo
+    modes     {actuator: "position"} of the actuators whose servo holds a position
     lanes     number of motions per SIMD vector
     threads   number of threads, by default one per processor
     progress  function that is called with the number of finished motions and the number of all motions
 
-    `StateNorm.of` describes time_unit_s and length_unit_m.
+    `StateNorm.of` describes time_unit_s and length_unit_m. These units change the result, whose `str` names them.
     """
-    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
-    return _measured(norm, starts, seconds, lanes, threads, progress)
+    held = HeldInputs.of(system, u, modes)
+    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s, held.efforts)
+    return _measured(norm, starts, seconds, held, lanes, threads, progress)
 
 
 def _measured(
-    norm: StateNorm, starts: Any, seconds: float, lanes: int, threads: int | None, progress: Progress | None
+    norm: StateNorm,
+    starts: Any,
+    seconds: float,
+    held: HeldInputs,
+    lanes: int,
+    threads: int | None,
+    progress: Progress | None,
 ) -> Measures:
     if not 0.0 < seconds < math.inf:
         raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
@@ -299,7 +261,15 @@ def _measured(
     steps = math.ceil(seconds / norm.step_s - 1e-9)
     batch = norm.system.batch(lanes)
     peaks = batch.peaks(
-        q, v, step_s=seconds / steps, steps=steps, threads=threads, progress=progress, stabilizer="sampled_fuzzy"
+        q,
+        v,
+        np.tile(held.u, (len(q), 1)),
+        step_s=seconds / steps,
+        steps=steps,
+        modes=held.modes,
+        threads=threads,
+        progress=progress,
+        stabilizer="sampled_fuzzy",
     )
     distances = norm.distances(peaks)
     begun = np.abs(np.atleast_2d(np.asarray(starts, dtype=float))).max(axis=1)
@@ -332,7 +302,8 @@ class Worst:
 
     def __str__(self) -> str:
         start = ", ".join(f"{name} {x:.6g}" for name, x in zip(self.norm.rows, self.start, strict=True))
-        return f"IS2_T is at least {self.value:.6g}, from {start} ({self.runs} motions of {self.seconds:g} s)"
+        motions = f"({self.runs} motions of {self.seconds:g} s)"
+        return f"IS2_T is at least {self.value:.6g}, from {start} {motions}; {self.norm}"
 
 
 def worst(
@@ -345,6 +316,8 @@ def worst(
     time_unit_s: float | None = None,
     length_unit_m: float | None = None,
     step_s: float | None = None,
+    u: Any = None,
+    modes: Mapping[str, str] | None = None,
     runs: int = 7000,
     seed: int = 0,
     lanes: int = 8,
@@ -367,7 +340,8 @@ def worst(
     """
     if not 0.0 < radius < math.inf:
         raise InvalidRequest(f"radius is {radius}; it must be a positive number")
-    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s)
+    held = HeldInputs.of(system, u, modes)
+    norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s, held.efforts)
     grid = _surface(len(norm.rows), runs // 2)
     if len(grid) > runs:
         raise InvalidRequest(
@@ -378,7 +352,7 @@ def worst(
     points, values, distances = np.empty((0, len(norm.rows))), np.empty(0), np.empty((0, len(norm.rows)))
     reach, batch = 2.0 / max(_per_edge(len(norm.rows), runs // 2) - 1, 1), grid
     while len(batch):
-        found = _measured(norm, radius * batch, seconds, lanes, threads, None)
+        found = _measured(norm, radius * batch, seconds, held, lanes, threads, None)
         points = np.concatenate([points, batch])
         values = np.concatenate([values, np.where(np.isnan(found.is1), np.inf, found.is1)])
         distances = np.concatenate([distances, found.distances])

@@ -35,7 +35,11 @@ def study(quick: bool = False, spans: str = "") -> Study:
         assumptions=(
             Assumption("figure 9", "angles on ±π", "the paper's axes are lost"),
             Assumption("figure 8", "starts 10⁻⁶ apart at α₁ = α₂ = 2 and at figure 5's start", "the paper's are lost"),
-            Assumption("unit of time", "1, as in the equations without units", "eqs. 51 and 57"),
+            Assumption(
+                "unit of time",
+                f"1 s, as in the equations without units. {UNIT_OF_TIME}",
+                "eqs. 51 and 57",
+            ),
             Assumption("IS2", "a lower bound: a grid on the surface of the cube, refined", "no maximum is certain"),
             Assumption("step of maps and searches", f"{STEP:g}", "at half the step the shares agree to 0.001"),
         ),
@@ -70,7 +74,8 @@ def sections(runs: int) -> tuple[Section, ...]:
             "double",
             "Double pendulum",
             "Two equal masses on equal rods. The lower arm can go over once the energy of a start exceeds that of the "
-            "lower mass upright below the upper one at rest: 2.5 r² - 3 cos r + 1 = 0 for the start of most energy.",
+            "lower mass upright below the upper one at rest: 2.5 r² - 3 cos r + 1 = 0 for the start of most energy. "
+            f"{UNIT_OF_TIME}",
             (
                 Plot("trajectory", "Figure 5: rate of the lower arm, α₀ = (0.5, -0.5), rates 0.5.", draw.trajectory,
                      size=(7.5, 3.4)),
@@ -88,6 +93,11 @@ def sections(runs: int) -> tuple[Section, ...]:
     )  # fmt: skip
 
 
+UNIT_OF_TIME = (
+    "Velocities are compared with angles by a unit of time of 1 s here. `measure` and `armswing robot map` take one "
+    "over the lowest frequency by default, 1.307 s for the double pendulum, and then find other IS1 and IS2: for the "
+    "numbers of this page, give time_unit_s=1.0 or --time-unit-s 1."
+)
 COLUMNS = {"r": Column("distance r (1)"), "is2": Column("IS2, at least (1)"), "tumbles": Column("tumbling found")}
 
 

@@ -1,0 +1,95 @@
+"""Equilibria of a system, and the poles and frequencies of small motions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sim_core.analysis.held import HeldInputs
+from sim_core.errors import InvalidRequest
+from sim_core.system import System
+
+Array = np.ndarray
+STILL = 1e-9  # acceleration of an equilibrium, in characteristic lengths or rad per s^2, relative to that nearby
+
+
+def equilibrium(system: System, near: Any, u: Any = None) -> Array:
+    """Coordinates q (n_q,) of an equilibrium that satisfies the constraints, near the coordinates `near` (n_q,).
+
+    u  actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
+    Raises InvalidRequest if no equilibrium is found.
+    """
+    from scipy.optimize import least_squares
+
+    start = np.array(near, dtype=float).reshape(-1)
+    if start.shape != (system.n_q,) or not np.isfinite(start).all():
+        raise InvalidRequest(
+            f"argument 'near' is {near!r}; for {system.mechanism.name!r} give {system.n_q} finite numbers, in the "
+            f"order {', '.join(system.coordinate_names)}"
+        )
+    rest, efforts = np.zeros(system.n_q), _efforts(system, u)
+
+    def unrest(q: Array) -> Array:
+        a = system.acceleration(0.0, q, rest, efforts(q, rest))[0]
+        return np.concatenate([a, system.residual(0.0, q, rest)[0]])
+
+    size = max(1.0, float(np.abs(unrest(start)).max()), float(np.abs(unrest(start + 0.1)).max()))
+    found = least_squares(unrest, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale=1.0)
+    left = float(np.abs(unrest(found.x)).max())
+    if not left <= STILL * size:
+        raise InvalidRequest(
+            f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
+            f"{found.x.round(6).tolist()} the acceleration is still {left:.3g}; "
+            "give coordinates closer to an equilibrium"
+        )
+    return np.array(found.x)
+
+
+def frequencies(system: System, about: Array, u: Any = None) -> Array:
+    """Absolute values (2 n_q,) of the eigenvalues at an equilibrium, rad/s, ascending.
+
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
+    """
+    return np.sort(np.abs(poles(system, about, u)))
+
+
+def is_unstable(system: System, about: Array, u: Any = None) -> bool:
+    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially.
+
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
+    """
+    found = poles(system, about, u)
+    return bool(found.real.max() > 1e-3 * np.abs(found).max())
+
+
+def poles(system: System, about: Array, u: Any = None) -> Array:
+    """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
+
+    about  coordinates (n_q,) of the equilibrium
+    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
+    """
+    n, step, efforts = system.n_q, 1e-6, _efforts(system, u)
+    rest = np.zeros(n)
+    A = np.zeros((2 * n, 2 * n))
+    A[:n, n:] = np.eye(n)
+    for k, e in enumerate(np.eye(n) * step):
+        for column, (dq, dv) in ((k, (e, rest)), (n + k, (rest, e))):
+            ahead, behind = (
+                system.acceleration(0.0, about + sign * dq, sign * dv, efforts(about + sign * dq, sign * dv))[0]
+                for sign in (1, -1)
+            )
+            A[n:, column] = (ahead - behind) / (2 * step)
+    return np.asarray(np.linalg.eigvals(A))
+
+
+def _efforts(system: System, u: Any) -> Callable[[Array, Array], Any]:
+    """The actuator efforts `u` as a function of q and v.
+
+    u  such a function, which is returned unchanged; or constant efforts (n_u,); or None, which means the efforts at the
+       start
+    """
+    return u if callable(u) else HeldInputs.of(system, u).efforts

@@ -1,0 +1,58 @@
+"""Constant inputs of a system's actuators during a motion: efforts, and positions that servos hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+from sim_core.kernels.lane_servos import LaneServo, lane_servos
+from sim_core.system import System
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class HeldInputs:
+    """Constant inputs of the actuators.
+
+    u       (n_u,) efforts, or positions (rad or m) of the actuators with a servo
+    modes   {actuator: "position"} of the actuators whose servo holds a position, as for `Batch.peaks`
+    servos  these servos
+    """
+
+    u: Array
+    modes: Mapping[str, str]
+    servos: tuple[LaneServo, ...]
+
+    @classmethod
+    def of(cls, system: System, u: Any = None, modes: Mapping[str, str] | None = None) -> HeldInputs:
+        """Inputs with these defaults: efforts `u` are those of the actuators at the start, and no servo is used.
+
+        Raises InvalidRequest with a one-line message for inputs of the wrong shape, and for a servo in the mode
+        "velocity", with which a joint has no equilibrium.
+        """
+        mechanism = system.mechanism
+        for name, mode in (modes or {}).items():
+            if mode == "velocity":
+                raise InvalidRequest(
+                    f"actuator {name!r}: a stability measure needs an equilibrium, which a joint under a velocity "
+                    'command does not have; use mode "position", or Batch.peaks for the ranges of the motions'
+                )
+        starts = [actuator.start for actuator in mechanism.actuators]
+        held = np.array(starts if u is None else u, dtype=float)
+        if held.shape != (system.n_u,) or not np.isfinite(held).all():
+            raise InvalidRequest(
+                f"u has shape {held.shape}; for {mechanism.name!r} give {system.n_u} finite numbers, one per actuator"
+            )
+        return cls(held, dict(modes or {}), lane_servos(mechanism, modes or {}, system.coordinate_names))
+
+    def efforts(self, q: Array, v: Array) -> Array:
+        """Efforts (n_u,) at the state q, v (n_q,) when the targets of the servos have arrived at their positions."""
+        found = self.u.copy()
+        for servo in self.servos:
+            found[servo.actuator] = servo.effort_at(q, v, self.u[servo.actuator])
+        return found
