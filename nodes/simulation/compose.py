@@ -17,15 +17,21 @@ from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.server import SimServer
 from nodes.simulation.several import SeveralServers
 from sim_core.support.notebook import page
+from sim_core.system import System
 
 
-def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer | SeveralServers:
+def make_server(
+    plan: Plan, wall_clock: bool | None = None, assembled: System | None = None
+) -> SimServer | SeveralServers:
     """The simulation server of a plan, of one robot or of several with one clock.
 
     wall_clock  whether the wall clock paces the server; None: the plan's mode decides
+    assembled   the robot of a plan of one robot, where it is assembled already
     """
+    if not plan.simulations:
+        return SimServer(plan, wall_clock, assembled)
     parts = {view.sim.namespace: SimServer(view, wall_clock) for view in plan.views}
-    return SeveralServers(parts) if plan.simulations else next(iter(parts.values()))
+    return SeveralServers(parts)
 
 
 class Composition:
@@ -37,6 +43,7 @@ class Composition:
            if the plan has no such node
     begin  point of a recorded run from which this run continues, see `read_restart`; None for a run from its start
     start  coordinates q and velocities v (n_q,) at the start of a run of one robot; None for the robot's own start
+    assembled  the robot of a plan of one robot, where it is assembled already; many runs can share it
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class Composition:
         nodes: Mapping[str, type[Node]] | None = None,
         begin: Restart | None = None,
         start: tuple[Any, Any] | None = None,
+        assembled: System | None = None,
     ) -> None:
         classes = dict(nodes or {})
         named = {node_plan.name for node_plan in plan.nodes}
@@ -57,7 +65,7 @@ class Composition:
 
             plan, _ = with_recorded_links(plan, classes)
         self.plan = plan
-        self.server = make_server(plan, wall_clock=False)
+        self.server = make_server(plan, wall_clock=False, assembled=assembled)
         if begin is not None:
             require_robot(begin, self.server.code_hash)
         if start is not None:

@@ -40,7 +40,7 @@ from sim_core.monitoring.modes import StepTooLarge
 from sim_core.monitoring.servo_loops import unstable_servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
-from sim_core.system import assemble
+from sim_core.system import System, assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
 DRAWN = 6  # decimals of the points of lines, m
@@ -56,19 +56,21 @@ class SimServer:
     steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
     emergency   reason of the emergency stop in force, in which commands are refused; "" without one
+
+    The parameter `assembled` is the plan's robot, where the caller has assembled it already.
     """
 
     name = "sim"
     publishes = SPEAKS
 
-    def __init__(self, plan: Plan, wall_clock: bool | None = None) -> None:
+    def __init__(self, plan: Plan, wall_clock: bool | None = None, assembled: System | None = None) -> None:
         sim = plan.sim
         self.plan = plan
         self.robot = sim.robot_name
         self._within = f"{sim.namespace}/" if sim.namespace else ""  # of the nodes' names, which are local in messages
         self.out: Out = _nobody
         with loop_compiled_ahead(sim.stepper):
-            system = assemble(sim.make_mechanism())
+            system = assemble(sim.make_mechanism()) if assembled is None else assembled
             self.simulation = Simulation(
                 system,
                 step_s=sim.step_s,

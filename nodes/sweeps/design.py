@@ -186,7 +186,7 @@ def make_sweep(
         )
     plan = plan_with(sweep, ())
     sweep.plan = hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16]
-    sweep.files = _files(sweep, plan)
+    sweep.files = files_of(plan)
     for axis in axes:
         for value in [axis.draw(sweep.seed)] if axis.random else [axis.values[0], axis.values[-1]]:
             _check_value(sweep, f"{axis.key}={as_text(value)}")
@@ -223,7 +223,7 @@ def _check_value(sweep: Sweep, text: str) -> None:
         raise PlanError(str(error).replace("--set", "--over")) from None
 
 
-def _files(sweep: Sweep, plan: Plan) -> dict[str, str]:
+def files_of(plan: Plan) -> dict[str, str]:
     """{name or path: hash of the content} of the parts of the project's code, and of the user's files with nodes and
     robots."""
     from sim_core.kernels.native import source_hash

@@ -6,6 +6,7 @@ The result of a run is the smallest and the largest value of each state.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
 from nodes.recorder import Recorder
 from nodes.simulation.compose import Composition
+from nodes.sweeps.kept_starts import KeptRuns, identity_of
 from nodes.workers import Loss, Pool
 from sim_core.errors import SimulationDiverged
 from sim_core.peaks import Peaks, cpu_name, state_rows
@@ -58,12 +60,14 @@ class Motion(msgspec.Struct):
 class StartJob:
     """Job for worker processes: runs of a plan from initial states.
 
-    plan   plan in lockstep with one robot
-    steps  number of time steps of each run
+    plan    plan in lockstep with one robot
+    steps   number of time steps of each run
+    system  the plan's robot, which all runs share
     """
 
     plan: Plan
     steps: int
+    system: System
 
     def encode(self, task: Start) -> bytes:
         """Encode an initial state as bytes."""
@@ -75,7 +79,7 @@ class StartJob:
         """
         start = Start(*msgspec.msgpack.decode(task, type=tuple[int, list[float], list[float]]))
         try:
-            motion = motion_from(self.plan, self.steps, start)
+            motion = motion_from(self.plan, self.steps, start, self.system)
         except Exception as error:
             motion = Motion(error=" ".join(f"{type(error).__name__}: {error}".split()))
         return msgspec.msgpack.encode(motion)
@@ -106,12 +110,14 @@ def plan_for_starts(launch: Path, seconds: float, overrides: Sequence[str] = ())
     return plan
 
 
-def motion_from(plan: Plan, steps: int, start: Start) -> Motion:
+def motion_from(plan: Plan, steps: int, start: Start, system: System) -> Motion:
     """Run a plan in this process from an initial state, for a number of time steps.
 
     Returns the smallest and the largest value of each state over all time steps.
+
+    system  the plan's robot
     """
-    with Composition(plan, start=(start.q, start.v)) as composition:
+    with Composition(plan, start=(start.q, start.v), assembled=system) as composition:
         (part,) = composition.server.parts
         state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])
         low, high = state.copy(), state.copy()
@@ -137,6 +143,7 @@ def ranges_from(
     *,
     workers: int,
     progress: Callable[[int, int], None],
+    kept: Path | None = None,
     limit_s: float = LIMIT_S,
 ) -> Peaks:
     """Smallest and largest value of each state in each of n runs of a plan.
@@ -150,22 +157,28 @@ def ranges_from(
     v         (n, n_q) initial velocities (m/s or rad/s)
     seconds   simulation time of each run
     workers   number of worker processes
-    progress  function that is called several times per second with the numbers of finished runs and of all runs
+    progress  function that is called several times per second with the numbers of finished runs and of all runs; it may
+              raise an exception to stop
+    kept      file for the finished runs, from which a repeated call continues; None: they are not kept
     limit_s   wall time (s) after which a run has failed
-    Raises StartError with a one-line message if a node or the simulation raises an error.
+    Raises StartError with a one-line message if a node or the simulation raises an error. Raises
+    KeptRunsError if the file `kept` has the runs of another map.
     """
     count, n = q.shape
     steps = round(seconds / plan.sim.step_s)
-    low, high, last = np.empty((count, 2 * n)), np.empty((count, 2 * n)), np.empty((count, 2 * n))
-    ended: list[int] = []
-    tasks = [Start(k, q[k].tolist(), v[k].tolist()) for k in range(count)]
-    with Pool(StartJob(plan, steps), min(workers, count), limit_s) as pool:
-        for task, motion in pool.results(tasks, lambda: progress(len(ended), count)):
-            if motion.error:
-                at = dict(zip(state_rows(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
-                raise StartError(f"the run from {', '.join(map('='.join, at.items()))} failed: {motion.error}")
-            low[task.number], high[task.number], last[task.number] = motion.low, motion.high, [*motion.q, *motion.v]
-            ended.append(task.number)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        KeptRuns(kept or Path(folder) / "map.runs", identity_of(plan, steps, q, v), count, 6 * n) as runs,
+    ):
+        tasks = [Start(k, q[k].tolist(), v[k].tolist()) for k in np.flatnonzero(~runs.done).tolist()]
+        progress(count - len(tasks), count)
+        with Pool(StartJob(plan, steps, system), min(workers, max(len(tasks), 1)), limit_s) as pool:
+            for task, motion in pool.results(tasks, lambda: progress(int(runs.done.sum()), count)):
+                if motion.error:
+                    at = dict(zip(state_rows(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
+                    raise StartError(f"the run from {', '.join(map('='.join, at.items()))} failed: {motion.error}")
+                runs.add(task.number, np.array([*motion.low, *motion.high, *motion.q, *motion.v]))
+        low, high, last = np.split(runs.rows, [2 * n, 4 * n], axis=1)
     sim = plan.sim
     names = (sim.make_stepper().name, sim.make_stabilizer().name)
     return Peaks(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from robots.registry import build
+from sim_core.analysis.held import HeldInputs
+from sim_core.analysis.stability import equilibrium, measure
+from sim_core.system import assemble
+
 pytest.importorskip("matplotlib")
+LAUNCH = Path(__file__).resolve().parents[3] / "launch" / "examples" / "my_controller.toml"
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +35,8 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith("120 motions of 60 s about pivot = 0: ")
-    assert done.stdout.splitlines()[1] == "wrote map.png and map.npz"
+    assert done.stdout.splitlines()[1] == "distances in 1 rad and 1 rad per 1 s (--time-unit-s)"
+    assert done.stdout.splitlines()[2] == "wrote map.png and map.npz"
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     numbers = np.load(tmp_path / "map.npz")
     angle, rate = np.meshgrid(numbers["axis_pivot"], numbers["axis_pivot.velocity"])
@@ -80,9 +90,8 @@ def test_an_unstable_equilibrium_is_told(tmp_path: Path) -> None:
 
 
 def test_a_launch_is_mapped_with_its_nodes(tmp_path: Path) -> None:
-    launch = Path(__file__).resolve().parents[3] / "launch" / "examples" / "my_controller.toml"
     done = run(
-        tmp_path, str(launch), "--set", "sim.parameters.coordinates=joint", "--near", "arm=0.5236",
+        tmp_path, str(LAUNCH), "--set", "sim.parameters.coordinates=joint", "--near", "arm=0.5236",
         "--over", "arm=-1:1:3,arm.velocity=-2:2:2", "--seconds", "0.2", "-o", "held.png",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -105,7 +114,7 @@ def held(stiffness: float = 3.0):
 """
 
 
-def test_servos_hold_positions_in_a_map(tmp_path: Path) -> None:
+def test_servos_hold_positions_in_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """phi'' + sin(phi) = 3 (1 - phi) - 0.5 phi' is at rest where 3 (1 - phi) = sin(phi)."""
     (tmp_path / "held.py").write_text(SERVOED)
     over = "pivot=-1:1:3,pivot.velocity=-1:1:3"
@@ -116,8 +125,19 @@ def test_servos_hold_positions_in_a_map(tmp_path: Path) -> None:
     assert 3 * (1 - phi) == pytest.approx(np.sin(phi), abs=1e-5)
     assert about["efforts"] == [pytest.approx(3 * (1 - phi), abs=1e-5)]
     assert (about["servos"], about["unstable"]) == ({"motor": 1.0}, False)
+    numbers = np.load(tmp_path / "held.npz")
+    angle, rate = np.meshgrid(numbers["axis_pivot"], numbers["axis_pivot.velocity"])
+    monkeypatch.chdir(tmp_path)
+    held = assemble(build("held.py:held"))
+    at = equilibrium(held, [1.0], HeldInputs.of(held, [1.0], {"motor": "position"}).efforts)
+    offsets = np.stack([angle.ravel() - at[0], rate.ravel() * about["time_unit_s"]], axis=1)
+    same = measure(held, offsets, seconds=40.0, about=at, u=[1.0], modes={"motor": "position"})
+    np.testing.assert_allclose(same.is1, numbers["is1"].ravel(), rtol=1e-9)  # with the same unit of time by default
+    assert f"per {about['time_unit_s']:.6g} s (time_unit_s)" in str(same)
+    assert f"per {about['time_unit_s']:.6g} s (--time-unit-s)" in done.stdout
     for arguments, line in (
         (["--servo", "elbow=1"], "has no actuator 'elbow'"),
+        (["--servo", "motor.velocity=1"], "write --servo motor=POSITION, or map a launch file with a node that comm"),
         (
             ["--servo", "motor=1", "--step-ms", "200", "--param", "stiffness=300"],
             "the servo loops of 'held' are unstable at 200 ms",
@@ -128,3 +148,33 @@ def test_servos_hold_positions_in_a_map(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert line in done.stderr
         assert len([text for text in done.stderr.splitlines() if text.startswith("armswing: ")]) == 1
+
+
+def test_after_an_interrupt_the_same_command_continues(tmp_path: Path) -> None:
+    arguments = [
+        *(str(LAUNCH), "--set", "sim.parameters.coordinates=joint", "--near", "arm=0.5236", "--threads", "1"),
+        *("--over", "arm=-1:1:20,arm.velocity=-2:2:10", "--seconds", "0.2", "-o", "held.png"),
+    ]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "robot", "map", *arguments]
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs, deadline = tmp_path / "held.runs", time.monotonic() + 60
+    record = 8 * (6 * 2 + 1)
+    while not runs.exists() or runs.stat().st_size < 100 + 5 * record:
+        assert time.monotonic() < deadline
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 130, said
+    assert "interrupted; finished runs are in held.runs; repeat the command to continue" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["held.runs"]
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 0, done.stderr
+    before = int(re.findall(r"(\d+) of 200 motions were done before", done.stderr)[0])
+    assert 5 <= before < 200
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["held.npz", "held.png"]
+    whole = run(tmp_path, *arguments[:-1], "whole.png")
+    assert whole.returncode == 0, whole.stderr
+    first, second = np.load(tmp_path / "held.npz"), np.load(tmp_path / "whole.npz")
+    for name in ("low", "high", "end", "is1"):
+        assert first[name].tobytes() == second[name].tobytes()

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from nodes.plan.files.file import load_plan
-from nodes.sweeps.starts import StartError, plan_for_starts, ranges_from
+from nodes.simulation.compose import Composition
+from nodes.sweeps.kept_starts import KeptRuns, KeptRunsError
+from nodes.sweeps.starts import Start, StartError, motion_from, plan_for_starts, ranges_from
 from sim_core.mechanism import Servo
 from sim_core.system import assemble
 
@@ -57,6 +59,20 @@ def test_a_controller_node_moves_the_robot_as_the_servo_with_its_gains() -> None
     assert (found.step_s, found.steps, found.stepper, found.stabilizer) == (1e-3, 200, "rk4", "sampled_fuzzy")
 
 
+def test_runs_that_share_a_robot_are_those_of_robots_of_their_own() -> None:
+    plan = plan_for_starts(LAUNCH, 0.1, [JOINTS])
+    system = assemble(plan.sim.make_mechanism())
+    q, v = starts(3)
+    shared = [motion_from(plan, 100, Start(k, q[k].tolist(), v[k].tolist()), system) for k in (0, 1, 2, 0)]
+    assert shared[0] == shared[3] != shared[1]
+    for k in range(3):
+        with Composition(plan, start=(q[k], v[k])) as own:
+            own.step(100)
+            (part,) = own.server.parts
+            assert part.simulation.coordinates.tolist() == shared[k].q
+            assert part.simulation.velocities.tolist() == shared[k].v
+
+
 def test_the_plan_is_that_of_the_launch_without_recorders_and_milestones() -> None:
     lockstep = ROOT / "launch" / "rotary_pendulum_lockstep.toml"
     plan = plan_for_starts(lockstep, 1.0, ["sim.step_ms=2"])
@@ -78,3 +94,49 @@ def test_what_cannot_be_run_is_refused_in_one_line(tmp_path: Path) -> None:
     rest = np.zeros((2, 1))
     with pytest.raises(StartError, match=r"the run from pivot=0\.6, pivot\.velocity=0 failed: .*too far"):
         ranges_from(plan, system, np.array([[0.1], [0.6]]), rest, 0.01, workers=1, progress=lambda *at: None)
+
+
+class StopEarlyError(Exception):
+    """Raised by the progress function of an interrupted map."""
+
+
+def test_an_interrupted_map_continues_with_the_runs_that_are_left(tmp_path: Path) -> None:
+    plan = plan_for_starts(LAUNCH, 0.05, [JOINTS])
+    system = assemble(plan.sim.make_mechanism())
+    q, v = starts(9)
+    kept = tmp_path / "map.runs"
+
+    def stop(done: int, of: int) -> None:
+        if done >= 4:
+            raise StopEarlyError
+
+    with pytest.raises(StopEarlyError):
+        ranges_from(plan, system, q, v, 0.05, workers=1, progress=stop, kept=kept)
+    calls: list[tuple[int, int]] = []
+    kept.write_bytes(kept.read_bytes()[:-5])  # as after kill -9 while it is written
+    found = ranges_from(plan, system, q, v, 0.05, workers=2, progress=lambda *at: calls.append(at), kept=kept)
+    assert (calls[0], calls[-1]) == ((3, 9), (9, 9))
+    whole = ranges_from(plan, system, q, v, 0.05, workers=1, progress=lambda *at: None)
+    for name in ("low", "high", "q", "v"):
+        assert getattr(found, name).tobytes() == getattr(whole, name).tobytes()
+    with pytest.raises(KeptRunsError, match=r"map\.runs has the runs of another map, with other options"):
+        ranges_from(plan, system, q + 0.01, v, 0.05, workers=1, progress=lambda *at: None, kept=kept)
+
+
+def test_a_file_of_runs_is_of_one_map_and_of_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "map.runs"
+    with KeptRuns(path, "one", 3, 2) as runs:
+        assert not runs.done.any()
+        with pytest.raises(KeptRunsError, match="another process is making this map now"):
+            KeptRuns(path, "one", 3, 2)
+    with KeptRuns(path, "other", 3, 2) as runs:  # a file without runs is taken over
+        runs.add(2, np.array([0.1, np.nan]))
+    with KeptRuns(path, "other", 3, 2) as runs:
+        assert runs.done.tolist() == [False, False, True]
+        np.testing.assert_array_equal(runs.rows[2], [0.1, np.nan])
+    with pytest.raises(KeptRunsError, match="has the runs of another map"):
+        KeptRuns(path, "one", 3, 2)
+    (tmp_path / "notes.runs").write_text("mine")
+    with pytest.raises(KeptRunsError, match="has the runs of another map"):
+        KeptRuns(tmp_path / "notes.runs", "one", 3, 2)
+    assert (tmp_path / "notes.runs").read_text() == "mine"

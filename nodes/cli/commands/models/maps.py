@@ -15,10 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.commands.models.robots import Param, built
-from nodes.cli.commands.models.studies import Bar, Interrupted, interruptible
+from nodes.cli.commands.models.studies import Interrupted, interruptible
+from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, say, warn, working
 
 MOST_CELLS = 25_000_000
+ENDING = ".runs"  # of the file of finished runs, beside the picture
 EXAMPLE = "armswing robot map double_pendulum --over upper.angle=-3:3:100,lower.angle=-3:3:100 --seconds 20"
 LOOSE = 1e-3  # violation beyond which a map warns, in characteristic lengths
 
@@ -120,10 +122,18 @@ def map_robot(
     The colour shows Schiehlen's stability measure IS1: the largest distance of the motion from the equilibrium, divided
     by the distance of the initial state from the equilibrium. The actuators hold their initial efforts, or positions by
     their servos. A launch file is run in lockstep with all its nodes, once for each initial state; distances are then
-    measured from the goal, the state at rest with the coordinates that --near gives. The numbers are written to an NPZ
-    file beside the picture, such as ROBOT_map.npz.
+    measured from the goal, the state at rest with the coordinates that --near gives. After Ctrl-C, the same command
+    continues with the runs of a launch that are left. The numbers are written to an NPZ file beside the picture, such
+    as ROBOT_map.npz.
     """
     axes = _axes(over)
+    for key in parse_assignments(servo or [], "--servo", "motor=0.5"):
+        if key.endswith(".velocity"):
+            raise InputError(
+                f"--servo {key}: a servo that drives its joint at a velocity leaves it without an equilibrium; write "
+                f"--servo {key.removesuffix('.velocity')}=POSITION, or map a launch file with a node that commands "
+                "velocities"
+            )
     request = Request(
         axes,
         _numbers(start, "--start"),
@@ -141,19 +151,25 @@ def map_robot(
         raise InputError(str(error)) from error
     mechanism = built(name, param)[0] if plan is None else plan.sim.make_mechanism()
     picture = output or Path(f"{mechanism.name}_map.png")
+    kept = picture.with_suffix(ENDING)
     _check_output(picture)
     try:
         with interruptible() as go_on:
-            found, how = _computed(mechanism, request, go_on) if plan is None else _launched(plan, request, go_on)
+            found, how = _computed(mechanism, request, go_on) if plan is None else _launched(plan, request, kept, go_on)
             given = {"robot": name, "parameters": param or [], "set": set_ or [], "start": request.start}
             data = _write(picture, found, {**how, **given})
+            if plan is not None:
+                kept.unlink(missing_ok=True)
     except Interrupted as end:
-        warn("armswing: interrupted; nothing written")
+        is_kept = plan is not None and kept.exists()
+        where = f"finished runs are in {kept}; repeat the command to continue" if is_kept else "nothing written"
+        warn(f"armswing: interrupted; {where}")
         raise typer.Exit(128 + end.signal) from None
     except ValueError as error:
         raise InputError(str(error)) from error
     share = float(found.goes_over.mean())
     say(f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over")
+    say(str(found.norm).replace("(time_unit_s)", "(--time-unit-s)"))
     if how["unstable"]:
         warn("warning: this equilibrium is unstable; select another equilibrium with --near COORDINATE=VALUE")
     if found.diverged:
@@ -208,7 +224,7 @@ def _check_output(picture: Path) -> None:
         raise InputError(f"--output {str(picture)!r}: the picture is a PNG; give it a name that ends in .png")
     if not picture.absolute().parent.is_dir():
         raise InputError(f"--output {str(picture)!r}: there is no folder {str(picture.parent)!r}; create it first")
-    for path in (picture, picture.with_suffix(".npz")):
+    for path in (picture, picture.with_suffix(".npz"), picture.with_suffix(ENDING)):
         if path.is_dir():
             raise InputError(f"--output {str(picture)!r}: {str(path)!r} is a folder; give another name")
     try:
@@ -271,10 +287,11 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     """
     import numpy as np
 
+    from sim_core.analysis.equilibria import equilibrium, is_unstable
+    from sim_core.analysis.held import HeldInputs
     from sim_core.analysis.maps import state_map
-    from sim_core.analysis.stability import StateNorm, equilibrium, is_unstable
+    from sim_core.analysis.stability import StateNorm
     from sim_core.errors import InvalidRequest
-    from sim_core.kernels.lane_servos import lane_servos
     from sim_core.monitoring.servo_loops import unstable_servos
 
     driven = {actuator.joint: actuator.name for actuator in mechanism.actuators if actuator.name in request.servos}
@@ -282,18 +299,9 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     for joint, name in driven.items():
         if joint in system.coordinate_names and joint not in request.near:
             place[system.coordinate_names.index(joint)] = request.servos[name]  # an equilibrium lies close to it
-    u = np.array([actuator.start for actuator in mechanism.actuators])
-    modes = dict.fromkeys(request.servos, "position")
-    servos = lane_servos(mechanism, modes, system.coordinate_names)
-    for each in servos:
-        u[each.actuator] = request.servos[mechanism.actuators[each.actuator].name]
-
-    def efforts(q: Any, v: Any) -> Any:
-        held = u.copy()
-        for each in servos:
-            held[each.actuator] = each.effort_at(q, v, u[each.actuator])
-        return held
-
+    u = np.array([request.servos.get(actuator.name, actuator.start) for actuator in mechanism.actuators])
+    held = HeldInputs.of(system, u, dict.fromkeys(request.servos, "position"))
+    efforts = held.efforts
     try:
         about = equilibrium(system, place, efforts)
     except InvalidRequest as error:
@@ -302,19 +310,19 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     norm = StateNorm.of(system, about, None, request.time_unit_s, None, step_s, efforts)
     if unstable := unstable_servos(system, norm.step_s, about, request.servos):
         raise InputError(f"{unstable}, with --step-ms")
-    with Bar() as bar:
+    with SweepBar("motions") as bar:
 
         def show(done: int, of: int) -> None:
             go_on()
-            bar.show("simulating", done, of)
+            bar.show(done, of)
 
         found = state_map(
             norm,
             request.axes,
             request.start,
             request.seconds,
-            u=u,
-            modes=modes,
+            u=held.u,
+            modes=held.modes,
             lanes=request.lanes,
             threads=request.threads,
             progress=show,
@@ -344,11 +352,12 @@ def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] 
     return plan_for_starts(Path(name), request.seconds, [*(sets or []), *step])
 
 
-def _launched(plan: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
+def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any, dict[str, Any]]:
     """(stability map of a launch, description of how the map was computed).
 
     plan     launch plan in lockstep
     request  the map that the user requests
+    kept     file of finished runs, which an interrupted map leaves, and from which it continues
     go_on    function that is called repeatedly; it raises an error to stop the computation
     """
     from nodes.sweeps.engine import default_workers
@@ -359,14 +368,14 @@ def _launched(plan: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, A
     system, place = _assembled(plan.sim.make_mechanism(), request.near)
     norm = StateNorm.of(system, place, None, request.time_unit_s, None, plan.sim.step_s)
     q, v = grid(norm, request.axes, request.start, request.seconds)
-    with Bar() as bar:
+    with SweepBar("motions") as bar:
 
         def show(done: int, of: int) -> None:
             go_on()
-            bar.show("simulating", done, of)
+            bar.show(done, of)
 
         workers = request.threads or default_workers()
-        peaks = ranges_from(plan, system, q, v, request.seconds, workers=workers, progress=show)
+        peaks = ranges_from(plan, system, q, v, request.seconds, workers=workers, progress=show, kept=kept)
     found = map_of(norm, request.axes, request.seconds, q, v, peaks)
     return found, _described(found) | {"nodes": [node.name for node in plan.nodes], "unstable": False}
 
@@ -405,7 +414,8 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
         about = places.get(across, 0.0), places.get(up, 0.0)  # velocities are zero
         center = "goal" if "nodes" in how else "equilibrium"
         values = [*found.axes.values()]
-        draw_state_map(made[0], title, labels, values, found.is1, found.goes_over, about, center)
+        of_distances = str(found.norm).replace(" (time_unit_s)", "")
+        draw_state_map(made[0], title, labels, values, found.is1, found.goes_over, about, center, of_distances)
         np.savez_compressed(made[1], **numbers)
         for path, final in zip(made, (picture, data), strict=True):
             os.replace(path, final)

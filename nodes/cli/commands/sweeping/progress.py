@@ -14,10 +14,11 @@ DRAWN_EVERY_S = 0.1
 class SweepBar:
     """Context manager that shows how many runs are completed.
 
+    noun  name of the runs in the plural
     It starts no thread, because the process forks workers while the bar is shown.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, noun: str = "runs", clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -40,7 +41,7 @@ class SweepBar:
         terminal = console.is_terminal
         self._progress = Progress(*columns, console=console, auto_refresh=False, speed_estimate_period=600.0)
         self._on_terminal = terminal
-        self._clock = clock
+        self._noun, self._clock = noun, clock
         self._task: int | None = None
         self._first = 0
         self._began = self._shown = clock()
@@ -65,14 +66,16 @@ class SweepBar:
         """
         now = self._clock()
         if self._task is None:
-            self._task = int(self._progress.add_task("runs", total=of, completed=done))
+            self._task = int(self._progress.add_task(self._noun, total=of, completed=done))
             self._first, self._began = done, now
             if not self._on_terminal and done:
-                self._line(f"{done} of {of} runs were done before")
+                self._line(f"{done} of {of} {self._noun} were done before")
         elif not self._on_terminal:
             if now - self._shown >= LINE_EVERY_S:
                 self._shown = now
-                self._line(f"{done} of {of} runs done after {now - self._began:.0f} s{self._left(done, of, now)}")
+                self._line(
+                    f"{done} of {of} {self._noun} done after {now - self._began:.0f} s{self._left(done, of, now)}"
+                )
             return
         if now - self._shown >= DRAWN_EVERY_S or done == of:
             self._shown = now

@@ -1,0 +1,80 @@
+"""File of the finished runs of a map, so that an interrupted map continues instead of beginning anew."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from nodes.plan.launch_plan import Plan
+from nodes.sweeps.design import files_of
+
+Array = np.ndarray
+TITLE = b"armswing map "
+
+
+class KeptRunsError(ValueError):
+    """Raised if the file of a map cannot be used. The message is one line for the user."""
+
+
+class KeptRuns:
+    """Context manager for the finished runs of a map in a file: a line that identifies the map, then a record per run.
+
+    A record has the number of the run and `width` results as 8-byte floats. Records are only appended; an incomplete
+    last one, left by a killed process, is removed. Another process cannot open the file meanwhile.
+
+    rows  (n, width) results of the runs; nan in runs that are not finished
+    done  (n,) whether each run is finished
+    """
+
+    def __init__(self, path: Path, identity: str, runs: int, width: int) -> None:
+        self.path = path
+        head = TITLE + f"{identity}\n".encode()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise KeptRunsError(f"{path}: another process is making this map now; wait until it has ended") from None
+        content = path.read_bytes()
+        without_runs = content.startswith(TITLE) and content.find(b"\n") in (-1, len(content) - 1)
+        if not content or without_runs:
+            os.ftruncate(self._file, 0)
+            os.write(self._file, head)
+            content = head
+        if not content.startswith(head):
+            os.close(self._file)
+            raise KeptRunsError(
+                f"{path} has the runs of another map, with other options, another launch file or other code; name "
+                "another --output, or remove this file"
+            )
+        size = 8 * (width + 1)
+        whole = (len(content) - len(head)) // size
+        os.ftruncate(self._file, len(head) + whole * size)
+        records = np.frombuffer(content, count=whole * (width + 1), offset=len(head)).reshape(whole, width + 1)
+        self.rows, self.done = np.full((runs, width), np.nan), np.zeros(runs, dtype=bool)
+        numbers = records[:, 0].astype(int)
+        self.rows[numbers], self.done[numbers] = records[:, 1:], True
+
+    def add(self, number: int, row: Array) -> None:
+        """Write the results of a run at once, so that they are kept even if this process is killed."""
+        self.rows[number], self.done[number] = row, True
+        data = memoryview(np.concatenate([[float(number)], row]).tobytes())
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def __enter__(self) -> KeptRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+
+def identity_of(plan: Plan, steps: int, q: Array, v: Array) -> str:
+    """Hash of all that the results of a map's runs depend on: plan, code, number of steps and initial states."""
+    parts = [msgspec.json.encode([plan, files_of(plan), steps]), q.tobytes(), v.tobytes()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:32]
