@@ -67,8 +67,7 @@ def state_map(
     start     {component of the state: value} of further components; all others have the values of the mechanism's
               start, or follow from the constraints
     seconds   simulation time of each motion, s
-    u         constant actuator efforts (n_u,), by default those at the start, or commands where `modes` gives the actuator
-              a servo
+    u         constant efforts (n_u,), by default those at the start, or commands of actuators that `modes` names
     modes     {actuator: "position" or "velocity"} of the actuators whose entry in u is a command of their servo;
               distances are measured from `norm.about` in both modes
     lanes     number of motions per SIMD vector, by default `usual_lanes`; it changes only the computing time

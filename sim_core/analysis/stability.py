@@ -233,7 +233,7 @@ def measure(
     about     equilibrium (n_q,), by default the equilibrium nearest to the mechanism's start
     rows      names of the components of the state in `starts` and in the norm, by default all
     step_s    step size of RK4, s; it is reduced so that `seconds` is a whole number of time steps
-    u         actuator efforts (n_u,), by default those at the start, or positions where `modes` gives the actuator a servo
+    u         actuator efforts (n_u,), by default those at the start, or positions of actuators that `modes` names
     modes     {actuator: "position"} of the actuators whose servo holds a position
     lanes     number of motions per SIMD vector
     threads   number of threads, by default one per processor
