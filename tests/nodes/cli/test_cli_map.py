@@ -37,6 +37,7 @@ def test_a_map_is_a_picture_and_its_numbers(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].startswith("120 motions of 60 s about pivot = 0: ")
     assert done.stdout.splitlines()[1] == "distances in 1 rad and 1 rad per 1 s (--time-unit-s)"
     assert done.stdout.splitlines()[2] == "wrote map.png and map.npz"
+    assert "done before" not in done.stderr
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     numbers = np.load(tmp_path / "map.npz")
     angle, rate = np.meshgrid(numbers["axis_pivot"], numbers["axis_pivot.velocity"])

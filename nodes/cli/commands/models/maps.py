@@ -6,6 +6,7 @@ Two components of the initial state vary over the grid.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from dataclasses import dataclass
@@ -316,6 +317,7 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
             go_on()
             bar.show(done, of)
 
+        show(0, math.prod(map(len, request.axes.values())))
         found = state_map(
             norm,
             request.axes,
