@@ -12,6 +12,7 @@ import numpy as np
 
 from nodes.pages.style import INK, PAPER, PINK, VERMILION, say_empty, settings
 
+DARKEST = 0.58  # end of the colours, as a share of matplotlib's "viridis_r"
 MOST = 99.0  # percentile of the measure at which the colours end
 
 
@@ -59,7 +60,7 @@ def draw_state_map(
         kept = np.ma.masked_where(over | lost, is1)
         if kept.count():
             most = max(1.1, float(np.percentile(kept.compressed(), MOST)))
-            drawn = axis.pcolormesh(*edges, kept, cmap="viridis_r", vmin=1.0, vmax=most, rasterized=True)
+            drawn = axis.pcolormesh(*edges, kept, cmap=colors(), vmin=1.0, vmax=most, rasterized=True)
             extend = "max" if kept.max() > most else "neither"
             label = f"IS1: largest distance from the {center}, in distances of the start"
             label += f"\n({units})" if units else ""
@@ -80,6 +81,14 @@ def draw_state_map(
             figure.legend(handles=[*handles, *patches], loc="outside lower center", ncols=3)
         with mpl.rc_context({"svg.hashsalt": "armswing"}):
             figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+
+
+def colors() -> Any:
+    """Colours of IS1 as a matplotlib colormap, all of which differ from INK, the colour of motions that go over."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["viridis_r"](np.linspace(0.0, DARKEST, 256)))
 
 
 def _edges(values: Any) -> Any:

@@ -35,9 +35,8 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
     units  {key of an axis or name of a figure: unit}
     """
     import numpy as np
-    from matplotlib import colormaps, rc_context
+    from matplotlib import rc_context
     from matplotlib.collections import PatchCollection
-    from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
     mean = np.ma.masked_invalid(np.array(found.mean, dtype=float))
@@ -49,10 +48,7 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
         if mean.count():
             rate = found.figure == PASS_RATE
             ends = {"vmin": 0.0, "vmax": 1.0} if rate else {}
-            light = ListedColormap(colormaps["viridis"](np.linspace(0.35, 1.0, 256)))  # hatching is visible on it
-            drawn = axis.pcolormesh(
-                mean, cmap="RdYlBu" if rate else light, rasterized=True, **ends, **_lines_between(mean.size)
-            )
+            drawn = axis.pcolormesh(mean, cmap=colors_of(rate), rasterized=True, **ends, **_lines_between(mean.size))
             figure.colorbar(drawn, ax=axis, label=PASSED_SHARE if rate else f"mean {named(found.figure)}")
         else:
             say_empty(axis, "no run has a value of this figure")
@@ -76,6 +72,19 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
         if patches:
             figure.legend(handles=patches, loc="outside lower center", ncols=2)
         _save(figure, path)
+
+
+def colors_of(rate: bool) -> Any:
+    """Colours of a heat map, as a matplotlib colormap on which hatching in INK is visible.
+
+    rate  whether the map shows a pass rate, whose colours run from red to blue
+    """
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    name, first, last = ("RdYlBu", 0.15, 0.85) if rate else ("viridis", 0.42, 1.0)
+    return ListedColormap(colormaps[name](np.linspace(first, last, 256)))
 
 
 def draw_points(
@@ -108,13 +117,13 @@ def _rates(axis: Any, sweep: Sweep, rows: Sequence[Row], axis_of: Axis) -> None:
     rates = {text: PassRate() for text in texts}
     for row in rows:
         rates[as_text(sweep.cell(row.cell).values[axis_of.key])].add(row)
-    label = "95 % interval"
+    labels = "95 % interval", PASSED_SHARE
     for place, rate in zip(places, rates.values(), strict=True):
         if rate.runs:
             low, high = rate.interval
-            axis.plot([place, place], [low, high], color=INK, lw=1.2, label=label)
-            axis.plot([place], [rate.rate], "o", color=BLUE)
-            label = "_"
+            axis.plot([place, place], [low, high], color=INK, lw=1.2, label=labels[0])
+            axis.plot([place], [rate.rate], "o", color=BLUE, label=labels[1])
+            labels = "_", "_"
     axis.set_ylim(-0.05, 1.05)
     _name_places(axis, axis_of)
 

@@ -52,11 +52,16 @@ def write_page(
             counts=Counter(row.result for row in ordered).most_common(),
             failures=failures(ordered),
             rates=[
-                (with_unit(axis.key, units), by_value(sweep, axis, ordered))
+                (
+                    with_unit(axis.key, units),
+                    [(value.strip('"'), rate) for value, rate in by_value(sweep, axis, ordered)],
+                )
                 for axis in _listed(sweep)
                 if len(axis.values) <= SHOWN_VALUES
             ],
             pictures=pictures,
+            has_maps=len(_listed(sweep)) > 1,
+            has_points=len(_listed(sweep)) == 1 or any(axis.random for axis in sweep.axes),
             others=", ".join(others),
             lost=[(row, values_text(sweep.cell(row.cell).values)) for row in lost[:SHOWN_LOST]],
             more_lost=len(lost) - len(lost[:SHOWN_LOST]),

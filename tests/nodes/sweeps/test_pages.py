@@ -8,11 +8,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.colors import to_rgb
 from scipy.stats import binomtest
 
+from nodes.pages import state_map
+from nodes.pages.style import INK
 from nodes.sweeps.axes import parse_axis
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep, SweepError
+from nodes.sweeps.report.heat_maps import colors_of
 from nodes.sweeps.report.junit import write_junit
 from nodes.sweeps.report.page import check_figures, write_page
 from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, pass_rate, varying, wilson
@@ -41,6 +45,24 @@ def row_of(number: int) -> Row:
 
 
 ROWS = {number: row_of(number) for number in reversed(range(SWEEP.cells))}
+
+
+def contrast(one: Any, other: Any) -> float:
+    """Contrast ratio of two RGB colours by WCAG 2: 1 for equal colours, 21 for black on white."""
+
+    def luminance(color: Any) -> float:
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    first, second = sorted((luminance(one), luminance(other)))
+    return (second + 0.05) / (first + 0.05)
+
+
+def test_hatching_and_motions_that_go_over_are_told_from_all_colours() -> None:
+    """WCAG 2 asks for a contrast of 3 between graphical objects."""
+    ink = to_rgb(INK)
+    for found in (colors_of(rate=True), colors_of(rate=False), state_map.colors()):
+        assert min(contrast(ink, found(k)) for k in range(found.N)) > 3.0
 
 
 @pytest.mark.parametrize(("passed", "runs"), [(0, 5), (5, 5), (3, 10), (999, 1000), (1, 1)])
@@ -77,6 +99,9 @@ def test_the_page_shows_rates_figures_and_lost_runs(tmp_path: Path) -> None:
     text = write_page(tmp_path, SWEEP, ROWS).read_text()
     assert "66.7 % (39.1 to 86.2 %)" in text
     assert "its process ended by SIGSEGV" in text
+    assert "<td>lqr</td>" in text
+    assert "Hatched places have runs that failed" in text
+    assert "a point per run" in text
     assert "3 failed: milestone &lt;up&gt; not reached" in text
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert pictures == ["00_pass_rate.png", "01_node_error.png", "02_node_error.png"]
