@@ -15,6 +15,7 @@ import pytest
 from nodes.cli.application import run as command_line
 from nodes.messages import Description, JointDescription, RobotState, Status
 from nodes.recording.reader import RecordingWriter, read_recording
+from tests.viewer.conftest import swinging
 from viewer import app, availability
 from viewer.data.signals import Signals, from_recording
 
@@ -110,6 +111,23 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
     assert set(plots["position"]._curves) == {("", "yaw"), ("", "pitch"), ("reference", "yaw")}
     assert set(plots["effort"]._curves) == {("", "yaw")}
     assert "reference" in plots["position"].title.text
+
+
+def test_the_numbers_of_a_picture_s_axes_keep_their_distance(tmp_path: Path, open_window: Any) -> None:
+    file = tmp_path / "short.mcap"
+    with RecordingWriter(file, {}) as writer:
+        for topic, message in swinging(planar=False, ticks=21):
+            writer.write(topic, message, message.timestamp)
+    window = open_window(file)
+    window.save_picture(tmp_path / "short.png")
+    for plot in window.grid.plots:
+        box = plot.plot.getViewBox()
+        (start, end), (low, high) = box.viewRange()
+        spots = plot.plot.getAxis("bottom").tickValues(start, end, box.width())[0][1]
+        assert box.width() * (spots[1] - spots[0]) / (end - start) >= 40.0  # the width of "0.15", with a gap
+        if not plot.field.log:
+            spots = plot.plot.getAxis("left").tickValues(low, high, box.height())[0][1]
+            assert box.height() * (spots[1] - spots[0]) / (high - low) >= 13.0  # the height of a digit
 
 
 def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
