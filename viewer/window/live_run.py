@@ -142,7 +142,7 @@ class LiveRun:
         how = f": sim {self.simulation_state}" if self.simulation_state else ""
         if self.is_stopped:
             alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
-            how = f": {alarm}{self._reasons()}, until it is released; sim {self.simulation_state}"
+            how = f": {alarm} until it is released; sim {self.simulation_state}{self._reasons()}"
         if silence > SILENT_S:
             how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
         how += diverged_text(window.signals)

@@ -112,8 +112,10 @@ class Page(QtWidgets.QWidget):
         _set(self.caption, text)
 
     def show_subtitle(self, text: str) -> None:
-        """Show the line below the title."""
+        """Show the line below the title. The pointer on it shows the whole line, in a window too narrow for it."""
         _set(self.subtitle, text)
+        if text != self.subtitle.toolTip():
+            self.subtitle.setToolTip(text)
 
     def lay_out(self, wide: bool, share: float) -> None:
         """Arrange scene and plots.
