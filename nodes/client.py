@@ -112,11 +112,12 @@ class GuardState(msgspec.Struct, frozen=True):
 def guard_state(status: Mapping[str, Any]) -> GuardState | None:
     """What a node does to its robot, from the node's `status`; None without a guard and without a stop."""
     counters, stops = status.get("counters", {}), status.get("guard") or {}
-    if "clamps" not in counters and not stops:
+    emergency = status.get("emergency", "")  # of a program in C
+    if "clamps" not in counters and not stops and not emergency:
         return None
     return GuardState(
-        stopped=stops.get("reason", ""),
-        stops=stops.get("count", 0),
+        stopped=stops.get("reason", emergency),
+        stops=stops.get("count", counters.get("emergency_stops", 0)),
         limited=status.get("limited", ""),
         clamps=counters.get("clamps", 0),
     )

@@ -17,6 +17,7 @@ from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.key_checks import convert
+from nodes.plan.loading import load_class
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -97,10 +98,14 @@ class HilCheck(Node):
         self._trips: list[float] = []
         self._is_over, self._now = False, 0.0
         self._stops: dict[str, str] = {}  # {node whose guard stopped the robot: cause}
-        self._guards: dict[str, GuardParams] = {}  # {driver: limits of its guard}
-        for node in () if context.plan is None else context.plan.nodes:
-            if node.guard is not None:
-                self._guards[node.local_name] = convert(node.guard, GuardParams, f"node {node.name!r}: guard")
+        self._guards: dict[str, GuardParams] = {}  # {driver with a guard, or guard node: limits}
+        plan = context.plan
+        for node in () if plan is None else plan.nodes:
+            table = node.guard
+            if plan is not None and table is None and load_class(node.run, plan.folder).Params is GuardParams:
+                table = node.params
+            if table is not None:
+                self._guards[node.local_name] = convert(table, GuardParams, f"node {node.name!r}: guard")
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -176,7 +181,7 @@ class HilCheck(Node):
                 )
 
     def _guard_limits(self) -> Iterator[tuple[str, str, float, float]]:
-        """Yield (driver, joint, lower, upper) for the position limits of the drivers' guards."""
+        """Yield (node, joint, lower, upper) for the position limits of the guards."""
         for driver, guard in self._guards.items():
             for joint, limits in guard.joints.items():
                 lower, upper = limits.lower, limits.upper
@@ -338,7 +343,6 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
     for a plan without a driver, with several robots, or on several computers.
     """
     from nodes.plan.launch_plan import NodePlan
-    from nodes.plan.loading import load_class
 
     if plan.simulations:
         raise ValueError("a check supports one robot, and the plan has several; give a launch file with one robot")

@@ -260,6 +260,7 @@ class Launch:
                 self._note_losses(name, status.counters, status.refusal)
                 self._note_work(name, status.figures, status.verdict)
                 self._note_guard(name, status.guard)
+                self._note_limited(name, status.counters, status.limited)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -280,6 +281,7 @@ class Launch:
                     self._note_unsaid(name, answer["refusal"])
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
                     self._note_guard(name, msgspec.convert(answer.get("guard"), GuardStops | None))
+                    self._note_limited(name, answer["counters"], answer.get("limited", ""))
 
     def _take_last_statuses(self) -> None:
         """Take verdicts that nodes reached while stopping.
@@ -312,6 +314,10 @@ class Launch:
             self.summary.guard_stops[name] = stops
         else:
             self.summary.guard_stops.pop(name, None)
+
+    def _note_limited(self, name: str, counters: Mapping[str, int], limited: str) -> None:
+        if limited:
+            self.summary.limited[name] = f"{counters.get('clamps', 0)} values; the latest: {limited}"
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""

@@ -115,6 +115,7 @@ class Summary(msgspec.Struct, kw_only=True):
     verdicts                      {node that judges the run: outcome and reason}
     guard_stops                   {node that stopped the robot, with its guard or in an emergency stop: when, why and
                                   for how long}
+    limited                       {node whose guard changed or rejected commands: how many values, and the latest one}
     emergency_stop                reason of an emergency stop of the simulation that was not released until the end, ""
                                   for none
     nodes                         {node: its communication problems}
@@ -191,6 +192,7 @@ class Summary(msgspec.Struct, kw_only=True):
     failed_node: str = ""
     guard_stops: dict[str, GuardStops] = {}
     emergency_stop: str = ""
+    limited: dict[str, str] = {}
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Copy the measurements in the simulation server's status; a measurement of None was not made."""
@@ -269,6 +271,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "at the end", f"constraint mode {self.constraint_mode}"
         for name, stops in self.guard_stops.items():
             yield STOPPED_BY[stops.by], f"{name} {stops.text()}"
+        for name, limited in self.limited.items():
+            yield "limited by a guard", f"{name} {limited}"
         if self.emergency_stop:
             yield "emergency stop", f"the simulation is still stopped at the end: {self.emergency_stop}"
         for name, load in self.loads.items() if self.tick else ():

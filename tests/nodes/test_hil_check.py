@@ -165,6 +165,18 @@ def test_a_robot_outside_the_limits_of_its_guard_is_a_no_go_with_these_limits() 
     assert found["motion of joint_2"].text == "not moved, as joint_2 is outside its limits"
 
 
+def test_the_limits_of_a_guard_node_are_checked_too() -> None:
+    plan = plan_with()
+    limits = {"joints": {"joint_2": {"lower": 0.5, "upper": 2.0}}}
+    plan.nodes.append(NodePlan(name="guard", run="nodes/guard/node.py:Guard", params=limits))
+    with compose(plan_of_check(plan, PARAMS, 2)) as run:
+        run.step(20)
+        node = run.nodes["hil_check"].node
+        assert isinstance(node, HilCheck)
+        row = {each.subject: each for each in node.findings()}["guard's limits of joint_2"]
+    assert (row.result, row.text) == ("no go", "not 0 in 0.5 .. 2, the limits of the guard of guard")
+
+
 def test_a_guard_that_stops_the_robot_is_named_instead_of_a_dead_motor() -> None:
     found = findings(guarded(joints={"joint_2": {"velocity": 1e-4, "velocity_margin": 0.0}}))
     assert found["guard of driver"].result == "no go"

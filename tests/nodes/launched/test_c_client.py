@@ -320,6 +320,7 @@ def test_a_driver_gets_no_commands_in_an_emergency_stop_until_it_is_released(
         taken, received = value("taken"), client.call("driver", "status")["counters"]["received"]
         assert value("braked") == 1.0
         assert client.call("driver", "status")["emergency"] == "a hand in the cell"
+        assert client.guards()["driver"].stopped == "a hand in the cell"
         until(lambda: client.call("driver", "status")["counters"]["received"] > received + 20)  # states
         assert value("taken") == taken
         client.estop("the door is open")

@@ -246,6 +246,16 @@ def test_the_summary_says_when_and_why_and_for_how_long_a_guard_stopped_the_robo
     )
 
 
+def test_the_summary_says_that_a_guard_limited_commands(make_plan: Callable[..., Plan], domain: int) -> None:
+    limited = "t = 1.000 s: position 2 of elbow is limited by upper: 1"
+    last = Status(node="driver", counters={"clamps": 12}, limited=limited)
+    with Registry(domain) as registry:
+        launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
+        launch._names.append("driver")
+        launch._gather()
+    assert dict(launch.summary.lines())["limited by a guard"] == f"driver 12 values; the latest: {limited}"
+
+
 def ended(launch: Launch, *stops: GuardStops, emergency: str = "") -> tuple[int, str]:
     """Exit code and last line of a launch whose driver reports these stops, 10 s after its end."""
     launch._ended_at = time.monotonic() - 10.0
