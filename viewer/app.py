@@ -82,25 +82,33 @@ def run(
         if png is not None:
             return _picture(png, file, domain, fields, plane, run_number, interrupted)
         window = _main_window(file, domain, fields, plane, run_number, others, whole=film is not None)
-        if layout is not None:
-            try:
+        try:
+            if layout is not None:
                 window.files.show_layout(layout)
-            except ValueError:
-                window.close()
-                raise
-        if film is not None:
-            return _film(window, film, drawn, interrupted)
-        return _show(application, window, interrupted)
+            if film is not None:
+                return _film(window, film, drawn, interrupted)
+            return _show(application, window, interrupted)
+        finally:
+            _destroy(window)
+
+
+def _destroy(window: Any) -> None:
+    """Close a window, and destroy it with all that it contains.
+
+    Python's garbage collection would destroy it at any later time, also while Qt delivers an event to it. The process
+    would then end with a segmentation fault.
+    """
+    from pyqtgraph.Qt import sip
+
+    window.close()
+    sip.delete(window)
 
 
 def _show(application: Any, window: MainWindow, interrupted: threading.Event) -> int:
     """Show the window until it is closed, and return the exit code."""
-    try:
-        window.show()
-        code = int(application.exec())
-        return INTERRUPTED if interrupted.is_set() else code
-    finally:
-        window.close()
+    window.show()
+    code = int(application.exec())
+    return INTERRUPTED if interrupted.is_set() else code
 
 
 def _picture(
@@ -133,7 +141,7 @@ def _picture(
         print(f"armswing: {error}", file=sys.stderr)
         return 1
     finally:
-        window.close()
+        _destroy(window)
     if signals.states == 0:
         print(f"armswing: {png} shows no motion: {waiting}", file=sys.stderr)
         return 1
@@ -153,8 +161,6 @@ def _film(
     except OSError as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 1
-    finally:
-        window.close()
     return 0 if written else INTERRUPTED
 
 

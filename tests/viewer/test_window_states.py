@@ -13,7 +13,7 @@ from nodes.messages import BodyDescription, BodyPoses, Description, RobotState, 
 from nodes.recording.reader import Hole, RecordingWriter, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
-from pyqtgraph.Qt import QtWidgets
+from pyqtgraph.Qt import QtWidgets, sip
 
 from tests.viewer.conftest import KEPT, swinging
 from tests.viewer.window_driving import hear, live, opened_window
@@ -21,6 +21,7 @@ from viewer import app, palette
 from viewer.data.signals import from_recording
 from viewer.data.topics import CAPACITY, LARGEST, RecordedStore, Table
 from viewer.qt import theme
+from viewer.qt.window import StillWindow
 from viewer.window import live_run
 from viewer.window.docks import topic_tree
 from viewer.window.layout import Curve, load_layout
@@ -248,6 +249,27 @@ def test_a_window_opens_with_the_colours_chosen_last_and_a_picture_does_not(
         assert palette.theme == "light"
     finally:
         theme.use("light")
+
+
+def test_windows_are_destroyed_when_they_are_closed_and_not_later_by_the_garbage_collection(
+    spatial: Path, tmp_path: Path, qapp: Any, monkeypatch: Any
+) -> None:
+    windows: list[Any] = []
+    save = StillWindow.save_picture
+    monkeypatch.setattr(StillWindow, "save_picture", lambda window, *to: (windows.append(window), save(window, *to))[1])
+    monkeypatch.setattr(app, "_show", lambda _application, window, _interrupted: windows.append(window) or 0)
+    monkeypatch.setattr(app, "require_qt", lambda window: None)
+    bad = tmp_path / "bad.layout.json"
+    bad.write_text("{")
+    assert app.run(str(spatial), colors="light") == 0
+    assert app.run(str(spatial), str(tmp_path / "still.png")) == 0
+    assert app.run(str(spatial), str(tmp_path / "no folder/still.png")) == 1
+    assert [sip.isdeleted(window) for window in windows] == [True, True, True]
+    closed: list[bool] = []
+    monkeypatch.setattr(MainWindow, "closeEvent", lambda window, event: closed.append(True))
+    with pytest.raises(ValueError, match="is not a layout of the viewer"):
+        app.run(str(spatial), colors="light", layout=str(bad))
+    assert closed == [True]
 
 
 def test_curves_and_bodies_are_lightened_on_a_dark_ground_only() -> None:
