@@ -36,8 +36,8 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
+from sim_core.kernels.stepping import BoundLoop
 from sim_core.mechanism.pushes import push_names
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
@@ -113,8 +113,8 @@ class Simulation:
         self._calls = Calls(system, self._w)
         self.energy_ledger = EnergyLedger(system, self._w)
         self._law = self._law_row()
-        self._loop = self.stepper.loop()
-        self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system.n_q)
+        given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system.n_q)
+        self._loop = BoundLoop(self.stepper.loop(), self.step_s, given)
         self._bind_readings()
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
@@ -180,7 +180,7 @@ class Simulation:
         left = n
         while left > 0:
             whole = min(left, self._next_check - self._tick)
-            status, taken, _ = self._loop(whole, self.step_s, self._tick, *self._given)
+            status, taken, _ = self._loop(whole, self._tick)
             self._tick += taken
             left -= taken
             if status == EVENT:
@@ -263,10 +263,8 @@ class Simulation:
 
         The state does not change.
         """
-        arguments = 0, self.step_s, self._tick, *self._given
-        with self.stepper.loading():
-            self._loop(*arguments)
-        self._loop = entry(self._loop, *arguments)
+        with self._loop.loading(f"the loop of {self.stepper.name!r}"):
+            self._loop(0, self._tick)
 
     def advance(self, seconds: float) -> None:
         """Advance by `seconds`, which must be a whole number of time steps to within a thousandth of the step size."""

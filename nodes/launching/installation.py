@@ -31,13 +31,12 @@ NATIVE = (
 )
 
 
-def compile_stepper(name: str) -> None:
+def compile_loop_of(name: str) -> None:
     """Compile the stepping loop of a stepper into the cache."""
-    from sim_core.integrators.ahead import argument_types
+    from sim_core.integrators.ahead import compile_stepper
     from sim_core.integrators.steppers import stepper_named
 
-    stepper = stepper_named(name)
-    stepper.loop().compile(argument_types(stepper))
+    compile_stepper(stepper_named(name))
 
 
 def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -77,7 +76,7 @@ def compile_native() -> None:
 
 
 TASKS: dict[str, Callable[[], None]] = {
-    **{name: lambda name=name: compile_stepper(name) for name in STEPPERS},  # type: ignore[misc]
+    **{name: lambda name=name: compile_loop_of(name) for name in STEPPERS},  # type: ignore[misc]
     "rollouts": compile_rollouts,
     "native functions": compile_native,
 }

@@ -14,26 +14,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from nodes.messages import BodyPoses, Message, RobotState
 from nodes.messages.codec import encode
 from nodes.messages.stamp import MessageStamper
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.compiled import native_function
+from sim_core.kernels.compiled import Intrinsic, native_function
 from sim_core.simulation import Simulation
 
 NUMBER = struct.Struct(">cd")  # number in MessagePack: marker byte and double
 MARK = b"\xcb"
 FIRST_SIGN = -1.2345678901234567e-300  # placeholder numbers; their bytes occur in no name
-SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
+SIGNATURE = "void(CPointer(CPointer(float64)), CPointer(CPointer(float64)))"
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@Intrinsic
 def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> Any:
     """Store a double `offset` bytes after `start`, most significant byte first."""
+    from llvmlite import ir
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, offset, value = arguments

@@ -18,19 +18,18 @@ import numpy as np
 
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import LAW_SOLVE, SOLVE_RESIDUAL, Memory
+from sim_core.kernels.stepping import compile_loop, is_loop_kept
 
 LONGEST_S = 300.0  # time after which the process is given up; the loop is then compiled here
 
 
-def argument_types(stepper: Stepper) -> tuple[Any, ...]:
-    """numba types of the arguments with which a Simulation calls a stepper's loop; the same for all systems."""
-    import numba
-
+def example_arguments(stepper: Stepper) -> tuple[Any, ...]:
+    """Arguments of the types with which a Simulation calls a stepper's loop; the types are the same for all systems."""
     dimensions = {"state": 2, "rows": 2, "stages": 3, "angles": 2, "guards": 2, "history": 2}
     memory = Memory(**{name: np.zeros((1,) * dimensions.get(name, 1)) for name in Memory._fields})
     calls = np.zeros((SOLVE_RESIDUAL + 1, 3), dtype=np.int64)
     law = np.zeros(LAW_SOLVE + 1, dtype=np.int64)
-    return tuple(map(numba.typeof, (0, 1.0, 0, memory, calls, law, *stepper.arguments(1))))
+    return (0, 1.0, 0, memory, calls, law, *stepper.arguments(1))
 
 
 @contextmanager
@@ -67,15 +66,17 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
 
 
 def _is_cached(stepper: Stepper) -> bool:
-    from sim_core.kernels.compiled import was_kept
-
-    return was_kept(stepper.loop())
+    return is_loop_kept(stepper.loop(), example_arguments(stepper))
 
 
 def main(text: str) -> None:
     """Compile the loop of a stepper, given as a JSON object of name and options, and write it to the cache."""
-    stepper = stepper_named(**json.loads(text))
-    stepper.loop().compile(argument_types(stepper))
+    compile_stepper(stepper_named(**json.loads(text)))
+
+
+def compile_stepper(stepper: Stepper) -> None:
+    """Compile the loop of a stepper into the cache."""
+    compile_loop(stepper.loop(), example_arguments(stepper))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,6 @@ from sim_core.integrators.methods.tableaus import (
     TR_BDF2,
     Tableau,
 )
-from sim_core.kernels.native import compiling
 from sim_core.tables import arguments
 
 
@@ -76,12 +74,6 @@ class Stepper:
         purpose.
         """
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
-
-    def loading(self) -> AbstractContextManager[None]:
-        """Context for the first call of the loop in a process; logs that the loop is compiled, unless it is cached."""
-        from sim_core.kernels.compiled import was_kept
-
-        return nullcontext() if was_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
         """Length of the memory array that the stepper keeps between steps, for n_q coordinates."""

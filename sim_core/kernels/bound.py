@@ -55,6 +55,14 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         return cls._of((address, tables[0].ctypes.data, tables[1].ctypes.data), (inputs, outputs, tables, code))
 
     @classmethod
+    def of_blocks(cls, address: int, given: np.ndarray, results: np.ndarray, keep: object) -> BoundKernel:
+        """A bound kernel that calls the function at `address` with the addresses of two arrays of numbers.
+
+        keep  object that the bound kernel keeps alive, with the arrays and the machine code
+        """
+        return cls._of((address, given.ctypes.data, results.ctypes.data), keep)
+
+    @classmethod
     def in_turn(cls, kernels: Sequence[BoundKernel]) -> BoundKernel:
         """A bound kernel that calls several bound kernels in the given order."""
         count = np.array([len(kernels)], dtype=np.int64)

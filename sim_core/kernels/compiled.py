@@ -1,130 +1,279 @@
-"""Compilation by numba with a cache that every edit of sim_core invalidates, and calls of kernels by address.
+"""Functions that numba compiles, and their machine code, which is loaded from a cache without importing numba.
 
-numba's own cache checks only the file of the cached function. Here the name of the cache folder contains the hash of
-all sources of sim_core, so that edits of called functions are detected too. An empty cache folder starts with the
-stepping loops that were compiled with the installation, if there are any (see installed.py).
+Importing numba takes longer than everything else in the start of a simulation from a warm cache. The decorators here
+therefore return a `Deferred` function, which imports numba when it is first compiled or called. The machine code of a
+`NativeFunction` and of a stepping loop (see stepping.py) is kept as an object file, as that of kernels is.
+
+The name of the cache folder contains the hash of all sources of sim_core, so that edits of called functions are
+detected too. An empty cache folder starts with the code that was compiled with the installation, if there is any (see
+installed.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numba
-from llvmlite import ir
-from numba.core import types
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
-
+from sim_core.kernels import native
 from sim_core.kernels.installed import copy_installed_loops
 from sim_core.kernels.interrupts import signals_after_callbacks
-from sim_core.kernels.native import cache_folder, source_hash
+from sim_core.kernels.native import Library, cache_folder, source_hash
 
 # Without numba's runtime ("nrt") no references to arrays are counted. With it, each call between these functions would
 # count the references of all arrays of a Memory by atomic instructions, which took most of the time of a step.
 _OPTIONS = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
+NATIVE = "native"  # symbol of a native function in its object files
+# functions of libc and libm, which every process contains, and LLVM's intrinsics, which become such functions
+_ANYWHERE = re.compile(
+    r"llvm\..*|mem(cpy|set|move)|(sqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|fmod|sin|cos|tan|asin|acos|atan"
+    r"|atan2|sinh|cosh|tanh|hypot|floor|ceil|trunc|round|rint|nearbyint|fabs|fmin|fmax|copysign|ldexp)"
+)
 
 
-def _loops_folder() -> Path:
-    return cache_folder() / "loops" / source_hash()[:16]
+def loops_folder() -> Path:
+    """Folder of the cached machine code of these sources; filled with the installed code if it is absent."""
+    folder = cache_folder() / "loops" / source_hash()[:16]
+    copy_installed_loops(folder)
+    return folder
 
 
 @contextmanager
-def _own_cache() -> Any:
+def _own_cache() -> Iterator[None]:
+    import numba
+
     before = numba.config.CACHE_DIR
-    folder = _loops_folder()
-    copy_installed_loops(folder)
-    numba.config.CACHE_DIR = str(folder)
+    numba.config.CACHE_DIR = str(loops_folder())
     try:
         yield
     finally:
         numba.config.CACHE_DIR = before
 
 
-def loop(function: Callable[..., Any]) -> Any:
-    """Decorator that compiles a stepping loop and caches it on disk.
+class Deferred:
+    """A function that numba compiles when it is first called; other compiled functions may call it.
+
+    Every attribute of numba's dispatcher is an attribute of this object too.
+
+    py_func  the Python function
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func, self._options = function, options
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """numba's dispatcher of the function."""
+        import numba
+
+        make_intrinsics()
+        with _own_cache():
+            return numba.njit(**self._options)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
+
+
+def loop(function: Callable[..., Any]) -> Deferred:
+    """Decorator that compiles a loop and caches it on disk.
 
     The loop must take arrays and numbers, allocate no arrays, and raise no exceptions.
     """
-    with _own_cache():
-        return numba.njit(cache=True, **_OPTIONS)(function)
+    return Deferred(function, cache=True, **_OPTIONS)
 
 
-def loop_that_allocates(function: Callable[..., Any]) -> Any:
+def loop_that_allocates(function: Callable[..., Any]) -> Deferred:
     """Decorator that compiles and caches a loop, as `loop` does, but permits the loop to allocate arrays.
 
     The compiler knows that an array allocated in the loop overlaps no argument, so it vectorizes inner loops over this
     array without checks at run time. References to arrays are counted, which costs a little time per call.
     """
-    with _own_cache():
-        return numba.njit(cache=True, **{**_OPTIONS, "_nrt": True})(function)
+    return Deferred(function, cache=True, **{**_OPTIONS, "_nrt": True})
+
+
+def inner(function: Callable[..., Any]) -> Deferred:
+    """Decorator of a function that only compiled functions call: no entry point from Python is generated."""
+    return Deferred(function, no_cpython_wrapper=True, **_OPTIONS)
+
+
+def inlined(function: Callable[..., Any]) -> Deferred:
+    """Decorator as `inner`, for a function that is compiled into its callers."""
+    return Deferred(function, no_cpython_wrapper=True, forceinline=True, **_OPTIONS)
+
+
+class Intrinsic:
+    """A numba intrinsic, made when numba is first needed.
+
+    define  function of numba's typing context and the types of the arguments, as `numba.extending.intrinsic` takes it
+    """
+
+    def __init__(self, define: Callable[..., Any]) -> None:
+        self._define = define
+        _intrinsics.append(self)
+
+    @cached_property
+    def made(self) -> Any:
+        """The intrinsic of numba."""
+        from numba.extending import intrinsic
+
+        return intrinsic(self._define)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target
+
+        return cpu_target.typing_context.resolve_value_type(self.made)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Raise NotImplementedError: an intrinsic is called by compiled functions only."""
+        raise NotImplementedError(f"{self._define.__name__} can be called by compiled functions only")
+
+
+_intrinsics: list[Intrinsic] = []
+
+
+def make_intrinsics() -> None:
+    """Make all intrinsics, because numba registers them at the start of a compilation."""
+    for each in _intrinsics:
+        _ = each.made
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether a compiled loop is in the cache on disk; True for plain Python functions, which need no compilation."""
+    """Whether a loop is in numba's cache on disk; True for plain Python functions, which need no compilation."""
     function = getattr(compiled, "py_func", None)
     if function is None:
         return True
     files = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-*.nbi"
-    return any(_loops_folder().rglob(files))
-
-
-def was_kept(compiled: Any) -> bool:
-    """`is_kept`, but a loop that was once found in the cache is not searched for again."""
-    key = _loops_folder(), getattr(compiled, "py_func", None)
-    if key not in _found and is_kept(compiled):
-        _found.add(key)
-    return key in _found
-
-
-_found: set[tuple[Path, Any]] = set()  # (folder of the cache, function) of loops that were found there
-
-
-def entry(compiled: Any, *arguments: Any) -> Any:
-    """Callable machine code of a compiled loop for the types of `arguments`, without numba's type dispatch.
-
-    The loop must have been called with arguments of these types before. A plain Python function is returned unchanged.
-    """
-    if not hasattr(compiled, "get_overload"):
-        return compiled
-    return compiled.get_overload(tuple(numba.typeof(argument) for argument in arguments))
-
-
-# decorators of functions that only compiled loops call, so that no entry point from Python is generated
-inner = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
-inlined = numba.njit(no_cpython_wrapper=True, forceinline=True, **_OPTIONS)
+    return any(loops_folder().rglob(files))
 
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A function with a C address, compiled or loaded from the cache when the address is first read."""
+    """A function with a C address, compiled or loaded from the cache when the address is first read.
+
+    signature  C signature: a text with the names of numba's types, such as "void(CPointer(float64), int64)", or an
+               object of numba
+    """
 
     function: Callable[..., Any]
-    signature: Signature
+    signature: Any
 
     @cached_property
-    def _compiled(self) -> Any:
-        with _own_cache(), signals_after_callbacks():
-            return numba.cfunc(self.signature, cache=True, error_model="numpy")(self.function)
+    def _library(self) -> Any:
+        """Object that owns the machine code and has the attribute `addresses`."""
+        key = code_key(self.function, str(self.signature))
+        return stored_library(key, lambda: self._compiled(key)) if key else self._compiled("")
+
+    def _compiled(self, key: str) -> Library:
+        """The machine code, kept under `key` if it needs nothing of numba's at run time and raises nothing."""
+        import numba
+        from numba.core.sigutils import normalize_signature
+
+        types, returned = normalize_signature(self.signature)
+        direct = Deferred(self.function, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+        with signals_after_callbacks():
+            direct.compile(types)
+        made = direct.overloads[types]
+        symbol = made.fndesc.llvm_func_name
+        if not key or returned != numba.types.void or needs_of(made.library) or _may_raise(made.library):
+            with signals_after_callbacks():
+                called = numba.cfunc(self.signature, error_model="numpy")(self.function)
+            return Library({}, {NATIVE: called.address}, False, called)
+        kinds = [str(argument.type) for argument in made.library.get_function(symbol).arguments][2:]
+        objects = [made.library._get_compiled_object(), native.object_of(_with_c_arguments(symbol, kinds))]
+        return native.keep(objects, {"key": key, "symbols": [NATIVE]}, str(loops_folder() / key))
 
     @property
     def address(self) -> int:
         """Address of the machine code of the function."""
-        return int(self._compiled.address)
+        return int(self._library.addresses[NATIVE])
 
 
-def native_function(signature: Signature) -> Callable[[Callable[..., Any]], NativeFunction]:
+def native_function(signature: Any) -> Callable[[Callable[..., Any]], NativeFunction]:
     """Decorator that makes a function a NativeFunction with this C signature."""
     return lambda function: NativeFunction(function, signature)
 
 
-@intrinsic
+def code_key(function: Callable[..., Any], *parts: str) -> str:
+    """File name, without suffix, of a function's machine code in `loops_folder`; "" for a function without a source
+    file, or with variables of an enclosing function.
+
+    parts  further texts on which the machine code depends
+    """
+    code, file = function.__code__, Path(function.__code__.co_filename)
+    if code.co_freevars or not file.is_file():
+        return ""
+    text = hashlib.sha256(file.read_bytes()).hexdigest()
+    where = function.__module__, function.__qualname__, text
+    return f"{function.__name__}-{native.short_hash(native.machine_key(), _numba_version(), *where, *parts)}"
+
+
+@cache
+def _numba_version() -> str:
+    return version("numba")
+
+
+def stored_library(key: str, compiled: Callable[[], Library]) -> Library:
+    """The machine code kept under `key`; if it is missing, `compiled` makes and keeps it, in one process at a time."""
+    place = str(loops_folder() / key)
+    found = native.load(place)
+    if found is None:
+        with native.sole_compiler(place):
+            found = native.load(place) or compiled()
+    return found
+
+
+def _may_raise(library: Any) -> bool:
+    """Whether the functions of a numba library raise exceptions; these are stored in the module as pickled objects."""
+    return any("picklebuf" in variable.name for variable in library._final_module.global_variables)
+
+
+def _with_c_arguments(symbol: str, kinds: list[str]) -> str:
+    """LLVM IR of a function that takes C arguments and calls numba's function, which has two pointers before them."""
+    parameters = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
+    given = ", ".join(["ptr %result", "ptr %failure", *(f"{kind} %a{k}" for k, kind in enumerate(kinds))])
+    return f"""
+declare i32 @"{symbol}"({", ".join(["ptr", "ptr", *kinds])})
+
+define void @{NATIVE}({parameters}) nounwind {{
+  %result = alloca ptr
+  %failure = alloca ptr
+  %code = call i32 @"{symbol}"({given})
+  ret void
+}}
+"""
+
+
+def needs_of(library: Any) -> list[str]:
+    """Names of the functions that the machine code of a numba library calls and that exist only where numba is."""
+    module = library._final_module
+    names = [f.name for f in module.functions if f.is_declaration and not _ANYWHERE.fullmatch(f.name)]
+    text = str(module) if names else ""
+    return [name for name in names if text.count(f"@{name}(") + text.count(f'@"{name}"(') > 1]
+
+
+@Intrinsic
 def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) -> Any:
     """numba intrinsic: call kernel(inputs, outputs), given the addresses of the kernel and its two pointer tables."""
+    from llvmlite import ir
+    from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
@@ -136,7 +285,7 @@ def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) ->
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
+@Intrinsic
 def call_law(
     typing_context: Any,
     address: Any,
@@ -153,6 +302,8 @@ def call_law(
 
     The law and the arrays phi, phidot, gains, memory and U are given by their addresses.
     """
+    from llvmlite import ir
+    from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer, double, integer = ir.IntType(8).as_pointer(), ir.DoubleType(), ir.IntType(64)

@@ -1,7 +1,7 @@
 """Stepping loops of the integrators that were compiled with the installation; an empty cache folder starts with them.
 
-The compiled loops are valid for the sources and the folder of sim_core with which they were compiled. numba itself
-checks that processor and Python version are the same.
+The compiled loops are valid for the sources and the folder of sim_core with which they were compiled. The names of
+their files depend on the processor and on the versions of numba and llvmlite.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,10 @@ class Library:
 
 def load(key: str) -> Library | None:
     """Return the library cached under `key`, loaded anew, with global memory of its own; None if it is missing or
-    cannot be read."""
+    cannot be read.
+
+    key  file name without suffix in the folder of kernels, or an absolute path without suffix
+    """
     stem = cache_folder() / "kernels" / key
     try:
         manifest = json.loads(stem.with_suffix(".json").read_text())
@@ -106,7 +110,9 @@ def load(key: str) -> Library | None:
         return None
     if hashlib.sha256(data).hexdigest() != manifest["object_hash"]:
         return None
-    return _link(data, manifest, from_cache=True)
+    ends = [*manifest.get("ends", ()), len(data)]
+    objects = [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    return _link(objects, manifest, from_cache=True)
 
 
 def load_shared(key: str) -> Library | None:
@@ -139,12 +145,18 @@ _loaded: dict[tuple[Any, ...], Library] = {}
 
 
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
-    """Compile LLVM IR, cache object file and manifest under `key`, and load the library.
+    """Compile LLVM IR, cache object file and manifest under `key`, and load the library."""
+    return keep([object_of(ir)], manifest, key)
+
+
+def keep(objects: list[bytes], manifest: dict[str, Any], key: str) -> Library:
+    """Cache object files, in one file, and a manifest under `key` as in `load`, and load the library.
 
     Files are written atomically; if they cannot be written, the library is loaded all the same but not cached.
     """
-    data = object_code(ir, _new_target())
-    manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest()}
+    data = b"".join(objects)
+    ends = list(accumulate(map(len, objects)))[:-1]
+    manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest(), **({"ends": ends} if ends else {})}
     stem = cache_folder() / "kernels" / key
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +164,7 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
         _write(stem.with_suffix(".json"), json.dumps(manifest, indent=1).encode())
     except OSError:
         pass
-    return _link(data, manifest, from_cache=False)
+    return _link(objects, manifest, from_cache=False)
 
 
 def object_code(ir: str, machine: Any) -> bytes:
@@ -169,9 +181,19 @@ def object_code(ir: str, machine: Any) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+def object_of(ir: str) -> bytes:
+    """Object file, as bytes, compiled from LLVM IR for this computer."""
+    return object_code(ir, _new_target())
+
+
 def linked(ir: str, symbols: list[str]) -> Library:
     """Compile LLVM IR and load the library without caching it; `symbols` are the symbols to look up in it."""
-    return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
+    return linked_objects([object_of(ir)], symbols)
+
+
+def linked_objects(objects: list[bytes], symbols: list[str]) -> Library:
+    """Load object files without caching them; `symbols` are the symbols to look up in them."""
+    return _link(objects, {"symbols": symbols}, from_cache=False)
 
 
 @contextmanager
@@ -233,11 +255,12 @@ def _write(path: Path, data: bytes) -> None:
     os.replace(name, path)
 
 
-def _link(data: bytes, manifest: dict[str, Any], from_cache: bool) -> Library:
+def _link(objects: list[bytes], manifest: dict[str, Any], from_cache: bool) -> Library:
     import llvmlite.binding as llvm
 
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    for data in objects:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     addresses = {symbol: engine.get_function_address(symbol) for symbol in manifest["symbols"]}
     return Library(manifest, addresses, from_cache, engine)

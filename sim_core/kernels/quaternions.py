@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import types
-
 from sim_core.kernels.compiled import native_function
 
 
-@native_function(types.void(*2 * [types.CPointer(types.CPointer(types.float64))]))
+@native_function("void(CPointer(CPointer(float64)), CPointer(CPointer(float64)))")
 def quaternions(given, found):  # type: ignore[no-untyped-def]
     """Compute unit quaternions w x y z from n rotation matrices.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import types
-
 from sim_core.kernels.compiled import native_function
 
 TURN = 2 * math.pi
-SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
+SIGNATURE = "void(CPointer(CPointer(float64)), CPointer(CPointer(float64)))"
 
 
 @native_function(SIGNATURE)

@@ -5,12 +5,10 @@ In a server that wakes every millisecond, with cold caches, the same code in Pyt
 
 from __future__ import annotations
 
-from numba import types
-
 from sim_core.kernels.compiled import native_function
 
 EFFORT, VELOCITY, POSITION = range(3)
-SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
+SIGNATURE = "void(CPointer(CPointer(float64)), CPointer(CPointer(float64)))"
 
 
 @native_function(SIGNATURE)

@@ -10,13 +10,10 @@ h                   step size, s, in the call at the start of a step; 0 in the c
 
 from __future__ import annotations
 
-from numba import types
-
 from sim_core.kernels.compiled import inner, native_function
 from sim_core.stabilization.inference import fuzzy_output, fuzzy_output_of_rate, triangle_output
 
-_array = types.CPointer(types.float64)
-SIGNATURE = types.void(_array, _array, _array, _array, _array, types.float64, types.int64, types.int64)
+SIGNATURE = f"void({5 * 'CPointer(float64), '}float64, int64, int64)"
 
 
 @native_function(SIGNATURE)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core.integrators.steppers import stepper_named
+from sim_core.integrators.ahead import example_arguments
 from sim_core.inverse import inverse_dynamics
 from sim_core.kernels import native
 from sim_core.kernels.bound import ROW
-from sim_core.kernels.compiled import is_kept
+from sim_core.kernels.stepping import is_loop_kept
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -33,7 +33,8 @@ from sim_core.stabilization.stabilizers import Baumgarte
 system = assemble(build("triple_pendulum"))
 sim = Simulation(system, stabilizer=Baumgarte(5.0, 12.0))
 sim.step(100)
-print(system.from_cache, "casadi" in sys.modules, sim.state.q.tolist().__repr__())
+loaded = "casadi" in sys.modules, "numba" in sys.modules
+print(system.from_cache, *loaded, sim.state.q.tolist().__repr__())
 """
 
 
@@ -48,7 +49,7 @@ def run(folder: Path, cache: Path) -> list[str]:
         [sys.executable, "-P", "-c", RUN], env=environment, cwd=cache, capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.split(maxsplit=2)
+    return done.stdout.split(maxsplit=3)
 
 
 def copy_of_the_sources(folder: Path) -> Path:
@@ -61,9 +62,9 @@ def test_a_warm_start_derives_nothing_and_an_edited_law_is_seen(tmp_path: Path) 
     sources, cache = copy_of_the_sources(tmp_path / "sources"), tmp_path / "cache"
     cache.mkdir()
     cold, warm = run(sources, cache), run(sources, cache)
-    assert cold[:2] == ["False", "True"]
-    assert warm[:2] == ["True", "False"]
-    assert warm[2] == cold[2]
+    assert cold[:3] == ["False", "True", "True"]
+    assert warm[:3] == ["True", "False", "False"]
+    assert warm[3] == cold[3]
     # the law is a callee of the loop, in another file than the loop's
     laws = sources / "sim_core" / "stabilization" / "laws.py"
     text = laws.read_text()
@@ -71,7 +72,7 @@ def test_a_warm_start_derives_nothing_and_an_edited_law_is_seen(tmp_path: Path) 
     laws.write_text(text.replace("2.0 * alpha * phidot[row]", "1.0 * alpha * phidot[row]"))
     step = sources / "sim_core" / "integrators" / "step.py"
     edited = run(sources, cache)
-    assert edited[2] != cold[2]
+    assert edited[3] != cold[3]
     # and an inner function that is compiled into the loop
     text = step.read_text()
     assert "m.scalars[PEAK_PHI] = max(" in text
@@ -107,7 +108,7 @@ def test_a_damaged_object_is_compiled_anew(tmp_path: Path) -> None:
     stored.write_bytes(stored.read_bytes()[:-100])
     again = run(ROOT, cache)
     assert again[0] == "False"
-    assert again[2] == cold[2]
+    assert again[3] == cold[3]
 
 
 def test_a_bound_kernel_keeps_the_code_it_calls() -> None:
@@ -140,13 +141,13 @@ def test_what_is_compiled_is_said_once_and_a_start_from_the_cache_says_nothing(
 
 
 def test_whether_a_loop_is_kept_is_known_before_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As numba names its files."""
     sim = Simulation(assemble(build("triple_pendulum")), stepper="semi_implicit")
     sim.warm_up()
-    loop = stepper_named("semi_implicit").loop()
-    assert is_kept(loop)
+    loop = sim.stepper.loop(), example_arguments(sim.stepper)
+    assert is_loop_kept(*loop)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert not is_kept(loop)
+    monkeypatch.setenv("ARMSWING_INSTALLED_LOOPS", "")
+    assert not is_loop_kept(*loop)
 
 
 def test_a_loaded_library_is_kept_until_its_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numba
 import pytest
 
 from robots.registry import build
 from sim_core import Simulation, assemble
-from sim_core.integrators.ahead import argument_types, loop_compiled_ahead
+from sim_core.integrators.ahead import example_arguments, loop_compiled_ahead
 from sim_core.integrators.steppers import STEPPERS, stepper_named
-from sim_core.kernels import compiled
+from sim_core.kernels.compiled import loops_folder
+from sim_core.kernels.stepping import is_loop_kept, layout
 from sim_core.system import System
 
 
@@ -26,8 +26,7 @@ COMPILED = [name for name in STEPPERS if hasattr(stepper_named(name).loop(), "py
 @pytest.mark.parametrize("name", COMPILED)
 def test_the_types_are_those_of_a_simulations_arguments(name: str, system: System) -> None:
     sim = Simulation(system, stepper=name)
-    given = 0, sim.step_s, sim._tick, *sim._given
-    assert argument_types(sim.stepper) == tuple(map(numba.typeof, given))
+    assert layout(example_arguments(sim.stepper)) == layout(sim._loop._arguments)
 
 
 @pytest.mark.timeout(400)  # compiling takes 5 s on an idle computer
@@ -38,15 +37,15 @@ def test_the_loop_is_compiled_in_another_process_and_only_loaded_here(
     monkeypatch.setenv("ARMSWING_INSTALLED_LOOPS", "")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
-    loop = STEPPERS["semi_implicit"].loop()
+    loop = STEPPERS["semi_implicit"].loop(), example_arguments(STEPPERS["semi_implicit"])
     with loop_compiled_ahead("semi_implicit"):
         pass
-    assert not compiled.is_kept(loop)  # both cores are busy
+    assert not is_loop_kept(*loop)  # both cores are busy
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     with loop_compiled_ahead("semi_implicit"):
         pass
-    assert compiled.is_kept(loop)
-    kept = sorted(compiled._loops_folder().rglob("*.nb?"))
+    assert is_loop_kept(*loop)
+    kept = {file: file.stat().st_mtime_ns for file in loops_folder().rglob("*.o")}
     with loop_compiled_ahead({"name": "semi_implicit"}):
         pass
-    assert sorted(compiled._loops_folder().rglob("*.nb?")) == kept
+    assert {file: file.stat().st_mtime_ns for file in loops_folder().rglob("*.o")} == kept

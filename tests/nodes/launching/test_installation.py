@@ -62,7 +62,8 @@ def test_the_installation_compiles_everything_once(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "nodes.launching.installation"]
     subprocess.run(command, env=environment, check=True, timeout=900)
     (folder,) = tmp_path.iterdir()
-    found = {file.name.partition("-")[0].partition(".")[2] for file in folder.rglob("*.nbi")}
+    found = {file.name.partition("-")[0].partition(".")[2] for file in folder.rglob("*.nbi")}  # numba's names
+    found |= {file.name.rpartition("-")[0] for file in folder.glob("*.json")}
     wanted = {steppers.stepper_named(name).loop().__name__ for name in STEPPERS} | rollout_types().keys()
     assert wanted <= found
     assert len(found) > len(wanted) + len(TASKS) - len(STEPPERS)  # and laws, servos, readings
