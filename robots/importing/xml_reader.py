@@ -14,10 +14,11 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from sim_core.errors import InvalidMechanism
-from sim_core.support.suggestion import did_you_mean
+from sim_core.support.suggestion import nearest
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DEEPEST = 200  # nesting of elements
+MISSPELT = 0.8  # similarity, 0 to 1, from which on an attribute is the misspelt name of a missing one
 WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers", 6: "six numbers"}
 
 
@@ -80,7 +81,8 @@ class Element:
         """
         value = self.attributes.get(name, default)
         if value is None:
-            self.fail(f"attribute {name!r} is missing{did_you_mean(name, self.attributes)}")
+            given = nearest(name, self.attributes, MISSPELT)
+            self.fail(f"attribute {name!r} is missing" + (f"; {given!r} is given; write {name!r}" if given else ""))
         if not value.strip() and default is None:
             self.fail(f"attribute {name!r} is empty")
         return value

@@ -58,7 +58,17 @@ def refusal(file: str, **parameters: str) -> str:
         ((link("a"), link("b").replace('value="1.0"', 'value="1e999"'), HINGE), r"'1e999' is not a finite number"),
         ((link("a"), link("b").replace('value="1.0"', 'value="1_0"'), HINGE), r"'1_0' is not a finite number"),
         ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: the element <mass> is missing"),
-        ((link("a"), link("b").replace('iyz="0"', ""), HINGE), r"link 'b': attribute 'iyz' is missing"),
+        ((link("a"), link("b").replace('iyz="0"', ""), HINGE), r"link 'b': attribute 'iyz' is missing$"),
+        (
+            (
+                link("a").replace(
+                    "</link>", '<visual><geometry><cylinder radius="1" lenght="2"/></geometry></visual></link>'
+                ),
+                link("b"),
+                HINGE,
+            ),
+            r"<cylinder>: attribute 'length' is missing; 'lenght' is given; write 'length'$",
+        ),
         (
             (link("a"), link("b").replace('"0.1 0 0.05"', '"0.1 0"'), HINGE),
             r"<origin>: xyz is '0.1 0'; .* three numbers",
