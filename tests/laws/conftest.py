@@ -31,6 +31,10 @@ from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "andrews_squeezer": [{"torque": 0.0}],
+    # stops take energy; those of `arm_on_elastic_stops` do not
+    "arm_2dof": [{"limits": "none"}],
+    "arm_4dof": [{"limits": "none"}],
+    "arm_6dof": [{"limits": "none"}],
     "charmie": [{"limits": "none"}, {"loops": "closed", "limits": "none"}],
     "crank_slider": [{}, {"start": "printed"}],
     "double_pendulum": [{"length_1": 0.7, "mass_1": 1.3, "gravity": 9.81}, {"coordinates": "joint"}],
@@ -274,7 +278,19 @@ def friction_wheels() -> Mechanism:
     )
 
 
+def arm_on_elastic_stops() -> Mechanism:
+    """The arm of two joints, which falls onto its default stops, but without their dissipation."""
+    arm = build("arm_2dof")
+    joints = [
+        dataclasses.replace(joint, stops=dataclasses.replace(joint.stops, dissipation=0.0))
+        for joint in arm.joints
+        if joint.stops is not None
+    ]
+    return dataclasses.replace(arm, name="arm_on_elastic_stops", joints=tuple(joints))
+
+
 OWN = (
+    arm_on_elastic_stops,
     mobile_arm,
     mobile_arm_in_euler_parameters,
     mounted_arm,
