@@ -34,7 +34,7 @@ LARGEST = {"amplitude_deg": 15.0, "amplitude_mm": 50.0}
 class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Size and duration of the check's motions, the joints to move, and the file for the result.
 
-    joints         joints to move; empty for all joints with a servo
+    joints         joints to move; empty for all joints with a servo. The other joints with a servo are held.
     amplitude_deg  amplitude of a rotating joint, degrees, at most 15
     amplitude_mm   amplitude of a sliding joint, mm, at most 50
     move_s         duration of each motion (s)
@@ -86,8 +86,9 @@ class HilCheck(Node):
         self._description = Description()
         self._place: dict[str, tuple[float, float]] = {}
         self._start: dict[str, float] = {}
-        self._names: list[str] = []
-        self._moves: dict[str, float] = {}  # {joint: amplitude with its sign}; 0 for a joint that is held
+        self._servos: dict[str, str] = {}  # {actuator: joint} of all commanded joints
+        self._sizes: dict[str, float] = {}  # {commanded joint: amplitude}
+        self._moves: dict[str, float] = {}  # {joint to move: amplitude with its sign}; 0 if its limits leave no room
         self._unmoved: dict[str, str] = {}  # {joint: reason why it is not moved}
         self._seen: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # sum of velocity times motion
@@ -146,7 +147,8 @@ class HilCheck(Node):
     def _plan_moves(self) -> None:
         """Choose the joints to move, and for each joint a direction in which it stays within its limits.
 
-        A joint whose limits leave no room is held. While any joint is outside its limits, no joint is commanded.
+        All other joints with a servo are held where they are, since a joint without a command is limp and swings. While
+        any joint is outside its limits, no joint is commanded.
         """
         joints = {joint.name: joint for joint in self._description.joints}
         room = {
@@ -165,15 +167,17 @@ class HilCheck(Node):
             joint = joints.get(actuator.joint)
             if joint is None or joint.name not in self._start or "position" not in actuator.modes:
                 continue
-            if self._params.joints and joint.name not in self._params.joints:
-                continue
             size = math.radians(self._params.amplitude_deg) if joint.unit == "rad" else 1e-3 * self._params.amplitude_mm
             above, below = room[joint.name]
+            chosen = not self._params.joints or joint.name in self._params.joints
             if outside:
-                self._unmoved[joint.name] = f"not moved, as {outside[0]} is outside its limits"
+                if chosen:
+                    self._unmoved[joint.name] = f"not moved, as {outside[0]} is outside its limits"
+                continue
+            self._servos[actuator.name], self._sizes[joint.name] = joint.name, size
+            if not chosen:
                 continue
             self._moves[joint.name] = size if above >= size else -size if below >= size else 0.0
-            self._names.append(actuator.name)
             if self._moves[joint.name] == 0.0:
                 self._unmoved[joint.name] = (
                     f"not moved: its limits leave {max(above, below):.4g} {joint.unit}, the motion needs {size:.4g}; "
@@ -189,7 +193,7 @@ class HilCheck(Node):
                     yield driver, joint, -math.inf if lower is None else lower, math.inf if upper is None else upper
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
-        """Command with the positions of all joints at the time `now`; one of the joints moves back and forth.
+        """Command with the positions of all joints with a servo at the time `now`; one of them moves back and forth.
 
         now  timestamp (s) of the measured state that the command replies to
         seq  sequence number of this state
@@ -197,7 +201,7 @@ class HilCheck(Node):
         if not self._moves:
             self._is_over = True
             return
-        goal = {joint: self._start[joint] for joint in self._moves}
+        goal = {joint: self._start[joint] for joint in self._servos.values()}
         one_s = self._params.move_s + HOLD_S
         number, part_s = divmod(max(now - SETTLE_S, 0.0), 2.0 * one_s)
         joints = list(self._moves)
@@ -214,8 +218,9 @@ class HilCheck(Node):
             if self._params.move_s < part_s <= one_s:
                 self._seen[joint] = moved
             if size and abs(moved.get(joint, 0.0)) > MOST * abs(size):
-                self._failed = joint
-        yield "command", JointCommand(mode="position", name=self._names, value=list(goal.values()), state_seq=seq)
+                self._failed, self._seen[joint] = joint, moved
+        value = [goal[joint] for joint in self._servos.values()]
+        yield "command", JointCommand(mode="position", name=list(self._servos), value=value, state_seq=seq)
 
     # -- findings
 
@@ -269,8 +274,7 @@ class HilCheck(Node):
                 continue
             share = moved.get(joint, 0.0) / size
             text = f"{100 * share:.0f} % of {size:+.4g}"
-            others = {k: v for k, v in moved.items() if self._moves.get(k) and k != joint}
-            far = {k: v / abs(self._moves[k]) for k, v in others.items() if abs(v) > OTHERS * abs(self._moves[k])}
+            far = [k for k, held in self._sizes.items() if k != joint and abs(moved.get(k, 0.0)) > OTHERS * held]
             if self._stops and share < LEAST:
                 yield CheckFinding(subject, "no go", f"{text}: the guard of {', '.join(self._stops)} stopped the robot")
             elif joint == self._failed or share > MOST:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodes.hil_check import CheckFinding, HilCheck, HilCheckParams, duration_s, plan_of_check, servo_joints
@@ -28,9 +29,9 @@ def plan_with(driver: str = "nodes/hardware.py:Hardware", **params: Any) -> Plan
     return Plan(name="checked", folder=str(ROOT), sim=SimPlan(robot="arm_2dof", mode="lockstep"), nodes=nodes)
 
 
-def findings(plan: Plan) -> dict[str, CheckFinding]:
-    joints = servo_joints(plan, [])
-    checked = plan_of_check(plan, PARAMS, len(joints))
+def findings(plan: Plan, params: HilCheckParams = PARAMS) -> dict[str, CheckFinding]:
+    joints = servo_joints(plan, params.joints)
+    checked = plan_of_check(plan, params, len(joints))
     assert [node.name for node in checked.nodes] == ["hil_check", "driver"]
     with compose(checked) as run:
         run.run()
@@ -47,6 +48,26 @@ def test_a_robot_like_its_model_is_a_go() -> None:
     assert {found[f"motion of {joint}"].result for joint in ("joint_2", "joint_4")} == {"go"}
     assert found["limits of joint_2"].result == "go"
     assert duration_s(2, PARAMS) == pytest.approx(1.0 + 2 * 2 * 0.6 + 0.5)
+
+
+@pytest.mark.parametrize("amplitude_deg", [1.5, 5.0])
+@pytest.mark.parametrize("joint", ["joint_1", "joint_2", "joint_3", "joint_4"])
+def test_one_joint_is_checked_while_the_others_are_held(joint: str, amplitude_deg: float) -> None:
+    plan = plan_with()
+    plan.sim.robot = "arm_4dof"
+    found = findings(plan, msgspec.structs.replace(PARAMS, joints=[joint], amplitude_deg=amplitude_deg))
+    motions = {subject: each for subject, each in found.items() if subject.startswith("motion of")}
+    assert list(motions) == [f"motion of {joint}"]
+    assert motions[f"motion of {joint}"].result == "go", motions
+    assert 80.0 < float(motions[f"motion of {joint}"].text.split(" %")[0]) < 120.0
+
+
+def test_a_joint_that_goes_too_far_is_named_with_its_motion_and_not_as_unmoved(tmp_path: Path) -> None:
+    file = tmp_path / "gain.py"
+    file.write_text(REVERSED.format(cls="Faulty", fault="found.position[0] *= 50.0"))
+    found = findings(plan_with(f"{file}:Faulty"))
+    assert found["motion of joint_2"].text.endswith("it went too far, and all joints were held")
+    assert found["motion of joint_4"].text == "not moved, as joint_2 went too far"
 
 
 REVERSED = """
