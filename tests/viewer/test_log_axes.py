@@ -17,6 +17,8 @@ from nodes.messages import Description, JointDescription, RobotState
 from nodes.recording.reader import RecordingWriter
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
+from pyqtgraph.Qt import QtWidgets
+
 from tests.viewer.window_driving import hear, live, opened_window
 from viewer.qt.axes import LABEL_PIXELS, PowerAxis
 from viewer.window.layout import Curve, PlotSpec
@@ -128,6 +130,26 @@ def test_negative_values_are_not_drawn_on_a_logarithmic_axis_and_the_title_says_
         assert NEGATIVE not in plot.title.text  # none of them is in view
         window.plots.toggle_log(0)
         assert NEGATIVE not in window.plots.plots[0].title.text
+
+
+def test_names_that_make_way_for_what_a_title_says_are_below_the_plots(spatial: Path, qtbot: Any) -> None:
+    with opened_window(qtbot, spatial) as window:
+        pitch, height = Curve("swing/state", "position.pitch"), Curve("swing/state", "outputs.height")
+        curves = (YAW, pitch, height, Curve("swing/reference", "position.yaw"))
+        layout = msgspec.structs.replace(window.history.layout, plots=(PlotSpec(curves, "Angles", "rad"),))
+        window.history.change(layout, "plots")
+        made_way = 0
+        for width in range(700, 1500, 50):
+            window.resize(width, 700)
+            for _ in range(4):
+                QtWidgets.QApplication.processEvents()
+            for _ in range(2):
+                window.plots.toggle_log(0)
+                QtWidgets.QApplication.processEvents()
+                title = window.plots.plots[0].title.text
+                assert ("curves" in title) == window.plots.names.isVisible()
+                made_way += NEGATIVE in title and "curves" in title
+        assert made_way > 0
 
 
 def test_a_live_value_that_becomes_negative_is_told_of(qtbot: Any) -> None:

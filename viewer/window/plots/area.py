@@ -148,17 +148,19 @@ class PlotArea(QtWidgets.QWidget):
             for start, end in source.signals.holes
         ]
         diverged = next((s.signals.diverged_at for s in self.sources if s.signals.diverged_at is not None), None)
-        view = self.area.in_view
+        view, has_news = self.area.in_view, False
         for plot in self.plots:
             if not self._is_in_view(plot, view):
                 plot.set_time(time)
                 continue
-            plot.show(self.sources, time, layout.difference, near, bands, self.sources[0].unread)
+            has_news |= plot.show(self.sources, time, layout.difference, near, bands, self.sources[0].unread)
             for line, at in ((plot.now_line, now), (plot.divergence, diverged)):
                 if line.isVisible() != (at is not None):
                     line.setVisible(at is not None)
                 if at is not None and line.value() != at:
                     line.setPos(at)
+        if has_news:
+            self.lay_out_titles()
 
     def _is_in_view(self, plot: Plot, view: Any) -> bool:
         """Whether any part of a plot is in view."""

@@ -208,8 +208,8 @@ class Plot:
         marks: Sequence[tuple[float, str]],
         bands: Sequence[tuple[float, float]],
         unread: tuple[float, float] | None = None,
-    ) -> None:
-        """Draw the curves between two times, s, and write the title if what it says has changed.
+    ) -> bool:
+        """Draw the curves between two times, s. Returns whether the title has to be written anew.
 
         For a live run, only the newest pieces of the curves are drawn if nothing else has changed.
 
@@ -224,11 +224,9 @@ class Plot:
         is_difference = differs and len(sources) > 1
         key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands), unread)
         if live and key == self._key and not is_difference and self._append(drawn, sources, time):
-            if self._has_negative != told[1]:
-                self.show_title(sources, differs)
-            return
+            return self._has_negative != told[1]
         if not live and key == self._key:
-            return
+            return False
         found = [self.values(each, sources, differs) for each in drawn]
         self._shows_magnitude, self._has_negative = self.spec.log and is_difference, False
         lines, bounds = [], []
@@ -256,8 +254,7 @@ class Plot:
         self._space_numbers()
         self._key = key
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands, unread), lines, smooth=not live)
-        if (self._missing, self._has_negative, self._shows_magnitude) != told:
-            self.show_title(sources, differs)
+        return (self._missing, self._has_negative, self._shows_magnitude) != told
 
     @property
     def name(self) -> str:
