@@ -22,10 +22,13 @@ from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
 NONE, EFFORT, VELOCITY, POSITION = range(4)
 MODES = ("", "effort", "velocity", "position")
 FIRST_PERIOD_S = 1e-3  # until two states have come
+REJOIN_SHARE = (
+    0.5  # largest distance of a setpoint from the measured position after a stop, as a share of tracking_error
+)
 AGAIN_S = 1.0  # time between two reports of one limit of one joint, s
 STATE = (
     "_mode", "_goal", "_rate", "_given", "_commanded_at", "_position", "_velocity", "_seen_at", "_period",
-    "_enabled_at", "_switch", "_pending", "_reported", "stopped", "clamps", "stops",
+    "_enabled_at", "_switch", "_pending", "_reported", "_rejoins", "stopped", "clamps", "stops",
 )  # fmt: skip
 
 
@@ -82,6 +85,7 @@ class CommandGuard:
         self._period = FIRST_PERIOD_S
         self._pending: tuple[float, Vector, Vector, Vector, Vector] | None = None
         self._reported: dict[tuple[str, str], float] = {}
+        self._rejoins = np.zeros(n, dtype=bool)  # whether the setpoint has not reached the commands since a stop
         self.stopped = ""
         self.clamps = self.stops = self.passed = 0
         self._brakes_anew = False  # whether a stop in force begins to brake at the next measured state
@@ -267,6 +271,10 @@ class CommandGuard:
     def acknowledge(self, now: float) -> str:
         """End the stop. Returns "released", or that nothing was stopped.
 
+        The commands may have gone on during the stop. Each setpoint therefore begins at the measured position and moves
+        to the commanded positions within all limits. Until it has reached them, its distance from the measured position
+        is at most half of `tracking_error`, so that a robot that is slow to follow is not stopped again.
+
         Raises ValueError with a one-line message while the robot is outside its limits.
         """
         if not self.stopped:
@@ -277,7 +285,7 @@ class CommandGuard:
                 "simulation with 'armswing sim reset', or launch again with wider limits"
             )
         cause, self.stopped = self.stopped, ""
-        self._mode[:] = NONE
+        self._mode[:], self._rejoins[:] = NONE, True
         self._pending, self._brakes_anew = None, False
         self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
         return RELEASED
@@ -319,6 +327,8 @@ class CommandGuard:
             setpoints = self._setpoints
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
             self._pending = None
+            reached = setpoints.x == np.clip(self._goal, self.envelope.lower, self.envelope.upper)
+            self._rejoins &= ~((self._mode == POSITION) & reached)
 
     def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
         """Return commands for these joints at the time `now` (s), within the limits.
@@ -337,9 +347,10 @@ class CommandGuard:
         servo = chosen & (self._mode >= VELOCITY)
         if servo.any():
             rate = np.where(now - self._commanded_at <= HOLD_S, self._rate, 0.0)
-            x, v, moved_at, causes = setpoints.towards(
-                now, self._period, self._goal, rate, self._mode == POSITION, servo
-            )
+            by_position = self._mode == POSITION
+            lead = np.where(self._rejoins & by_position, REJOIN_SHARE * limits.tracking_error, np.inf)
+            within = self._position - lead, self._position + lead
+            x, v, moved_at, causes = setpoints.towards(now, self._period, self._goal, rate, by_position, servo, within)
             value = np.where(self._mode == POSITION, x, v)
             given = np.where(servo, value, given)
             if not quietly:

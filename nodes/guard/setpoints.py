@@ -46,6 +46,7 @@ class Setpoints:
         rate: Vector,
         by_position: NDArray[np.bool_],
         moving: NDArray[np.bool_],
+        within: tuple[Vector, Vector],
     ) -> tuple[Vector, Vector, Vector, dict[int, str]]:
         """Return the setpoints at the time `now` (s), moved towards the goals.
 
@@ -58,6 +59,8 @@ class Setpoints:
         rate         (n,) rates of change of the commanded positions (rad/s or m/s)
         by_position  (n,) whether the goal is a position
         moving       (n,) whether the setpoint of the joint moves; the other setpoints stay
+        within       (n,) each: lowest and highest position of the setpoints (rad or m) because of `tracking_error`. A
+                     setpoint that is beyond it stops, but does not go back
         """
         limits = self._envelope
         since = np.clip(now - self.moved_at, 1e-9, HOLD_S)
@@ -65,7 +68,7 @@ class Setpoints:
         dt = np.where(by_position, since, step)
         aim = np.where(by_position, np.clip(goal, limits.lower, limits.upper), goal)
         need = np.where(by_position, (aim - self.x) / dt, aim)
-        low, high = self._speeds(dt)
+        low, high = self._speeds(dt, within)
         rounding = EXACT * (1.0 + np.abs(need))
         passes = (need >= low - rounding) & (need <= high + rounding)
         dt = np.where(passes, dt, step)
@@ -74,16 +77,18 @@ class Setpoints:
         left = aim - rate * dt - self.x
         # the largest v that leaves a braking distance: v dt + v^2 / (2 d) = |left|
         approach = rate + np.sign(left) * brake * (np.sqrt(dt**2 + 2.0 * np.abs(left) / brake) - dt)
-        v = np.where(passes, need, np.clip(np.where(by_position, approach, need), *self._speeds(dt)))
+        v = np.where(passes, need, np.clip(np.where(by_position, approach, need), *self._speeds(dt, within)))
         x = np.where(passes & by_position, aim, self.x + v * dt)
-        causes = {k: self._cause(k, float(need[k]), float(dt[k])) for k in np.flatnonzero(moving & ~passes).tolist()}
+        causes = {
+            k: self._cause(k, float(need[k]), float(dt[k]), within) for k in np.flatnonzero(moving & ~passes).tolist()
+        }
         for k in np.flatnonzero(moving & (aim != goal)).tolist():
             causes[k] = "upper" if goal[k] > aim[k] else "lower"
         x, v = np.where(moving, x, self.x), np.where(moving, v, self.v)
         self._keep_in(x, v, dt, moving, causes)
         return x, v, np.where(moving, now, self.moved_at), causes
 
-    def _speeds(self, dt: Vector) -> tuple[Vector, Vector]:
+    def _speeds(self, dt: Vector, within: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
         """Return (lowest, highest) velocity that the limits permit, (n,) each, after the times dt (n,) in s.
 
         A setpoint may approach a limit only so fast that it can still stop before the limit when it brakes with
@@ -93,15 +98,22 @@ class Setpoints:
         d = limits.deceleration
         up, down = (
             np.maximum(d * (np.sqrt(dt**2 + 2.0 * np.maximum(room, 0.0) / d) - dt), sign * self.v - d * dt)
-            for sign, room in ((1.0, limits.upper - self.x), (-1.0, self.x - limits.lower))
+            for sign, room in (
+                (1.0, np.minimum(limits.upper, within[1]) - self.x),
+                (-1.0, self.x - np.maximum(limits.lower, within[0])),
+            )
         )
         low = np.maximum(self.v - limits.acceleration * dt, -np.minimum(limits.velocity, down))
         high = np.minimum(self.v + limits.acceleration * dt, np.minimum(limits.velocity, up))
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
-    def _cause(self, joint: int, need: float, dt: float) -> str:
+    def _cause(self, joint: int, need: float, dt: float, within: tuple[Vector, Vector]) -> str:
         """Name of the limit by which a joint must not have the velocity `need` (rad/s or m/s) after the time dt (s)."""
         limits = self._envelope
+        room = max(within[1][joint] - self.x[joint] if need > 0.0 else self.x[joint] - within[0][joint], 0.0)
+        d = limits.deceleration[joint]
+        if d * (np.sqrt(dt**2 + 2.0 * room / d) - dt) < min(abs(need), limits.velocity[joint]):
+            return "tracking_error"
         if abs(need) > limits.velocity[joint]:
             return "velocity"
         if abs(need - self.v[joint]) > limits.acceleration[joint] * dt:

@@ -175,6 +175,28 @@ def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
     assert (guard.stopped, kinds(guard)[-1][0]) == ("", "guard_acknowledged")
 
 
+def test_after_a_release_the_setpoints_wait_for_the_robot_until_they_have_reached_the_commands() -> None:
+    limit, q = 0.2, 0.0
+    limits = JOINTS["joint_2"] | {"tracking_error": limit}
+    guard = CommandGuard(msgspec.convert({"joints": {"joint_2": limits}}, GuardParams), {"joint_2"})
+    guard.see(0.0, ["joint_2"], [q], [0.0])
+    guard.stop(0.0, "estop", "a test")
+    guard.acknowledge(0.0)
+    given = [q]
+    for tick in range(1, 3001):
+        guard.see(tick * DT, ["joint_2"], [q], [0.0])
+        assert not guard.check(tick * DT) or not guard.stopped
+        ((_, _, (value,)),) = guard.take(tick * DT, "position", ["joint_2"], [1.0], 0.0)
+        given.append(value)
+        if tick > 500:  # the motor is off before
+            q += 2e-3 * (value - q)
+    speed = np.diff(given) / DT
+    assert guard.stops == 1
+    assert given[500] == pytest.approx(0.5 * limit, abs=1e-3)
+    assert np.abs(np.diff(speed)).max() <= 20.0 * DT + 1e-9  # also where the setpoint brakes to wait
+    assert ("guard_clamp", "tracking_error") in kinds(guard)
+
+
 def test_a_stop_that_outlasts_a_reset_holds_the_robot() -> None:
     guard = made()
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)

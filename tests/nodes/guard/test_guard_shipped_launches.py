@@ -95,3 +95,23 @@ def test_an_emergency_stop_of_the_guarded_arm_can_be_released_as_it_does_not_fal
         passed = guard.node.counters["passed"]
         run.step(100)
         assert guard.node.counters["passed"] > passed
+
+
+@pytest.mark.parametrize(("at_s", "held_s", "server_later"), [(1.2, 1.0, 0), (1.2, 3.0, 0), (1.2, 1.0, 300)])
+def test_a_release_while_the_trajectory_has_gone_on_does_not_stop_the_guarded_arm_again(
+    at_s: float, held_s: float, server_later: int
+) -> None:
+    """The arm is far from the commands at the release, and the server may accept commands later than the guard."""
+    plan = load_plan(LAUNCH / "examples" / "guarded_arm.toml")
+    plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
+    with compose(plan) as run:
+        run.run(at_s)
+        guard = run.nodes["guard"]
+        run.request("estop", reason="a test")
+        guard.request("estop", {"reason": "a test"})
+        run.step(round(1000 * held_s))
+        guard.request("release", {})
+        run.step(server_later)
+        run.request("release")
+        run.step(1500)
+        assert guard.node.counters["stops"] == 1
