@@ -129,7 +129,7 @@ class Guard(Node):
         while self._guard.interventions:
             intervention = self._guard.interventions.popleft()
             if intervention.kind != "guard_clamp":
-                self._context.warn(intervention.line)
+                self._context.warn(f"t = {self._now:.3f} s: {intervention.line}")
             yield "event", event_of(intervention, self._context.name)
 
     @property

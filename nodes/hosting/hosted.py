@@ -481,7 +481,7 @@ class HostedNode:
             self._hand_over(self.gate.name, command)
         for event in self.gate.events():
             if event.kind in GUARD_WARNINGS:
-                self.context.warn(event.detail)
+                self.context.warn(f"t = {self.time:.3f} s: {event.detail}")
             self._publish_event(event)
 
     def _hand_over(self, name: str, message: Message) -> None:

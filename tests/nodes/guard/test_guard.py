@@ -12,9 +12,10 @@ import pytest
 
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
+from nodes.guard.node import Guard
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
-from nodes.node import Node
+from nodes.node import Context, Node
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -215,6 +216,31 @@ def test_a_stop_that_outlasts_a_reset_holds_the_robot() -> None:
     guard.acknowledge(0.0)
     guard.see(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
     assert guard.check(0.0) == []  # released meanwhile
+
+
+def test_every_stop_and_acknowledgement_is_a_warning_of_its_own_with_its_time() -> None:
+    """Equal lines within a few seconds are shown once; lines with a time differ."""
+    node, context = (
+        Guard(),
+        Context(
+            name="guard",
+            robot="r",
+            step_s=DT,
+            params=msgspec.convert({"joints": JOINTS}, GuardParams),
+            random=None,
+            plan=None,
+        ),
+    )  # type: ignore[arg-type]
+    node.on_start(context)
+    for k in range(1, 5):
+        state = RobotState(timestamp=0.5 * k, seq=k, name=NAMES, position=[0.0, 0.0], velocity=[0.0, 0.0])
+        node.on_request("estop", {"reason": "a test"})
+        list(node.on_message("state", state) or ())
+        node.on_request("release", {})
+        list(node.on_message("state", state) or ())
+    lines = [line for level, line in context.log if level == "warning"]
+    assert len(lines) == len(set(lines)) == 8
+    assert "t = 0.500 s: the stop by estop is acknowledged" in lines
 
 
 def test_a_stop_before_the_first_state_brakes_from_this_state_on() -> None:

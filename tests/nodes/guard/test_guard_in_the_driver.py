@@ -117,7 +117,7 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         assert driver.guard_stops is None
         driver.emergency_stop("hand in the cell")
         run.step(400)
-        assert driver.take_log()[-1] == ("warning", "hand in the cell: controlled stop")
+        assert driver.take_log()[-1] == ("warning", "t = 0.099 s: hand in the cell: controlled stop")
         stops = driver.guard_stops
         assert stops is not None
         assert (stops.count, stops.reason) == (1, "hand in the cell")
