@@ -6,18 +6,25 @@ A condition depends on the arguments of the launch file alone.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodes.plan.key_checks import PlanError, suggestion
+from sim_core.support.suggestion import did_you_mean
 
 LONGEST = 500  # characters of a condition
 NO_ARGUMENTS = "; the file has no table [args]"
 FORM = "write a condition with args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
 
 
-def holds(condition: object, arguments: Mapping[str, Any], where: str) -> bool:
-    """Value of a condition. Raises PlanError, whose message begins with `where`, for an invalid condition."""
+def holds(condition: object, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]], where: str) -> bool:
+    """Value of a condition. Raises PlanError, whose message begins with `where`, for an invalid condition.
+
+    A comparison of an argument with a value that the argument cannot have is invalid.
+
+    arguments  {name: value}
+    choices    {name: allowed values} of the arguments that have choices
+    """
     if isinstance(condition, bool):
         return condition
     if not isinstance(condition, str):
@@ -25,7 +32,10 @@ def holds(condition: object, arguments: Mapping[str, Any], where: str) -> bool:
     try:
         if len(condition) > LONGEST:
             raise ValueError(f"the condition has {len(condition)} characters; shorten it to at most {LONGEST}")
-        return _truth(ast.parse(condition.strip(), mode="eval").body, arguments)
+        body = ast.parse(condition.strip(), mode="eval").body
+        is_on = _truth(body, arguments)
+        _check_choices(body, arguments, choices)
+        return is_on
     except SyntaxError as error:
         raise PlanError(f"{where}: key 'if': {condition!r}: {error.msg}; {FORM}") from None
     except (ValueError, RecursionError, MemoryError) as error:
@@ -83,6 +93,23 @@ def _equal(part: ast.Compare, right: ast.expr, arguments: Mapping[str, Any]) -> 
             "differ; compare values of one type"
         )
     return bool(first == second)
+
+
+def _check_choices(body: ast.expr, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ValueError for a comparison of an argument with a value that is not among its choices."""
+    for part in ast.walk(body):
+        if not isinstance(part, ast.Compare):
+            continue
+        for argument, other in ((part.left, part.comparators[0]), (part.comparators[0], part.left)):
+            name = argument.attr if isinstance(argument, ast.Attribute) else ""
+            if name not in choices or isinstance(other, ast.Attribute):
+                continue
+            value = _value(other, arguments)
+            if value not in choices[name]:
+                raise ValueError(
+                    f"args.{name} is never {value!r}; its choices are {', '.join(map(repr, choices[name]))}"
+                    f"{did_you_mean(value, choices[name])}"
+                )
 
 
 def _kind(value: object) -> type:

@@ -205,7 +205,8 @@ class _Composition:
                 for key, item in written.items()
             }
             place = replace(place, label=_label(kind, int(place.path[-1]), table))
-            is_on = holds(table.pop("if", True), self.arguments, place.at("if"))
+            choices = {name: each.choices for name, each in self.tables.arguments.items() if each.choices}
+            is_on = holds(table.pop("if", True), self.arguments, choices, place.at("if"))
             if kind == "nodes" and is_on:
                 namespace = table.pop("namespace", "") if isinstance(table.get("namespace"), str) else ""
                 self.tables.nodes.append(Entry(table, place, self.folder, namespace))

@@ -171,6 +171,10 @@ def test_a_condition_switches_a_group(condition: str, launch_file: Path) -> None
 
 
 NO_CONDITIONS = {
+    "args.record and args.mode == 'fats'": (
+        "args.mode is never 'fats'; its choices are 'fast', 'lockstep'; did you mean 'fast'?"
+    ),
+    "args.record or not 'lockstp' != args.mode": "did you mean 'lockstep'?",
     "record": "'record' is an argument; write args.record",
     "args.tag": "args.tag is 'a', neither true nor false; compare it, as in args.tag == 'a'",
     "args.tag == 1": "compares 'a' with 1, which are never equal",
