@@ -409,9 +409,9 @@ def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -
         )
     if node.name in seen:
         other = seen[node.name]
-        used = f" in {other.place()}" if other is not None else ""
+        used = "by the simulation server" if other is None else f"in {other.place()}"
         raise PlanError(
-            f"{where.at('name')}: key 'name': the name is already used{used}; give every node its own name, not 'sim'"
+            f"{where.at('name')}: key 'name': {node.name!r} is already used {used}; give the node another name"
         )
     seen[node.name] = where
 

@@ -125,7 +125,11 @@ FAULTS = {
         "unknown key 'fi'; the keys are if, nodes, milestones, include",
     ),
     "recorder.py": ("recoder.py", "launch.toml:22: node 'recorder'", "run = "),
-    '"recorder"': ('"hold"', "launch.toml:21: node 'hold'", "the name is already used in launch.toml:12"),
+    '"recorder"': (
+        '"hold"',
+        "launch.toml:21: node 'hold'",
+        "'hold' is already used in launch.toml:12; give the node another name",
+    ),
     "angle_deg =": (
         "angle_dg =",
         "launch.toml:15: node 'hold': params",
@@ -229,7 +233,7 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     assert refused(launch_file, SIM + include).startswith("part.toml:4: node 'hold': params: unknown key 'dampng'; did")
     part.write_text(HOLD)
     line = refused(launch_file, SIM + HOLD + include)
-    assert line.startswith("part.toml:2: node 'hold': key 'name': the name is already used in launch.toml:3; give")
+    assert line.startswith("part.toml:2: node 'hold': key 'name': 'hold' is already used in launch.toml:3; give")
     line = refused(launch_file, SIM + include + "args = { tag = 'x' }")
     assert (
         line == "launch.toml:5: include 'part.toml': unknown argument 'tag' of part.toml; the file has no table [args]"
