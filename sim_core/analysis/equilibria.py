@@ -35,16 +35,33 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
         a = system.acceleration(0.0, q, rest, efforts(q, rest))[0]
         return np.concatenate([a, system.residual(0.0, q, rest)[0]])
 
-    size = max(1.0, float(np.abs(unrest(start)).max()), float(np.abs(unrest(start + 0.1)).max()))
-    found = least_squares(unrest, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale=1.0)
-    left = float(np.abs(unrest(found.x)).max())
-    if not left <= STILL * size:
+    with np.errstate(all="ignore"):  # the search may pass coordinates at which the acceleration is not finite
+        sizes = np.abs(unrest(start)), np.abs(unrest(start + 0.1))
+        if not np.isfinite(sizes[0]).all():
+            raise InvalidRequest(
+                f"no equilibrium of {system.mechanism.name!r} was found: at {start.tolist()} the acceleration is not "
+                "finite; give coordinates closer to an equilibrium"
+            )
+        size = max(1.0, float(sizes[0].max()), float(np.nan_to_num(sizes[1], posinf=0.0).max()))
+        found = least_squares(unrest, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale=1.0)
+        left = np.abs(unrest(found.x))
+    if not left.max() <= STILL * size:
         raise InvalidRequest(
             f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
-            f"{found.x.round(6).tolist()} the acceleration is still {left:.3g}; "
-            "give coordinates closer to an equilibrium"
+            f"{found.x.round(6).tolist()} {_motion_left(system, left)}; give coordinates closer to an equilibrium"
         )
     return np.array(found.x)
+
+
+def _motion_left(system: System, left: Array) -> str:
+    """Clause of a message: the coordinate with the largest acceleration, or the violation of the constraints.
+
+    left  magnitudes of the accelerations (n_q,) of the coordinates, then of the residuals of the constraints
+    """
+    largest = int(np.argmax(left))
+    if largest < system.n_q:
+        return f"the coordinate {system.coordinate_names[largest]!r} still accelerates, by {left[largest]:.3g} per s^2"
+    return f"the constraints are still violated, by {left[largest]:.3g}"
 
 
 def frequencies(system: System, about: Array, u: Any = None) -> Array:

@@ -32,8 +32,8 @@ class HeldInputs:
     def of(cls, system: System, u: Any = None, modes: Mapping[str, str] | None = None) -> HeldInputs:
         """Inputs with these defaults: efforts `u` are those of the actuators at the start, and no servo is used.
 
-        Raises InvalidRequest with a one-line message for inputs of the wrong shape, and for a servo in the mode
-        "velocity", with which a joint has no equilibrium.
+        Raises InvalidRequest with a one-line message for inputs of the wrong shape, for a position beyond the limits of
+        the actuator's joint, and for a servo in the mode "velocity", with which a joint has no equilibrium.
         """
         mechanism = system.mechanism
         for name, mode in (modes or {}).items():
@@ -48,7 +48,18 @@ class HeldInputs:
             raise InvalidRequest(
                 f"u has shape {held.shape}; for {mechanism.name!r} give {system.n_u} finite numbers, one per actuator"
             )
-        return cls(held, dict(modes or {}), lane_servos(mechanism, modes or {}, system.coordinate_names))
+        servos = lane_servos(mechanism, modes or {}, system.coordinate_names)
+        for servo in servos:
+            actuator, value = mechanism.actuators[servo.actuator], float(held[servo.actuator])
+            if not servo.lower <= value <= servo.upper:
+                side, limit = ("lower", servo.lower) if value < servo.lower else ("upper", servo.upper)
+                unit = "m" if mechanism.joint(actuator.joint).kind == "prismatic" else "rad"
+                raise InvalidRequest(
+                    f"actuator {actuator.name!r}: the position {value:.9g} {unit} is beyond the {side} limit "
+                    f"{limit:.9g} {unit} of joint {actuator.joint!r}; give a position from {servo.lower:.9g} to "
+                    f"{servo.upper:.9g}"
+                )
+        return cls(held, dict(modes or {}), servos)
 
     def efforts(self, q: Array, v: Array) -> Array:
         """Efforts (n_u,) at the state q, v (n_q,) when the targets of the servos have arrived at their positions."""

@@ -72,6 +72,15 @@ def test_the_unit_of_time_is_that_of_the_slowest_mode(double: System) -> None:
     assert v[0] == pytest.approx([0.0, 0.2])
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_failed_search_for_an_equilibrium_names_the_coordinate_and_warns_of_no_overflow() -> None:
+    arm = assemble(build("arm_2dof"))
+    with pytest.raises(InvalidRequest, match=r"the coordinate 'joint_4' still accelerates, by .* per s\^2; give coord"):
+        equilibrium(arm, [0.1, 0.1], lambda q, v: np.array([0.0, 1e200]))
+    with pytest.raises(InvalidRequest, match="the acceleration is not finite"):
+        equilibrium(arm, [0.1, 0.1], lambda q, v: np.array([0.0, np.inf]))
+
+
 def test_an_equilibrium_is_found_under_efforts_and_for_a_closed_loop() -> None:
     arm = assemble(build("arm_2dof"))
     still = equilibrium(arm, [0.1, 0.1])

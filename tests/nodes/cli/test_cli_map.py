@@ -82,6 +82,55 @@ def test_bad_requests_are_refused_in_one_line(tmp_path: Path, arguments: list[st
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("robot", "arguments", "words"),
+    [
+        (
+            "arm_2dof",
+            ["--over", "joint_1=-1:1:3,joint_2=-1:1:3", "--servo", "joint_2=3.1416"],
+            ["actuator 'joint_2'", "3.1416 rad is beyond the upper limit 2.05 rad of joint 'joint_2'", "-2.05 to 2.05"],
+        ),
+        (
+            "arm_2dof",
+            ["--over", "joint_1=-1:1:3,joint_2=-1:1:3", "--servo", "joint_2=-9"],
+            ["-9 rad is beyond the lower limit -2.05 rad of joint 'joint_2'"],
+        ),
+        (
+            "rotary_pendulum",
+            ["--over", "arm=-1:1:3,arm.velocity=-1:1:3"],
+            ["--over arm: 'rotary_pendulum' has absolute coordinates", "add --param coordinates=joint"],
+        ),
+        (
+            str(LAUNCH),
+            ["--over", "pendulum.velocity=-1:1:3,arm.x=-1:1:3", "--seconds", "1"],
+            ["--over pendulum.velocity: 'rotary_pendulum' has", "add --set sim.parameters.coordinates=joint"],
+        ),
+        (
+            "rotary_pendulum",
+            ["--over", "arm=-1:1:3,arm.velocity=-1:1:3", "--param", "coordinates=joint", "--servo", "arm=0.2"],
+            ["--servo arm=0.2: actuator 'arm' of 'rotary_pendulum' has no servo that could hold a position"],
+        ),
+        (
+            "charmie",
+            ["--over", "tilt=-1:1:3,tilt.velocity=-1:1:3", "--servo", "tilt=0"],
+            [
+                "the coordinate 'lift' still accelerates, by 9.8 per s^2",
+                "without --servo no position is held by base_x",
+            ],
+        ),
+    ],
+)
+def test_a_refused_map_names_the_joint_and_the_remedy(
+    tmp_path: Path, robot: str, arguments: list[str], words: list[str]
+) -> None:
+    done = run(tmp_path, robot, *arguments)
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+    assert len([text for text in done.stderr.splitlines() if text.startswith("armswing: ")]) == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unstable_equilibrium_is_told(tmp_path: Path) -> None:
     over = "pivot=-1:1:3,pivot.velocity=-1:1:3"
     done = run(tmp_path, "single_pendulum", "--over", over, "--seconds", "1", "--near", "pivot=3.1", "--step-ms", "10")

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, check_servos
 from nodes.cli.commands.models.robots import Param, built
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
@@ -256,10 +257,10 @@ class Request:
     threads: int | None
 
 
-def _assembled(mechanism: Any, near: dict[str, float]) -> tuple[Any, Any]:
-    """(system of the mechanism, its initial coordinates with the values `near`).
+def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES) -> tuple[Any, Any]:
+    """(system of the mechanism, its initial coordinates with the values that the user gives by --near).
 
-    near  {coordinate: value}; these coordinates are near the equilibrium
+    remedy  option that selects joint coordinates, for messages
     """
     import importlib.util
 
@@ -272,8 +273,9 @@ def _assembled(mechanism: Any, near: dict[str, float]) -> tuple[Any, Any]:
         raise UnavailableError("a map needs matplotlib; install it: pip install 'armswing[studies]'")
     with working(f"assembling {mechanism.name!r}"):
         system = assemble(mechanism)
+    check_rows(system, {"--over": request.axes, "--start": request.start, "--near": request.near}, remedy)
     place = np.array(mechanism.initial_q, dtype=float)
-    for row, value in near.items():
+    for row, value in request.near.items():
         if row not in system.coordinate_names:
             raise UnknownName(f"robot {mechanism.name!r}", "coordinate", row, system.coordinate_names)
         place[system.coordinate_names.index(row)] = value
@@ -295,18 +297,24 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     from sim_core.errors import InvalidRequest
     from sim_core.monitoring.servo_loops import unstable_servos
 
+    check_servos(mechanism, request.servos)
     driven = {actuator.joint: actuator.name for actuator in mechanism.actuators if actuator.name in request.servos}
-    system, place = _assembled(mechanism, request.near)
+    system, place = _assembled(mechanism, request)
     for joint, name in driven.items():
         if joint in system.coordinate_names and joint not in request.near:
             place[system.coordinate_names.index(joint)] = request.servos[name]  # an equilibrium lies close to it
     u = np.array([request.servos.get(actuator.name, actuator.start) for actuator in mechanism.actuators])
-    held = HeldInputs.of(system, u, dict.fromkeys(request.servos, "position"))
+    try:
+        held = HeldInputs.of(system, u, dict.fromkeys(request.servos, "position"))
+    except InvalidRequest as error:
+        raise InputError(f"--servo: {error}") from error
     efforts = held.efforts
     try:
         about = equilibrium(system, place, efforts)
     except InvalidRequest as error:
-        raise InputError(f"{error}, by --near COORDINATE=VALUE") from error
+        free = [actuator.name for actuator in mechanism.actuators if actuator.name not in request.servos]
+        unheld = f"; without --servo no position is held by {', '.join(free)}" if free else ""
+        raise InputError(f"{error}, by --near COORDINATE=VALUE{unheld}") from error
     step_s = None if request.step_ms is None else request.step_ms / 1e3
     norm = StateNorm.of(system, about, None, request.time_unit_s, None, step_s, efforts)
     if unstable := unstable_servos(system, norm.step_s, about, request.servos):
@@ -367,7 +375,7 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
     from sim_core.analysis.maps import grid, map_of
     from sim_core.analysis.stability import StateNorm
 
-    system, place = _assembled(plan.sim.make_mechanism(), request.near)
+    system, place = _assembled(plan.sim.make_mechanism(), request, "--set sim.parameters.coordinates=joint")
     norm = StateNorm.of(system, place, None, request.time_unit_s, None, plan.sim.step_s)
     q, v = grid(norm, request.axes, request.start, request.seconds)
     with SweepBar("motions") as bar:
