@@ -19,7 +19,7 @@ from nodes.plan.handlers import uncalled
 from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, reference, shortened
-from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics, unreceived
+from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics, unexecuted, unreceived
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
 from sim_core.tables import out_of_range
@@ -82,7 +82,7 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     if only is None:
         places = {entry.name: entry.source for entry in tables.nodes}
         check_misspelt(classes, plan, places)
-        return list(unreceived(classes, plan, places))
+        return [*unreceived(classes, plan, places), *unexecuted(classes, plan, places)]
     return []
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nodes.messages import Message
+from nodes.messages import JointCommand, Message
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup, resolve
 from nodes.node import Node
 from nodes.plan.files.including import Entry
@@ -79,20 +79,16 @@ def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping
 
 
 def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
-    """Yield one line, with file and key, for each remapped publication outside the plan's robots that no node receives.
+    """Yield one line, with file and key, for each remapped publication that no node receives.
 
-    The key `remap` gives such a publication a full name, such as "/left/charmie/command". The line suggests the most
-    similar topic that a node or the simulation receives, or that is a topic of a robot. If there is no similar topic,
-    and a node subscribes to all topics, no line is yielded: this node receives the publication.
+    The key `remap` gives such a publication a full name outside the plan's robots, such as "/left/charmie/command". The
+    line suggests the most similar topic that a node or the simulation receives, or that is a topic of a robot. If there
+    is no similar topic, and a node subscribes to all topics, no line is yielded: this node receives the publication.
     """
-    robots = [view.sim.robot_name for view in plan.views]
-    received, receives_all = {f"{robot}/command" for robot in robots}, False
-    for node in plan.nodes:
-        names = classes[node.name].subscribes if node.name in classes else {}
-        received |= {
-            resolve(node.remap.get(name, name), plan.robot_of(node.namespace)) for name in names if name != "*"
-        }
-        receives_all |= "*" in names and not node.namespace
+    robots, received = [view.sim.robot_name for view in plan.views], _received(classes, plan)
+    receives_all = any(
+        "*" in classes[node.name].subscribes for node in plan.nodes if node.name in classes and not node.namespace
+    )
     for node in plan.nodes:
         for name in classes[node.name].publishes if node.name in classes else ():
             new = node.remap.get(name, "")
@@ -107,6 +103,37 @@ def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str
                 at = f"{where[node.name].below('remap').at(name)}: key {name!r}"
                 meant = f"; did you mean {'/' + near!r}?" if near else ""
                 yield f"{at}: no node of this launch subscribes to {new!r}{meant}"
+
+
+def unexecuted(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
+    """Yield one line, with file and key, for each remapped publication of commands that no motor of a robot gets.
+
+    Such commands are on a topic of a robot to which neither the simulation nor a node subscribes by name, as where
+    `raw_command` has no guard. A recorder, which subscribes to all topics, executes no commands.
+    """
+    robots, received = [view.sim.robot_name for view in plan.views], _received(classes, plan)
+    for node in plan.nodes:
+        for name, message in classes[node.name].publishes.items() if node.name in classes else ():
+            new = node.remap.get(name, "")
+            topic = resolve(new, plan.robot_of(node.namespace)) if new else ""
+            robot, _, leaf = topic.rpartition("/")
+            if message is not JointCommand or robot not in robots or topic in received:
+                continue
+            if new.startswith("/") and leaf not in ROBOT_TOPICS:
+                continue  # `unreceived` reports it
+            remedy = "add a guard, or remove the key" if leaf == "raw_command" else "remove the key"
+            at = f"{where[node.name].below('remap').at(name)}: key {name!r}"
+            yield f"{at}: no node of this launch executes the commands {new!r}; {remedy}"
+
+
+def _received(classes: Mapping[str, type[Node]], plan: Plan) -> set[str]:
+    """Full names of the topics that the simulation or a node subscribes to by name."""
+    received = {f"{view.sim.robot_name}/command" for view in plan.views}
+    for node in plan.nodes:
+        names = classes[node.name].subscribes if node.name in classes else {}
+        robot = plan.robot_of(node.namespace)
+        received |= {resolve(node.remap.get(name, name), robot) for name in names if name != "*"}
+    return received
 
 
 def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries: Mapping[str, Entry]) -> None:

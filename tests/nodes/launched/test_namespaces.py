@@ -336,6 +336,25 @@ def test_a_publication_that_no_node_receives_is_warned_of(remap: str, meant: str
     assert warnings == ([] if meant is None else [line])
 
 
+@pytest.mark.parametrize("recorder", [False, True])
+def test_raw_commands_without_a_guard_are_warned_of_also_where_a_recorder_receives_them(
+    recorder: bool, tmp_path: Path
+) -> None:
+    text = (ROOT / "launch/examples/guarded_arm.toml").read_text()
+    (tmp_path / "guarded.toml").write_text(text)
+    warnings: list[str] = []
+    load_plan(tmp_path / "guarded.toml", warnings=warnings)
+    assert warnings == []
+    begin, end = text.index('[[nodes]]\nname = "guard"'), text.index('[[nodes]]\nname = "recorder"')
+    (tmp_path / "bare.toml").write_text(text[:begin] + (text[end:] if recorder else ""))
+    load_plan(tmp_path / "bare.toml", warnings=warnings)
+    (line,) = warnings
+    assert line.endswith(
+        "node 'controller': remap: key 'command': no node of this launch executes the commands 'raw_command'; "
+        "add a guard, or remove the key"
+    )
+
+
 def test_a_launch_shows_the_publication_that_no_node_receives(two_robots: Path) -> None:
     (two_robots / "push.py").write_text(PUSHES)
     node = '[[nodes]]\nname = "push"\nrun = "push.py:Push"\nnamespace = "left"\n'
