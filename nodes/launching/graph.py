@@ -54,9 +54,10 @@ class Connection:
 
 
 def members_of(plan: Plan) -> list[Member]:
-    """The simulation server, as "sim", and the nodes of a plan."""
+    """The simulation server, as "sim", and the nodes of a plan. A run of several robots has no topic `snapshot`."""
     robots = [view.sim.robot_name for view in plan.views]
-    published = [f"{robot}/{name}" for robot in robots for name in SERVER_PUBLISHES]
+    names = [name for name in SERVER_PUBLISHES if name != "snapshot" or len(robots) == 1]
+    published = [f"{robot}/{name}" for robot in robots for name in names]
     return [Member("sim", published, [f"{robot}/command" for robot in robots]), *(_member(n, plan) for n in plan.nodes)]
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.launching.graph import Member, connections, svg, text
+from nodes.launching.graph import Member, connections, members_of, svg, text
+from nodes.plan.files.file import load_plan
 
 ROOT = Path(__file__).parents[3]
 MEMBERS = [
@@ -60,3 +61,15 @@ def test_the_graph_of_a_launch_file_is_printed_and_drawn(tmp_path: Path, capsys:
     assert run(["graph"]) == 2
     assert run(["graph", "x.toml", "--live"]) == 2
     assert run(["graph", str(ROOT / "launch/rotary_pendulum.toml"), "--svg", "/nowhere/x.svg"]) == 2
+
+
+def test_only_a_run_of_one_robot_has_snapshots(tmp_path: Path) -> None:
+    one = load_plan(ROOT / "launch/rotary_pendulum.toml")
+    assert "rotary_pendulum/snapshot" in members_of(one)[0].publishes
+    include = '[[include]]\nfile = "{}"\nnamespace = "{}"\n'
+    part = tmp_path / "part.toml"
+    part.write_text('[sim]\nrobot = "rotary_pendulum"\n')
+    (tmp_path / "both.toml").write_text("".join(include.format("part.toml", name) for name in ("left", "right")))
+    server = members_of(load_plan(tmp_path / "both.toml"))[0]
+    assert "left/rotary_pendulum/state" in server.publishes
+    assert not [topic for topic in server.publishes if topic.endswith("/snapshot")]
