@@ -235,7 +235,7 @@ REFUSED = {
     ),
     "two nodes of one name": (
         BOTH + '[[nodes]]\nname = "controller"\nnamespace = "left"\nrun = "nodes/player.py:Player"\n',
-        r"both\.toml:14: node 'controller': key 'name': 'controller' is already used in .*pendulum\.toml:20",
+        r"both\.toml:14: node 'controller': key 'name': 'left/controller' is already used in .*pendulum\.toml:20",
     ),
     "one namespace twice": (
         BOTH.replace('"right"', '"left"'),
