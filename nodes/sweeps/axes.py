@@ -80,6 +80,10 @@ def parse_axis(text: str) -> Axis:
     values = _spaced(text, kind, numbers) if len(numbers) == 2 else None
     if values is None:
         values = _listed(text, given)
+    if len(values) == 1 and len(numbers) == 1 and _is_number(kind) and _is_number(numbers[0]):
+        raise AxisError(
+            f"--over {text!r}: the NUMBER of values is missing; write FROM:TO:NUMBER, such as {key}={given}:5"
+        )
     if len(values) == 1:
         raise AxisError(
             f"--over {text!r}: an axis needs 2 or more values; pass --set {key}={as_text(values[0])} for a fixed value"

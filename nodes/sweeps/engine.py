@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import make_server
-from nodes.sweeps.cells import ENDED, LOST, Row
+from nodes.sweeps.cells import LOST, Row
 from nodes.sweeps.design import Cell, Sweep, plan_with
 from nodes.sweeps.journal import Journal
 from nodes.sweeps.structures import structures
@@ -151,24 +151,6 @@ def warm_up(sweep: Sweep) -> None:
 def default_workers() -> int:
     """Default number of workers: one per core that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
-    """Whether the repeated runs of each combination of values have equal results.
-
-    Only completed runs are compared. Returns False if no two completed runs have the same values.
-    """
-    first: dict[int, Row] = {}
-    compared = False
-    for row in rows:
-        if row.result not in ENDED:
-            continue
-        other = first.setdefault(row.cell // sweep.repeat, row)
-        if other is not row:
-            compared = True
-            if other.figures != row.figures or other.result != row.result:
-                return False
-    return compared
 
 
 def folder_of(launch: Path) -> Path:

@@ -12,9 +12,10 @@ import msgspec
 
 from nodes.simulation.compose import Composition
 from nodes.sweeps.axes import as_text
-from nodes.sweeps.cells import ENDED, PASSED, Row, figures_of, values_text
+from nodes.sweeps.cells import ENDED, PASSED, Figure, Row, figures_of, values_text
 from nodes.sweeps.design import Cell, Sweep
 from nodes.sweeps.report.junit import MOST_CASES
+from nodes.sweeps.report.statistics import repeats_change_nothing
 from nodes.sweeps.report.tables import figure_names, line_of
 from nodes.workers import Loss, Pool
 
@@ -30,11 +31,13 @@ class Trial(msgspec.Struct):
     wall_s  wall time of the whole run, extrapolated from the time steps of the trial, s
     row     row of the run as far as it went
     error   reason why there is no result, in one line; "" if there is one
+    repeats_equal  whether the first repeat has the same results as the run after as many time steps
     """
 
     wall_s: float = 0.0
     row: Row | None = None
     error: str = ""
+    repeats_equal: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,13 @@ class Estimate:
     wall_s       wall time on one processor, s
     disk_bytes   space for its rows in all files of the sweep's folder
     source       origin of the estimate, such as "by 12 finished runs"
+    repeats_equal  whether the repeats of a combination have equal results as far as they were run
     """
 
     wall_s: float
     disk_bytes: float
     source: str
+    repeats_equal: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,14 +91,16 @@ def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Est
     look  function that is called several times per second; it may raise an exception to stop the trial
     """
     finished = [row for row in rows if row.result in ENDED and row.wall_s > 0.0]
+    equal = sweep.repeat > 1 and repeats_change_nothing(sweep, finished)
     if finished:
         wall_s = sum(row.wall_s for row in finished) / len(finished)
-        return Estimate(wall_s, _bytes_of(sweep, finished[0]), f"by {len(finished)} finished runs")
+        return Estimate(wall_s, _bytes_of(sweep, finished[0]), f"by {len(finished)} finished runs", equal)
     with Pool(TrialJob(sweep), 1, LIMIT_S) as pool:
         trial = next(result for _, result in pool.results([sweep.cell(0)], look))
     if trial.row is None:
         return trial.error
-    return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), "by the beginning of the first run")
+    source = "by the beginning of the first run"
+    return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), source, trial.repeats_equal)
 
 
 def _tried(sweep: Sweep, cell: Cell) -> Trial:
@@ -107,7 +114,16 @@ def _tried(sweep: Sweep, cell: Cell) -> Trial:
             composition.step(more)
         each_s = (time.perf_counter() - stepping) / taken
         row = Row(cell=cell.number, seed=cell.seed, result=PASSED, figures=dict(figures_of(composition)))
-    return Trial(wall_s=stepping - began + each_s * steps, row=row)
+    equal = sweep.repeat > 1 and _figures_after(sweep, sweep.cell(cell.number + 1), taken) == row.figures
+    return Trial(wall_s=stepping - began + each_s * steps, row=row, repeats_equal=equal)
+
+
+def _figures_after(sweep: Sweep, cell: Cell, steps: int) -> dict[str, Figure]:
+    """Results of the beginning of a cell, which has as many time steps as `steps`."""
+    with Composition(sweep.plan_of(cell)) as composition:
+        for begin in range(0, steps, STEPS_AT_ONCE):
+            composition.step(min(STEPS_AT_ONCE, steps - begin))
+        return dict(figures_of(composition))
 
 
 def _bytes_of(sweep: Sweep, row: Row) -> float:

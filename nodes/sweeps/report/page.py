@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections import Counter
@@ -17,7 +18,7 @@ from nodes.sweeps.axes import Axis
 from nodes.sweeps.cells import LOST, Row, values_text
 from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.report.heat_maps import draw_map, draw_points
-from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, pass_rate, varying
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, independent, pass_rate, varying
 from nodes.sweeps.report.tables import figure_names, in_order
 from nodes.sweeps.report.units import units_of, with_unit
 from sim_core.support.suggestion import did_you_mean
@@ -37,6 +38,7 @@ def write_page(
              between runs
     """
     ordered = in_order(rows)
+    counted = independent(sweep, ordered)
     units = units_of(sweep)
     pictures, others = _pictures(folder, sweep, ordered, figures, units)
     lost = [row for row in ordered if row.result in LOST]
@@ -45,16 +47,17 @@ def write_page(
         .get_template("sweep.html.j2")
         .render(
             name=Path(sweep.launch).stem,
-            folder=folder.name,
+            folder=_folder_in_commands(sweep, folder),
             sweep=sweep,
             rows=len(ordered),
-            total=pass_rate(ordered),
+            total=pass_rate(counted),
+            equal_repeats=len(counted) < len(ordered),
             counts=Counter(row.result for row in ordered).most_common(),
             failures=failures(ordered),
             rates=[
                 (
                     with_unit(axis.key, units),
-                    [(value.strip('"'), rate) for value, rate in by_value(sweep, axis, ordered)],
+                    [(value.strip('"'), rate) for value, rate in by_value(sweep, axis, counted)],
                 )
                 for axis in _listed(sweep)
                 if len(axis.values) <= SHOWN_VALUES
@@ -73,6 +76,13 @@ def write_page(
     part.write_text(text, encoding="utf-8")
     os.replace(part, folder / PAGE)
     return folder / PAGE
+
+
+def _folder_in_commands(sweep: Sweep, folder: Path) -> str:
+    """The folder as it is written in a command: below the directory in which the sweep was started, or absolute."""
+    absolute = folder.absolute()
+    inside = absolute.is_relative_to(sweep.cwd) and absolute != Path(sweep.cwd) and sweep.cwd != "/"
+    return shlex.quote(str(absolute.relative_to(sweep.cwd) if inside else absolute))
 
 
 def known_figures(rows: Mapping[int, Row]) -> list[str]:
@@ -114,7 +124,7 @@ def _pictures(
                 if axis.random and name == PASS_RATE:
                     continue
                 file = stage / f"{len(drawn):02d}_{_plain(name)}.png"
-                draw_points(file, sweep, rows, name, axis, units)
+                draw_points(file, sweep, independent(sweep, rows) if name == PASS_RATE else rows, name, axis, units)
                 drawn.append((f"{PICTURES}/{file.name}", f"{_title(name)} over {axis.key}"))
         shutil.rmtree(folder / PICTURES, ignore_errors=True)
         if drawn:

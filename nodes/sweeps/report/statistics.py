@@ -71,6 +71,40 @@ def pass_rate(rows: Iterable[Row]) -> PassRate:
     return found
 
 
+def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
+    """Whether the repeated runs of each combination of values have equal results.
+
+    Only completed runs are compared. Returns False if no two completed runs have the same values.
+    """
+    first: dict[int, Row] = {}
+    compared = False
+    for row in rows:
+        if row.result not in ENDED:
+            continue
+        other = first.setdefault(row.cell // sweep.repeat, row)
+        if other is not row:
+            compared = True
+            if other.figures != row.figures or other.result != row.result:
+                return False
+    return compared
+
+
+def independent(sweep: Sweep, rows: Iterable[Row]) -> list[Row]:
+    """The rows that count in pass rates: all of them, or one of each combination if repeats change nothing.
+
+    Equal repeats say nothing new, so that counting them would make the confidence intervals too narrow.
+    """
+    given = list(rows)
+    if sweep.repeat == 1 or not repeats_change_nothing(sweep, given):
+        return given
+    first: dict[int, Row] = {}
+    for row in given:
+        kept = first.setdefault(row.cell // sweep.repeat, row)
+        if kept.result in LOST and row.result in ENDED:
+            first[row.cell // sweep.repeat] = row
+    return list(first.values())
+
+
 def failures(rows: Iterable[Row], most: int = 3) -> list[tuple[str, int]]:
     """[(reason, number of runs)] of the `most` most frequent reasons for which runs failed, most frequent first."""
     return Counter(row.reason for row in rows if row.result == FAILED).most_common(most)

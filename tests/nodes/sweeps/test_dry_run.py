@@ -21,7 +21,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def test_a_dry_run_lists_axes_runs_and_groups_and_writes_nothing(launch: Path, sweep: Run, tmp_path: Path) -> None:
     axes = ("--over", "node.gain=0:1:3", "--over", "sim.parameters.arm_mass=0.09,0.1")
     done = sweep(launch, *axes, "--repeat", 2, "--workers", 2, "--dry-run", "-o", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert done.stderr.startswith("warning: --repeat 2 seems to change nothing: the first repeats are equal")
     lines = done.stdout.splitlines()
     assert lines[0] == f"12 runs of 0.1 s each: 3 x 2 combinations, each 2 times, into {tmp_path / 'out'}"
     assert [line.split(maxsplit=2) for line in lines[1:4]] == [
@@ -74,6 +75,14 @@ def test_the_estimates_are_those_of_the_sweep(launch: Path, sweep: Run, tmp_path
     assert " ms per run by 30 finished runs" in "\n".join(again)
     at = next(k for k, line in enumerate(again) if line.startswith("cell "))
     assert [line.split()[0] for line in again[at:]] == ["cell", *map(str, range(12)), "...", *map(str, range(18, 30))]
+
+
+def test_a_dry_run_of_random_runs_says_nothing_of_equal_repeats(launch: Path, sweep: Run, tmp_path: Path) -> None:
+    arguments = (launch, "--over", "node.gain=1,2", "--repeat", 2, "--dry-run", "--json", "-o", tmp_path / "out")
+    for noisy, equal in (("true", False), ("false", True)):
+        done = sweep(*arguments, "--set", f"node.noisy={noisy}")
+        assert json.loads(done.stdout)["repeats_equal"] == equal
+        assert "seems to change nothing" not in done.stderr
 
 
 @pytest.mark.parametrize(("how", "reason"), [("raise", "ValueError: it is asked to"), ("segfault", "by SIGSEGV")])

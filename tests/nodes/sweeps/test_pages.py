@@ -19,7 +19,7 @@ from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.report.heat_maps import colors_of
 from nodes.sweeps.report.junit import write_junit
 from nodes.sweeps.report.page import check_figures, write_page
-from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, pass_rate, varying, wilson
+from nodes.sweeps.report.statistics import PASS_RATE, by_value, failures, grid, independent, pass_rate, varying, wilson
 from nodes.sweeps.report.tables import write_tables
 from nodes.sweeps.report.units import OF_STATUS, units_of, with_unit
 
@@ -168,3 +168,20 @@ def test_pictures_tell_lost_runs_and_separate_few_cells(tmp_path: Path, monkeypa
     heat_maps.draw_map(tmp_path / "b.png", grid(SWEEP, ROWS.values(), "node.error", SWEEP.axes[0], SWEEP.axes[1]))
     (mesh,) = [each for each in drawn[-1].axes[0].collections if each.get_array() is not None]
     assert mesh.get_linewidth()[0] == 1.0
+
+
+def test_equal_repeats_count_once_in_pass_rates_and_commands_name_the_whole_folder(tmp_path: Path) -> None:
+    sweep = Sweep(launch="/arm.toml", cwd=str(tmp_path), axes=[parse_axis("node.gain=1,2")], repeat=3, seconds=1.0)
+    rows = {k: Row(cell=k, seed=k, result="passed" if k < 3 else "failed", figures={"time": k // 3}) for k in range(6)}
+    assert [row.cell for row in independent(sweep, rows.values())] == [0, 3]
+    folder = tmp_path / "results" / "my sweep"
+    folder.mkdir(parents=True)
+    text = write_page(folder, sweep, rows).read_text()
+    assert pass_rate([rows[0], rows[3]]).text() in text
+    assert "the repeats of a combination are equal and count once" in text
+    assert "armswing sweep &#39;results/my sweep&#39; --cell K" in text
+    rows[1] = Row(cell=1, seed=1, result="failed", figures={"time": 0})
+    assert independent(sweep, rows.values()) == [*rows.values()]
+    assert "count once" not in write_page(folder, sweep, rows).read_text()
+    elsewhere = Sweep(launch="/arm.toml", cwd="/nonesuch", axes=sweep.axes, repeat=3, seconds=1.0)
+    assert f"{folder}&#39; --cell K" in write_page(folder, elsewhere, rows).read_text()

@@ -172,6 +172,8 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
     assert first.returncode == 0, first.stderr
     assert "has the mode realtime, but the sweep runs it in lockstep" in first.stderr
     assert "--repeat 2 changes nothing: no run depends on its seed" in first.stderr
+    early, late = "--repeat 2 seems to change nothing: the first repeats are equal", "--repeat 2 changes nothing"
+    assert 0 <= first.stderr.index(early) < first.stderr.index(late)
     table, journal = (folder / "cells.csv").read_bytes(), folder / "cells.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
     assert sweep(*arguments).returncode == 0
@@ -191,6 +193,10 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
         (("--over", "sim.parameters.torque_limt=1,2"), "did you mean 'torque_limit'?"),
         (("--over", "node.gain=0:-1:3"), "key 'gain' is -1.0, not in 0 .. 1e+30 N m"),
         (("--over", "node.gain=1"), "an axis needs 2 or more values; pass --set node.gain=1 for a fixed value"),
+        (
+            ("--over", "node.gain=0.03:0.05"),
+            "the NUMBER of values is missing; write FROM:TO:NUMBER, such as node.gain=0.03:0.05:5",
+        ),
         (("--over", "node.gain=1,2", "--over", "node.gain=3,4"), "two axes have this key"),
         (("--over", "sim.mode=fast,lockstep"), "always use mode lockstep"),
         (("--over", "seed=1,2", "--repeat", "2"), "draws the seeds of its runs"),
@@ -214,6 +220,14 @@ def test_bad_input_is_one_line(
     assert words in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_target_that_does_not_exist_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "nope"
+    assert run(["sweep", str(target)]) == 2
+    said = capfd.readouterr().err
+    assert f"there is no launch file and no folder of a sweep '{target}'; check the path" in said
+    assert said.count("\n") == 1
 
 
 def test_a_folder_of_another_plan_is_refused(

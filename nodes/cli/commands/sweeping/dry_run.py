@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from nodes.sweeps.trial import Estimate
 
 SHOWN_VALUES, SHOWN_RUNS, LISTED_RUNS = 12, 24, 100_000  # of an axis; in the table; in JSON
+EQUAL_REPEATS = (
+    "--repeat {} seems to change nothing: the first repeats are equal; leave --repeat out if no run is random"
+)
 START_S = 2.0  # start of the command and its worker processes, s
 
 
@@ -56,6 +59,8 @@ def describe(
         verb = "changes" if len(keys) == 1 else "change"
         say(f"{' and '.join(keys)} {verb} what is compiled: {robots} groups of runs, each of which compiles once")
     _say_estimate(found, left, sweep.cells, count, bool(changing))
+    if not isinstance(found, str) and found.repeats_equal:
+        warn(f"warning: {EQUAL_REPEATS.format(sweep.repeat)}")
     _say_runs(sweep)
 
 
@@ -118,7 +123,7 @@ def _plain(
     else:
         each = {"wall_s_per_run": found.wall_s, "disk_bytes": found.disk_bytes * sweep.cells, "source": found.source}
         whole = None if count is None else found.wall_s * (sweep.cells - done) / count + START_S
-        data |= {"estimate": {**each, "processes": count, "wall_s": whole}}
+        data |= {"estimate": {**each, "processes": count, "wall_s": whole}, "repeats_equal": found.repeats_equal}
     listed = [sweep.cell(number) for number in range(min(sweep.cells, LISTED_RUNS))]
     runs = [{"cell": cell.number, **cell.values, "repeat": cell.repeat, "seed": cell.seed} for cell in listed]
     return data | {"runs": runs, "runs_left_out": sweep.cells - len(runs)}

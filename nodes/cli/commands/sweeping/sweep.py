@@ -13,7 +13,7 @@ import typer
 
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.boundary import find_in
-from nodes.cli.commands.sweeping.dry_run import describe
+from nodes.cli.commands.sweeping.dry_run import EQUAL_REPEATS, describe
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn, working
 
@@ -160,6 +160,8 @@ def sweep(
         raise InputError(f"--find-boundary {find_boundary}: name the folder of a sweep, not {str(target)!r}")
     if cell is not None:
         raise InputError(f"--cell {cell}: name the folder of the sweep, not {str(target)!r}")
+    if not over and repeat == 1 and not target.is_file():
+        raise InputError(f"there is no launch file and no folder of a sweep {str(target)!r}; check the path")
     if not over and repeat == 1:
         raise InputError("name an axis with --over key=FROM:TO:NUMBER, or a number of runs with --repeat")
     found = _checked(target, arguments or [], over or [], repeat, seconds, set_ or [])
@@ -270,18 +272,26 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
     from nodes.sweeps.design import default_limit_s
-    from nodes.sweeps.engine import carry_out, default_workers, repeats_change_nothing
+    from nodes.sweeps.engine import carry_out, default_workers
     from nodes.sweeps.journal import Journal
     from nodes.sweeps.report.junit import write_junit
+    from nodes.sweeps.report.statistics import repeats_change_nothing
     from nodes.sweeps.report.tables import write_tables
 
     with Journal(folder) as journal:
         stopped: Interrupted | None = None
+        looked = sweep.repeat == 1
         try:
             with interruptible() as go_on, SweepBar() as bar:
 
                 def show(done: int, of: int) -> None:
+                    nonlocal looked
                     go_on()
+                    early = [row for row in map(journal.rows.get, range(sweep.repeat)) if row is not None]
+                    if not looked and len(early) == sweep.repeat:
+                        looked = True
+                        if done < of and repeats_change_nothing(sweep, early):
+                            warn(f"warning: {EQUAL_REPEATS.format(sweep.repeat)}; Ctrl-C stops the sweep")
                     bar.show(done, of)
 
                 limit = options.limit_s or default_limit_s(sweep)
