@@ -25,6 +25,7 @@ from nodes.hosting.timing.scheduling import arrange
 from nodes.hosting.turns import TurnServer
 from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
+from nodes.messages.protocol import NOT_LOADED
 from nodes.node import STOPPED, WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import locate
@@ -275,19 +276,20 @@ class Runner:
                 self._reply(request)
 
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
-        """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed."""
+        """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
+
+        A failure is an event `reload` too.
+        """
         service = self._session.service
         try:
             if isinstance(loaded, BaseException):
                 raise loaded
             note = self._hosted.replace_node(loaded, self._node_replaced)
         except Exception as error:
-            log.error(
-                "%s: the edited file was not loaded; the node runs on as before\n%s",
-                self._hosted.name,
-                traceback_of(error, self._file),
-            )
-            service.refuse(request, f"{type(error).__name__}: {error}"[:300])
+            failed, why = f"{self._file.name} {NOT_LOADED}", f"{type(error).__name__}: {error}"[:300]
+            log.error("%s: %s\n%s", self._hosted.name, failed, traceback_of(error, self._file))
+            self._hosted.publish_event("reload", f"{failed}: {why}")
+            service.refuse(request, f"{failed}: {why}")
         else:
             service.reply(request, note)
 
@@ -300,7 +302,8 @@ class Runner:
         if failure is not None:
             shown = traceback_of(failure, self._file)
             log.error("%s: the new code failed; the previous code is in charge again\n%s", self._hosted.name, shown)
-        self._hosted.publish_event("reload", "failed" if failure else self._file.name)
+        ended = "" if failure is None else f" failed: {type(failure).__name__}: {failure}"[:300]
+        self._hosted.publish_event("reload", f"{self._file.name}{ended}")
 
     def _reply(self, request: Request, refusal: str = "") -> None:
         service = self._session.service

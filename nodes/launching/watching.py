@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nodes.messages.protocol import NOT_LOADED
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import locate
 from nodes.transport.service import ServiceError
@@ -50,7 +51,8 @@ class FileWatch:
         try:
             note = self._ask(name, "reload", timeout_s=RELOAD_S)
         except ServiceError as error:
-            self._say(f"{path.name} was not loaded, the previous code stays in charge: {error}", name)
+            if NOT_LOADED not in str(error):  # otherwise the node's log has it, with the traceback
+                self._say(f"{path.name} {NOT_LOADED}: {error}", name)
         else:
             self._say(f"loaded {path.name} in {time.monotonic() - began:.2f} s{note}", name)
 

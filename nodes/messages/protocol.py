@@ -5,6 +5,7 @@ from __future__ import annotations
 PROTOCOL = 2  # incremented when a name or a meaning changes; an added field changes nothing
 RELEASED = "released"  # response of the service `release` that ended a stop
 NOTHING_STOPPED = "nothing was stopped"  # response of the service `release` without a stop
+NOT_LOADED = "was not loaded; the previous code stays in charge"  # in the refusal of `reload`, and in the node's log
 FIRST = 1  # version of peers and recordings that carry none
 
 

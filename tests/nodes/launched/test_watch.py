@@ -131,6 +131,13 @@ def edit(folder: Path, mode: str, edits: int, broken_every: int) -> tuple[np.nda
     references = recording["rotary_pendulum/reference"]
     commands = recording["rotary_pendulum/command"]
     assert failures == shown.count("in charge"), shown
+    events = recording["rotary_pendulum/event"]
+    reloads = [detail for kind, detail in zip(events["kind"], events["detail"], strict=True) if kind == "reload"]
+    assert len(reloads) == edits, reloads
+    assert all(each.startswith("hold.py") for each in reloads), reloads
+    assert (
+        sum("was not loaded; the previous code" in each or "hold.py failed: " in each for each in reloads) == failures
+    )
     assert all(each in shown for each in ("AttributeError", "SyntaxError")[:failures]), shown
     first: dict[int, int] = {}
     for position, sent_ns in zip(references["position"], references["sent_ns"], strict=True):
@@ -142,7 +149,7 @@ def edit(folder: Path, mode: str, edits: int, broken_every: int) -> tuple[np.nda
 
 
 def test_an_edited_controller_takes_over_without_a_jump(tmp_path: Path) -> None:
-    delays, jump = edit(tmp_path, "realtime", 4, 3)
+    delays, jump = edit(tmp_path, "realtime", 5, 2)  # one cannot be loaded, one fails later
     assert len(delays) == 3
     assert jump <= LARGEST_JUMP
 
