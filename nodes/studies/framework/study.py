@@ -95,6 +95,7 @@ class Study:
     measured   runs whose computing time is measured, one after the other, in trials of about `trial_s` seconds each
     longest    the runs of the full study; in a quick study, some of `runs` are the same runs with less simulated time
     shortened  text that says what else a quick study reduces; the page shows it as a reservation beside verdicts
+    unshortened  names of the parts that a quick study computes in full
     compared   introductory text that says which numbers of the paper are compared with computed ones
     own        whether the study follows no paper, so that all its claims are the project's own
     """
@@ -112,6 +113,7 @@ class Study:
     longest: tuple[Run, ...] = ()
     parts: tuple[Part, ...] = ()
     shortened: str = ""
+    unshortened: tuple[str, ...] = ()
     compared: str = ""
     own: bool = False
     quick: bool = False
@@ -183,21 +185,25 @@ class Results:
             short = [run for run in seen.runs if self.outcomes[run].held]
             full = {run: spans.get(replace(run, seconds=0.0), {run.seconds}) for run in short}
             cut = max((max(full[run]) for run in short if run.seconds not in full[run]), default=None)
-            found.append(Judged(claim, findings, seconds, cut, _notes(study, claim, seconds, cut)))
+            found.append(Judged(claim, findings, seconds, cut, _notes(study, claim, seconds, cut, seen.read)))
         return found
 
 
-def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None) -> tuple[str, ...]:
+def _notes(
+    study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None, read: set[str]
+) -> tuple[str, ...]:
     """Reservations about a claim's verdict, as lines of text for the page.
 
     seconds  simulated times of the runs on which the claim is based, s
     cut      longest simulated time (s) of these runs in the full study; None if this study shortens none of them
+    read     names of the parts on which the claim is based
     """
     found = []
+    in_full = bool(read) and read.issubset(study.unshortened)
     stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
     if cut is not None:
         found.append(f"the full study simulates {cut:g} s, which may change this verdict")
-    elif study.quick and study.shortened and stands_on_shortened:
+    elif study.quick and study.shortened and stands_on_shortened and not in_full:
         found.append(f"--quick reduces the study ({study.shortened}), which may change this verdict")
     if claim.timed:
         found.append(TIMED)
@@ -207,12 +213,28 @@ def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | 
 TIMED = "the verdict depends on times of this computer, which differ from run to run"
 
 
+class _RecordedParts(dict[str, Any]):
+    """Results of parts; the name of each part that is read is added to the set `read`."""
+
+    def __init__(self, parts: Mapping[str, Any], read: set[str]) -> None:
+        super().__init__(parts)
+        self._read = read
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+
 class _Seen(Results):
-    """Results that record which runs' outcomes are read, so that the runs on which a claim is based become known."""
+    """Results that record which outcomes and parts are read.
+
+    So the runs and parts on which a claim is based become known.
+    """
 
     def __init__(self, results: Results) -> None:
-        super().__init__(results.outcomes, results.costs, results.parts)
+        self.read: set[str] = set()
         self.runs: list[Run] = []
+        super().__init__(results.outcomes, results.costs, _RecordedParts(results.parts, self.read))
 
     def __getitem__(self, run: Run) -> Outcome:
         self.runs.append(run)

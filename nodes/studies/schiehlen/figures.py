@@ -44,7 +44,14 @@ def _found(axis: Any, curve: dict[str, Any]) -> None:
         axis.plot(*zip(*bounded, strict=True), "o", color=BLUE, label="found, at least")
     if over:
         where = axis.get_xaxis_transform()
-        axis.plot(over, [0.97] * len(over), "x", color=VERMILION, transform=where, label="tumbles")
+        axis.plot(
+            over,
+            [0.97] * len(over),
+            "x",
+            color=VERMILION,
+            transform=where,
+            label="tumbles; its IS2 is in the table only",
+        )
 
 
 def portrait(results: Results, figure: Any) -> None:

@@ -49,6 +49,10 @@ def study(quick: bool = False, spans: str = "") -> Study:
         parts=runs.parts,
         shortened=f"maps have {here.double_cells}² cells instead of {full.double_cells}² and searches {here.runs} "
         f"motions instead of {full.runs}",
+        unshortened=(
+            *("portrait", "example", "sensitivity"),
+            *(["boundary"] if here.boundary == full.boundary else []),
+        ),
         compared="The paper's figures and the numbers in them are lost; compared are r* = 1.478 and 0.72 of its text.",
         quick=quick,
         **pace(quick, spans),

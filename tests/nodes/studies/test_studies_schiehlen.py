@@ -13,6 +13,7 @@ from nodes.studies.framework import executors as crew
 from nodes.studies.framework import report
 from nodes.studies.framework.claims import Verdict
 from nodes.studies.framework.study import Results, Study
+from nodes.studies.schiehlen import figures as draw
 from nodes.studies.schiehlen import study as schiehlen
 from nodes.studies.schiehlen.runs import EXAMPLE, boundary_energy, double, is2_of_single, least_radius, other_peaks
 from sim_core.analysis.stability import measure
@@ -77,6 +78,27 @@ def test_claims_are_judged_by_their_figures(carried_out: tuple[Study, Results]) 
     assert verdict(spoiled, "chaos", 1) == Verdict.OPEN
 
 
+def test_a_quick_study_marks_only_the_verdicts_that_stand_on_shortened_parts(
+    carried_out: tuple[Study, Results],
+) -> None:
+    quick = schiehlen.study(quick=True)
+    marked = {
+        entry.claim.key for entry in carried_out[1].judged(quick) if any("may change" in note for note in entry.notes)
+    }
+    every = {claim.key for claim in quick.claims}
+    assert every - marked == {"example", "boundary", "chaos", "initial conditions"}
+
+
+def test_the_crosses_of_motions_that_tumble_are_explained() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    curve = {"r": [0.5, 1.0], "is2": [1.2, 122.1], "tumbles": [False, True]}
+    draw.is2_single(Results({}, {}, {"single curve": curve}), figure)
+    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert "tumbles; its IS2 is in the table only" in labels
+
+
 def test_the_page_has_figures_2_to_9(carried_out: tuple[Study, Results], tmp_path: Path) -> None:
     study, results = carried_out
     report.write(study, results, tmp_path, quiet)
@@ -84,4 +106,6 @@ def test_the_page_has_figures_2_to_9(carried_out: tuple[Study, Results], tmp_pat
     for number in range(2, 10):
         assert f"Figure {number}:" in page
     assert "0.71269" in page
+    (own,) = [line for line in page.splitlines() if "our own claim" in line]
+    assert 'id="claim-share"' in own  # 0.726 is no figure of the paper
     assert len(list((tmp_path / "plots").glob("*.png"))) == 8
