@@ -12,6 +12,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.system import System
 
 Array = np.ndarray
+MOST_LISTED = 8  # coordinates that a message lists
 STILL = 1e-9  # acceleration of an equilibrium, in characteristic lengths or rad per s^2, relative to that nearby
 
 
@@ -47,10 +48,17 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
         left = np.abs(unrest(found.x))
     if not left.max() <= STILL * size:
         raise InvalidRequest(
-            f"no equilibrium of {system.mechanism.name!r} was found near {start.tolist()}: at "
-            f"{found.x.round(6).tolist()} {_motion_left(system, left)}; give coordinates closer to an equilibrium"
+            f"no equilibrium of {system.mechanism.name!r} was found{_places(start, found.x)} "
+            f"{_motion_left(system, left)}; give coordinates closer to an equilibrium"
         )
     return np.array(found.x)
+
+
+def _places(start: Array, end: Array) -> str:
+    """Clause of a message: start and end of a search, as coordinates if they are few."""
+    if len(start) > MOST_LISTED:
+        return ": where the search ended,"
+    return f" near {start.tolist()}: at {end.round(6).tolist()}"
 
 
 def _motion_left(system: System, left: Array) -> str:
