@@ -24,7 +24,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         paper="W. Schiehlen: Nonlinear oscillations in multibody systems: modeling and stability assessment. First "
         "European Nonlinear Oscillations Conference, Hamburg 1993.",
         summary="IS1 is the largest distance of a motion from the equilibrium over that of its start, IS2 the largest "
-        "IS1 of all starts at one distance. This page computes both for the paper's pendulums, with RK4 and the peaks "
+        "IS1 of all starts at one distance. A distance is the largest component (maximum norm). "
+        "This page computes both for the paper's pendulums, with RK4 and the peaks "
         "between its steps, and judges what the paper says of its figures.",
         readings={
             "eq. 57 as corrected": "the first row's gravity has the sign of a restoring force, and the Coriolis terms "

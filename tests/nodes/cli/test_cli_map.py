@@ -114,7 +114,7 @@ def test_bad_requests_are_refused_in_one_line(tmp_path: Path, arguments: list[st
             "charmie",
             ["--over", "tilt=-1:1:3,tilt.velocity=-1:1:3", "--servo", "tilt=0"],
             [
-                "the coordinate 'lift' still accelerates, by 9.8 per s^2",
+                "was found: where the search ended, the coordinate 'lift' still accelerates, by 9.8 per s^2",
                 "without --servo no position is held by base_x",
             ],
         ),

@@ -106,6 +106,7 @@ def test_the_page_has_figures_2_to_9(carried_out: tuple[Study, Results], tmp_pat
     for number in range(2, 10):
         assert f"Figure {number}:" in page
     assert "0.71269" in page
+    assert "A distance is the largest component (maximum norm)." in page
     (own,) = [line for line in page.splitlines() if "our own claim" in line]
     assert 'id="claim-share"' in own  # 0.726 is no figure of the paper
     assert len(list((tmp_path / "plots").glob("*.png"))) == 8
