@@ -121,9 +121,9 @@ class Simulation:
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
-        self._fastest = (
-            None if self.stepper.adaptive or fast else FastestMode(system, self._w, self.stepper, self.step_s)
-        )
+        # an implicit method with a fixed step size is stable at every step size, so that no mode is too fast for it
+        checks_modes = self.stepper.is_explicit and not fast
+        self._fastest = FastestMode(system, self._w, self.stepper, self.step_s) if checks_modes else None
         self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._parameter_history = ParameterHistory()
@@ -245,6 +245,7 @@ class Simulation:
         """Result of the check that found the step size too large for a mode; None if every check has passed.
 
         The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536.
+        Implicit steppers, which are stable at every step size, and steppers with error control are not checked.
         """
         return self._too_large
 

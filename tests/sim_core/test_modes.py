@@ -115,6 +115,16 @@ def test_an_implicit_stepper_may_have_any_step(name: str) -> None:
     assert warned(rail(stiffness=1e7, damping=1e3), 1e-3, stepper=name) == []
 
 
+@pytest.mark.parametrize("name", [name for name in FIXED if not stepper_named(name).is_explicit])
+@settings(max_examples=300, deadline=None)
+@given(kp=st.floats(-6.0, 18.0), kd=st.floats(-6.0, 12.0), undamped=st.booleans(), stiff=st.booleans())
+def test_implicit_steppers_are_stable_at_every_step_size(
+    name: str, kp: float, kd: float, undamped: bool, stiff: bool
+) -> None:
+    stiffness, damping = (10.0**kp if stiff else 0.0), (0.0 if undamped else 10.0**kd)
+    assert stepper_named(name).growth(stiffness, damping, 1.0) <= 1.0 + 1e-6
+
+
 @pytest.mark.parametrize("name", sorted(set(robots.names()) - {"andrews_squeezer"}))
 def test_no_robot_is_warned_of_at_its_usual_step(name: str) -> None:
     mechanism = robots.build(name)
