@@ -26,6 +26,7 @@ READABLE = 6  # coordinates up to which equations are written out
 SIMPLIFIED = 100  # values of the graph up to which the equations are simplified
 DIGITS = 10  # significant digits of text and LaTeX; SymPy and C have all
 PARTS = ("M", "f", "J", "gamma")
+CASES = (sympy.Abs, sympy.Max, sympy.Min, sympy.Piecewise, sympy.floor, sympy.sign)
 
 
 @dataclass(frozen=True)
@@ -160,14 +161,28 @@ def _simplified(cell: sympy.Expr) -> sympy.Expr:
     """Simplify an expression: return the one of its forms that has the fewest operations.
 
     The forms are the expanded expression and, if it contains sines or cosines, the results of SymPy's `trigsimp` and
-    `fu`. `fu` is used only for short expressions.
+    `fu`. `fu` is used only for short expressions. Terms with minima, maxima or cases, such as the forces of stops, stay
+    as they are: expanded, they would lose digits to cancellation.
     """
-    plain = sympy.expand(cell)
-    if not plain.has(sympy.sin, sympy.cos):
-        return plain
-    joined = sympy.expand(sympy.trigsimp(plain))
-    reduced = sympy.expand(sympy.fu(plain)) if sympy.count_ops(plain) < 60 else joined
-    return min((joined, reduced, plain), key=sympy.count_ops)
+    cased: dict[sympy.Expr, sympy.Expr] = {}
+    plain = sympy.expand(_without_cases(cell, cased))
+    if plain.has(sympy.sin, sympy.cos):
+        joined = sympy.expand(sympy.trigsimp(plain))
+        reduced = sympy.expand(sympy.fu(plain)) if sympy.count_ops(plain) < 60 else joined
+        plain = min((joined, reduced, plain), key=sympy.count_ops)
+    return plain.xreplace(cased)
+
+
+def _without_cases(cell: sympy.Expr, cased: dict[sympy.Expr, sympy.Expr]) -> sympy.Expr:
+    """Return the expression with a symbol for each term that has a case distinction; add {symbol: term} to `cased`."""
+    if not cell.has(*CASES):
+        return cell
+    number, rest = cell.as_coeff_Mul()
+    if rest.is_Add:
+        return sympy.Add(*(_without_cases(number * term, cased) for term in rest.args))
+    symbol = sympy.Dummy()
+    cased[symbol] = cell
+    return symbol
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
