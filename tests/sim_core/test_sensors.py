@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "initial_q": (0.0,) * 14,
             "initial_v": (0.0,) * 14,
         },
-        "joint 'tip' also connects the bodies that this joint carries",
+        "the load that it carries also passes through joint 'tip', which is not passive",
     ),
 }
 

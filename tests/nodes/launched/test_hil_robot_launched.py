@@ -115,7 +115,7 @@ def test_a_launch_reports_that_the_guard_of_a_driver_stopped_the_robot(tmp_path:
         timeout=100,
         check=False,
     )
-    assert "WARNING hardware: lower of joint_2: a stop from 0 would reach" in done.stderr
+    assert "WARNING hardware: t = 0.000 s: lower of joint_2: a stop from 0 would reach" in done.stderr
     assert re.search(
         r"stopped by a guard +hardware at t = 0.000 s for 0.\d+ s, still stopped at the end: ", done.stdout
     )
