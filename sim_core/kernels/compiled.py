@@ -193,9 +193,12 @@ class NativeFunction:
         made = direct.overloads[types]
         symbol = made.fndesc.llvm_func_name
         if not key or returned != numba.types.void or needs_of(made.library) or _may_raise(made.library):
+            # not numba.cfunc: its functions lack numba's environment, and one that prints never releases Python's lock
+            called = Deferred(self.function, no_cpython_wrapper=True, error_model="numpy")
             with signals_after_callbacks():
-                called = numba.cfunc(self.signature, error_model="numpy")(self.function)
-            return Library({}, {NATIVE: called.address}, False, called)
+                called.compile(types)
+            library, name = called.overloads[types].library, called.overloads[types].fndesc.llvm_cfunc_wrapper_name
+            return Library({}, {NATIVE: library.get_pointer_to_function(name)}, False, called)
         kinds = [str(argument.type) for argument in made.library.get_function(symbol).arguments][2:]
         objects = [made.library._get_compiled_object(), native.object_of(_with_c_arguments(symbol, kinds))]
         return native.keep(objects, {"key": key, "symbols": [NATIVE]}, str(loops_folder() / key))
