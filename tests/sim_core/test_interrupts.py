@@ -25,6 +25,7 @@ armed = []
 
 def finalize_under_alarm(engine):  # LLVM compiles here for some 50 ms
     if armed:
+        armed.clear()  # one alarm, in the first compilation
         signal.setitimer(signal.ITIMER_REAL, 0.002)
     return finalize(engine)
 
