@@ -19,18 +19,20 @@ import signal
 
 import llvmlite.binding
 
-finalize = llvmlite.binding.ExecutionEngine.finalize_object
+set_object_cache = llvmlite.binding.ExecutionEngine.set_object_cache
 armed = []
 
 
-def finalize_under_alarm(engine):  # LLVM compiles here for some 50 ms
-    if armed:
-        armed.clear()  # one alarm, in the first compilation
-        signal.setitimer(signal.ITIMER_REAL, 0.002)
-    return finalize(engine)
+def set_object_cache_under_alarm(engine, notify, getbuffer):
+    def notify_under_alarm(module, code):  # LLVM hands over machine code, and Python learns of signals
+        if armed:
+            signal.raise_signal(signal.SIGALRM)
+        notify(module, code)
+
+    set_object_cache(engine, notify_under_alarm, getbuffer)
 
 
-llvmlite.binding.ExecutionEngine.finalize_object = finalize_under_alarm  # before numba takes it over
+llvmlite.binding.ExecutionEngine.set_object_cache = set_object_cache_under_alarm  # before numba takes it over
 
 import numba
 import numpy as np
