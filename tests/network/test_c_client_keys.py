@@ -16,7 +16,6 @@ from nodes.cli.application import run
 from nodes.client import read_recording
 from tests.aarch64 import sodium
 
-pytestmark = pytest.mark.timeout(300)
 COMMAND = "rotary_pendulum/command"
 LAUNCH = """
 [hosts]

@@ -44,7 +44,6 @@ def test_no_emergency_stop_from_the_other_computer_is_missed(hosts: Any) -> None
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_two_hundred_emergency_stops_take_50_ms_at_most_in_99_of_100(hosts: Any) -> None:
     answers = stopped_from_afar(hosts, 200)
     print(

@@ -169,7 +169,6 @@ def require_stopped(found: list[dict[str, Any]]) -> None:
             assert errors["sim"] == "no answer within 5 s", each
 
 
-@pytest.mark.timeout(600)
 def test_the_robot_stops_whatever_fails(hosts: Any, tmp_path: Path) -> None:
     found = tries(hosts, tmp_path, list(KINDS))
     assert [each["kind"] for each in found] == list(KINDS)

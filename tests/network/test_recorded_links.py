@@ -43,7 +43,6 @@ params = {{ file = "real.mcap" }}
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_the_link_of_a_relay_is_that_of_the_lockstep_run(hosts: Any, tmp_path: Path) -> None:
     file = tmp_path / "held.toml"
     file.write_text(LAUNCH)

@@ -29,7 +29,6 @@ def test_the_types_are_those_of_a_simulations_arguments(name: str, system: Syste
     assert layout(example_arguments(sim.stepper)) == layout(sim._loop._arguments)
 
 
-@pytest.mark.timeout(400)  # compiling takes 5 s on an idle computer
 def test_the_loop_is_compiled_in_another_process_and_only_loaded_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from nodes.hil.processor.plan import plan_of_processors
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 
-pytestmark = pytest.mark.timeout(300)  # a controller is compiled three times
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 PACKAGES = "apt-get install make gcc libc6-dev qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 CONTROLLER = '[[nodes]]\nname = "my_controller"\nrun = "{run}"\n'

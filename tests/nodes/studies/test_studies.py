@@ -28,7 +28,6 @@ from nodes.studies.framework.study import Results, Study
 
 PAPERS = ("lipinski", "man", "nada")
 MOST_CURVES = 7
-pytestmark = pytest.mark.timeout(600)  # a loaded machine runs every simulation and draws every picture
 
 
 def study_of(paper: str) -> Study:

@@ -23,7 +23,6 @@ from robots.charmie.motions import DURATION, bang, squat_and_lean, validation_mo
 from robots.charmie.parameters import read_parameters
 from robots.registry import build
 
-pytestmark = pytest.mark.timeout(300)
 TREE = build("charmie", limits="none")
 P = read_parameters()
 NAMES = [joint.name for joint in TREE.moving_joints]

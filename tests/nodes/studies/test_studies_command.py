@@ -17,8 +17,6 @@ import pytest
 from nodes.cli.application import run as command
 from nodes.cli.commands.models.studies import Bar
 
-pytestmark = pytest.mark.timeout(600)  # a loaded machine compiles what is simulated
-
 
 @pytest.fixture
 def simulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:

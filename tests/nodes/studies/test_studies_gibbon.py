@@ -17,7 +17,6 @@ from nodes.studies.gibbon import study as gibbon
 from nodes.studies.gibbon.figures import overs
 from nodes.studies.gibbon.runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
 
-pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -18,8 +18,6 @@ from nodes.studies.schiehlen import study as schiehlen
 from nodes.studies.schiehlen.runs import EXAMPLE, boundary_energy, double, is2_of_single, least_radius, other_peaks
 from sim_core.analysis.stability import measure
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def quiet(*_: object) -> None:
     """No progress."""

@@ -56,7 +56,6 @@ def test_a_lost_cell_is_one_row_that_says_so_and_takes_no_other_with_it(faulty: 
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_of_50_cells_exactly_the_four_that_misbehave_are_lost(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
     axes = ("--over", "node.gain=1,2,3,4,5,6,7,8,9,1e20", "--over", "node.how=well,killed,segfault,hang,diverge")
     ran = sweep(launch, *axes, "--set", "node.from_gain=1e19", "--limit-s", 20, "--workers", 2, "-o", tmp_path / "out")
