@@ -39,7 +39,7 @@ class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Error measures of one joint, from its measured and predicted positions; in rad or m, and in s.
+    """Error measures of one joint, from its measured and predicted positions: differences in rad or m, delays in s.
 
     An error measure that cannot be determined is None.
 
@@ -51,7 +51,8 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
     relative         rms / range
     delay_s          delay of this joint alone, positive if the measurement lags behind the prediction
     delay_sigma_s    standard deviation of `delay_s`
-    coherence        0 .. 1, mean over the frequencies, weighted by the power of the predicted position
+    coherence        mean coherence of the measured and predicted positions over all frequencies, 0 .. 1, weighted by
+                     the power of the predicted position
     dead             intervals in which the encoder was dead
     """
 
@@ -75,7 +76,8 @@ class Comparison:
 
     delay_s   common delay that was corrected (s); 0 if no delay is significant
     pairs     measured and predicted positions, aligned in time, of the joints `names`
-    unpaired  number of instants of the slower stream without a partner, because the other stream had ended or has a gap
+    unpaired  number of instants of the stream with the lower rate that have no partner, because the other stream had
+              ended or has a gap
     left_out  joints that only one of the two streams has
     """
 
@@ -269,8 +271,8 @@ def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
 def coherence(pairs: Pairs, joint: int) -> float | None:
     """Mean coherence of a joint's measured and predicted positions, weighted by the power of the predicted position.
 
-    The coherence is computed by Welch's method from the longest section without a gap. It is None for too few samples
-    or a joint at rest.
+    The coherence is computed by Welch's method from the longest section without a gap. The result is None for too few
+    samples or a joint at rest.
     """
     from scipy import signal
 

@@ -109,7 +109,8 @@ class LivePairs:
     def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
         """Return (predicted state before `time`, predicted state after it, interpolation weight 0 .. 1).
 
-        Returns None if `time` does not lie between two predicted states, or if they are more than `gap_s` apart.
+        Returns None if `time` does not lie between two predicted states, or if these two states are more than `gap_s`
+        apart.
         """
         after = bisect_left(self._times, time)
         if self._times[after] == time:
@@ -198,7 +199,7 @@ class JointSums:
 
     @property
     def delay_s(self) -> float | None:
-        """Delay d (s) of the measurement, from a fit of r = -d v to the differences r.
+        """Delay d (s) of the measurement, from a fit of -d v to the differences r, with the predicted velocities v.
 
         None if the fit explains less than half of the variance of r.
         """

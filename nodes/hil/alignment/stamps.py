@@ -1,9 +1,9 @@
 """Conversion of time stamps made by other clocks to simulation time.
 
 A measured state is stamped by the clock of the node that measured it, `state.clock`. Its stamp is converted in three
-stages. Round trips to the measuring node give the time of the local clock. Round trips to the simulation server give
-the time of the server's clock. The states of the simulation server give the simulation time, because each contains its
-send time by the server's clock.
+stages: to the local clock, by round trips to the measuring node; to the simulation server's clock, by round trips to
+the server; and to simulation time, by the states of the server, each of which contains its send time by the server's
+clock.
 
 If the spacing between two stamps is unusual, the clock that made them may have jumped. Later messages stamped by this
 clock then wait until a round trip shows whether the clock jumped.
@@ -58,13 +58,13 @@ class _Doubt:
     """An unusual spacing between two stamps of a clock, which may be due to a jump of the clock.
 
     excess  spacing minus the usual spacing (s)
-    until   time by this clock (s). Only a round trip that reaches the clock after this time can show whether the clock
-            jumped
+    until   time by this clock (s). Only a round trip whose request reaches the node with this clock after this time can
+            show whether the clock jumped
     """
 
     excess: float
     until: float
-    round_trips: int = 0  # number that did not resolve it
+    round_trips: int = 0  # number of round trips after `until` that did not show whether the clock jumped
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class LiveAlignment:
     def hear(self, reading: PeerClock) -> None:
         """Use a new round trip to decide whether a clock jumped before this round trip.
 
-        reading  clock offset from the round trip; the caller has already added it to `tracks`
+        reading  result of the round trip, which the caller has already added to `tracks`
         """
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
@@ -253,7 +253,7 @@ class LiveAlignment:
     def uncertainty(self, clock: str) -> float | None:
         """Standard deviation (s) of the simulation times computed from the stamps of `clock`; None while unknown.
 
-        It follows from the round trips to the node with this clock and to the simulation server.
+        The standard deviation follows from the round trips to the node with this clock and to the simulation server.
         """
         peer, servers = self.tracks.get(clock), self.tracks.get(SERVER)
         if peer is None or servers is None or peer.clock is None or servers.clock is None:

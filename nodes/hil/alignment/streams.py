@@ -181,7 +181,7 @@ class _Lines:
 class Pairs:
     """Measured and predicted positions (n, k), aligned for an assumed delay.
 
-    time  (n,) instants (s) by the stamps of the measurement, with the spacing of the slower stream
+    time  (n,) instants (s) by the stamps of the measurement, with the spacing of the stream with the lower rate
     """
 
     time: Floats
@@ -215,7 +215,7 @@ class Pairing:
     def __call__(self, delay_s: float, every: int = 1) -> Pairs:
         """Aligned positions if the measurement lags by `delay_s` (s).
 
-        every  number n; only every n-th instant of the slower stream is used
+        every  number n; only every n-th instant of the stream with the lower rate is used
         Instants at which one of the streams has no value are left out.
         """
         if self._at_measured:
@@ -230,5 +230,5 @@ class Pairing:
 
     @property
     def instants(self) -> int:
-        """Number of samples of the slower stream."""
+        """Number of samples of the stream with the lower rate."""
         return len(self._measured.time if self._at_measured else self._predicted.time)

@@ -97,16 +97,18 @@ class Clock:
         return (peer - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, local: float) -> float:
-        """Standard deviation (s) of `offset_at`, for every split of the travel time between the two directions."""
+        """Standard deviation (s) of `offset_at`, over all possible splits of the travel time between the two
+        directions.
+        """
         return float(np.hypot(self.sigma_s, self.drift_sigma * (local - self.since)))
 
 
 def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock:
     """Model of the remote clock from round trips in order of time.
 
-    Of each `window` exchanges only the quickest is used. The result is the mean over all offsets and drifts that agree
-    with these exchanges. If no split of the travel times makes two exchanges consistent, the clock jumped between them.
-    Only exchanges after the last jump are used.
+    Of every `window` consecutive exchanges, only the quickest is used. The result is the mean over all offsets and
+    drifts that agree with these exchanges. If no split of the travel times makes two exchanges consistent, the clock
+    jumped between them. Only exchanges after the last jump are used.
 
     Raises ValueError for too few round trips, or for round trips whose times decrease.
     """
@@ -139,7 +141,10 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
 
 
 def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchange]:
-    """The exchange with the shortest travel time of each complete `window` of exchanges, in order."""
+    """The exchange with the shortest travel time in each group of `window` consecutive exchanges, in order.
+
+    An incomplete last group is left out.
+    """
     if window < 1:
         raise ValueError(f"window is {window}; it must be at least 1")
     whole = range(0, len(exchanges) - window + 1, window)
@@ -151,10 +156,12 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
 
     An exchange determines the clock offset with an error of at most half its travel time, and all offsets in this
     interval are equally likely. A pair of offset and drift is possible if no exchange excludes the pair. The joint
-    density of possible pairs is proportional to the prior density of the drift; that of all other pairs is zero.
+    density of possible pairs is proportional to the prior density of the drift; the density of all other pairs is zero.
 
-    since  local time (s) at which the errors of offset and drift are uncorrelated
-    bound  largest distance of an allowed offset from `offset` at this time
+    since               local time (s) at which the errors of offset and drift are uncorrelated
+    offset, drift       mean of the possible offsets (s) at the time `since`, and of the possible drifts (s per s)
+    sigma, drift_sigma  standard deviations of `offset` and `drift`
+    bound               largest distance of a possible offset from `offset` at the time `since` (s)
     """
     time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
     since, middle = float(time.mean()), float(said.mean())
@@ -239,8 +246,8 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
 def stepped(clock: Clock, step: ClockStep) -> Clock:
     """Model of the clock after the jump `step`, computed from the model before the jump.
 
-    It is used if there are too few round trips before or after the jump. To get the model before the jump from the
-    model after it, pass the jump with the opposite size.
+    This model is used if there are too few round trips before or after the jump. To get the model before the jump from
+    the model after it, pass the jump with the opposite size.
     """
     sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
     bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s

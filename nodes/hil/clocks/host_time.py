@@ -15,8 +15,8 @@ class HostTime:
     """Clock of this computer as a function of simulation time, estimated from the states that the computer receives.
 
     Each state contains the time at which the simulation server sent it, by the server's clock. The state with the
-    shortest delay determines by how much this computer's clock is ahead of the server's clock; the result includes the
-    travel time of this state.
+    shortest delay determines by how much this computer's clock is ahead of the server's clock; this difference includes
+    the travel time of the state.
 
     knows  whether the latest two states are consecutive and close in time, so that the simulation time between them is
            known

@@ -206,7 +206,7 @@ def _sides(
     """Return (number of clock jumps before each stamp (n,), -1 where unknown; positions of the jumps).
 
     stamps  stamps (s) in the order of publication
-    known   positions of the same jumps, found from other stamps of this clock; None if there are none
+    known   positions of the same jumps, found from other stamps of this clock; None if no other stamps were searched
     """
     sides, places, start = np.zeros(len(stamps), dtype=int), [], 0
     for number, step in enumerate(clock.steps):

@@ -24,8 +24,8 @@ NEAR = 16  # stamps on either side from which the usual spacing is computed
 class StepLocation:
     """Position of a clock jump in a sequence of messages.
 
-    The messages before number `first` were stamped before the jump, and those from number `last` on after it. The
-    messages in between may have been stamped before or after it.
+    The messages before number `first` were stamped before the jump, and the messages from number `last` on were stamped
+    after it. The messages in between may have been stamped before or after it.
     """
 
     first: int

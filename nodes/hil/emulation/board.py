@@ -1,7 +1,7 @@
 """Emulation of CHARMIE's low-level board and of the simulated robot behind it, as a function from bytes to bytes.
 
 The emulation uses no serial port and no real time. It replies to each command frame with a stream frame
-(robots/charmie/serial_frames.py). Both kinds of frames take the transmission time of a serial line.
+(robots/charmie/serial_frames.py). The transmission of a frame takes as long as on a serial line.
 """
 
 from __future__ import annotations

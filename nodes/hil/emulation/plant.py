@@ -68,8 +68,8 @@ def _least(least: float, exclusive: bool) -> str:
 def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: str, default: float = 0.0) -> Floats:
     """Array (n,) of the values of `names`, taken from the table `values`.
 
-    A name that is not in the table gets the value of "*", or `default` without "*". Raises ValueError with a one-line
-    message for a name in the table that is not in `names`.
+    A name that is not in the table gets the value of "*", or `default` if the table has no "*". Raises ValueError with
+    a one-line message for a name in the table that is not in `names`.
 
     field  name of the quantity, for the message
     kind   "body", "joint" or "actuator", for the message
@@ -117,7 +117,8 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
 
 
 class Plant:
-    """The perturbed robot and its actuators, simulated in the time steps of the model: commands in, joint states out.
+    """The perturbed robot and its actuators, simulated in the time steps of the model: commands are the input, joint
+    states the output.
 
     names   names of the n joints
     step_s  the model's time step (s)
@@ -258,9 +259,9 @@ class _Dynamics:
         return self._a.copy()
 
     def per_effort(self, actuators: Iterable[int]) -> Floats:
-        """Accelerations of all joints per unit effort along each joint, (n, n).
+        """Matrix (n, n) of accelerations: entry (i, j) is the acceleration of joint i per unit effort on joint j.
 
-        Only the columns of the joints that `actuators` drive are valid.
+        Only the columns of joints driven by one of `actuators` are valid.
         """
         if not self._rows:
             self._weigh()

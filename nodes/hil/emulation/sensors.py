@@ -34,11 +34,11 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
     effort_noise: dict[str, float] = {}  # by joint, standard deviation, N m or N
     sample_hz: float = 0.0  # sampling rate by the sensors' clock, Hz; 0: every step
     loss: float = 0.0  # fraction of the samples that are lost, at random
-    delay_ms: float = 0.0  # age of the data in a sample at its stamp
+    delay_ms: float = 0.0  # ms by which the data of a sample are older than its stamp
     clock_offset_s: float = 0.0  # sensors' clock minus simulation time at the start, s
     clock_drift_ppm: float = 0.0  # drift of the sensors' clock, microseconds gained per second
-    clock_step_s: float = 0.0  # step of the sensors' clock, s ...
-    clock_step_at_s: float = 0.0  # ... at this simulation time
+    clock_step_s: float = 0.0  # jump of the sensors' clock at the time `clock_step_at_s`, s
+    clock_step_at_s: float = 0.0  # simulation time at which the sensors' clock jumps, s
 
     def __post_init__(self) -> None:
         super().__post_init__()

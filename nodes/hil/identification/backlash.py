@@ -18,7 +18,7 @@ LIKE = 0.4  # largest deviation from 1 of the fitted factor of the missing effor
 def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
     """Efforts that the drives transmit to the joints minus measured efforts, (c, n, k), in N m or N.
 
-    The c entries are for the c crossing times in CROSSINGS_S, which are times in s to cross the backlash.
+    The first index is that of the crossing time in CROSSINGS_S: the time (s) that a drive takes to cross the backlash.
 
     effort  measured efforts (n, k)
     time    stamps of the efforts (n,) in s
@@ -40,9 +40,10 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
 
 
 def best_crossing(columns: Floats, residual: Floats) -> int | None:
-    """Index of the row of `columns` (c, n) that fits the effort residual (n,) of a joint best.
+    """Index of the row of `columns` (c, n) that best fits the effort residual (n,) of a joint.
 
-    Only rows whose least-squares factor is near 1 are considered; None if there is no such row.
+    A row counts only if the factor by which least squares multiplies it is near 1. The result is None if no row
+    counts.
     """
     power = (columns * columns).sum(axis=1)
     fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)

@@ -90,8 +90,8 @@ class Search:
     independent  number of the n k samples that count as independent
     possible     function (cause, value) that tells whether the cause can have this value; causes with impossible values
                  are excluded
-    timing       (n, k) effort errors due to inexact time stamps, removed from `residual`; they make the causes less
-                 certain
+    timing       (n, k) effort errors due to inexact time stamps, removed from `residual`; these errors make the causes
+                 less certain
     """
 
     def __init__(

@@ -65,8 +65,8 @@ def explain(
     measured  measured states of the robot
     applied   how to determine the efforts that acted between two samples; None: from the measured states alone
     is_timed  whether the simulation times are inexact, because they were computed from readings of clocks. Errors of
-              these times falsify the accelerations. Their effect is estimated from the measured velocities and
-              positions and removed, and it makes the causes less certain
+              these times falsify the accelerations. This effect is estimated from the measured velocities and
+              positions, and is removed; the causes are then less certain
     """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())

@@ -1,5 +1,5 @@
-"""Model of a robot with tunable masses, the model's inverse dynamics along a motion, and the sensitivities of its
-efforts.
+"""Model of a robot with tunable masses, the model's inverse dynamics along a motion, and the sensitivities of the
+model's efforts.
 """
 
 from __future__ import annotations

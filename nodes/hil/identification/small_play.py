@@ -130,9 +130,9 @@ def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
 def _missing(motion: Motion, joint: int) -> Floats:
     """Effort that the drive transmits to the joint minus measured effort, (c, n) in N m or N.
 
-    The rows are for the c crossing times in CROSSINGS_S. While the drive crosses the backlash, it transmits no effort
-    to the joint, and the value is minus the measured effort; otherwise it is 0. Each value is an average over the time
-    between two samples.
+    The rows are for the c crossing times in CROSSINGS_S. While the drive crosses the backlash, the drive transmits no
+    effort to the joint, so the difference is minus the measured effort. At all other times the difference is 0. Each
+    entry is the mean of this difference over the time between two samples.
     """
     crossings = np.array(CROSSINGS_S)
     found = np.zeros((len(crossings), len(motion.time)))

@@ -106,9 +106,10 @@ def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointComma
 
 
 class CommandAges:
-    """Ages (s) of the states that commands reply to.
+    """Ages (s) of the states from which the applied commands were computed.
 
-    The age of a state is the simulation time from this state to the instant at which the robot applied the command.
+    A command is computed from a state of the simulation. The age of this state is the simulation time from the state to
+    the instant at which the robot applied the command.
     """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
@@ -146,7 +147,7 @@ class CommandAges:
 
     @property
     def text(self) -> str:
-        """One line about the applied commands and the ages of the states that they reply to."""
+        """One line about the applied commands, and about the ages of the states from which they were computed."""
         if not self.count:
             return "commands at the times the robot received them"
         # times are sums of steps: less than a microsecond is rounding

@@ -25,7 +25,8 @@ class LivePrediction:
     """Pairs measured states, in simulation time, with predicted states as both arrive.
 
     At first, the simulation server publishes the predicted states. Once the robot reports an applied command, a local
-    model predicts instead. It receives each command at the instant at which the robot applied this command.
+    model predicts instead. The local model receives each command at the instant at which the robot applied this
+    command.
 
     lost        one line that says why the local model cannot be used; "" if it can be used
     taken_lost  number of reports of applied commands that were lost in transit
@@ -81,7 +82,7 @@ class LivePrediction:
         yield from self._go_on()
 
     def snapshot(self) -> dict[str, Any]:
-        """Waiting messages, pairs, ages of commands, and state of the local model, for `restore`."""
+        """Waiting messages, pairs of states, ages of states, and state of the local model, for `restore`."""
         return {
             "own": {name: getattr(self, name) for name in STATE},
             "pairs": self.pairs.snapshot(),

@@ -30,7 +30,7 @@ SAME_START = 1e-3  # largest distance between the model's start and the first re
 class Prediction:
     """States of the plan's model, simulated with the commands that the robot applied.
 
-    driven  one line of text about these commands and about the ages of the states to which they reply
+    driven  one line of text about these commands, and about the ages of the states from which they were computed
     doubt   one line that says why the simulated states may be wrong; "" if nothing suggests this
     """
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TurnTimes:
-    """Times (ns) that a node took for each of its turns, in order; empty if the node recorded none.
+    """Times (ns) that a node took for each of its turns, in order; empty if the node recorded no times.
 
     A turn is one lockstep step of the node: it begins when the request for the step has arrived and ends when the reply
     is sent, by the clock of the node.
@@ -43,7 +43,7 @@ class CommandComparison:
     turns      number of commands compared, one per reply of the controller
     differing  number of commands that differ
     ulps       largest difference of two values, in units in the last place
-    first      time of the first command that differs (s); None if all are equal
+    first      time of the first command that differs (s); None if all commands are equal
     largest    largest difference of two values, in the unit of the command
     reason     one line that says why the commands cannot be compared; "" if they can
     """
@@ -76,7 +76,7 @@ class CommandComparison:
 def compare_commands(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> CommandComparison:
     """Compare the recorded commands of two processors.
 
-    one, other  {field: column} of the commands of each processor; None if there are none
+    one, other  {field: column} of the commands of each processor; None if there are no commands
     """
     if one is None or other is None or not len(one["seq"]) or not len(other["seq"]):
         return CommandComparison(0, reason="one of the two published no command")

@@ -16,7 +16,7 @@ VERDICT = "verdict.json"
 
 
 def foreign_file(folder: Path) -> str:
-    """Name of a file in the folder if the folder is not an earlier report; "" if a report may be written there.
+    """Name of the first file in a folder to which no report may be written; "" if a report may be written there.
 
     A report replaces an earlier report or fills an empty or new folder, but never overwrites other files.
     """

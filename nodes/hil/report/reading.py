@@ -60,8 +60,8 @@ class Case:
     hold_s             time (s) for which an effort is held, the time step of the measured run; infinite if unknown
     limits             limits that the launch file sets for its hil_compare node
     run                notes on the run that affect the comparison, one line each
-    held               one line about a guard that held the robot stopped at the end of the measured run; "" if there
-                       was none
+    held               one line about a guard that held the robot stopped at the end of the measured run; "" if no guard
+                       did so
     """
 
     measured: Source
@@ -89,8 +89,8 @@ def read_case(
     topics.
 
     If a single recording also contains the commands that the robot applied, `<robot>/applied_command`, the predicted
-    stream is a new simulation of its model, in which these commands act at the recorded instants. A `predicted_topic`
-    prevents this simulation.
+    stream is a new simulation of the recorded plan's model, in which these commands act at the recorded instants. A
+    `predicted_topic` prevents this simulation.
 
     Raises StreamError or RecordingError with a one-line message for the user.
     """
@@ -166,8 +166,8 @@ def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, An
     """Predicted stream: the model is simulated again with the commands that the robot applied.
 
     taken  topic of the applied commands
-    said   predicted stream in the recording. It is returned if no applied commands are recorded; if the applied
-           commands cannot be used, it is returned with a note on the reason
+    said   predicted stream in the recording. This stream is the result if no applied commands are recorded and, with a
+           note on the reason, if the applied commands cannot be used
     sim    table [sim] of the recorded plan
     """
     if taken not in recording.topics:

@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
               is significant
-    unpaired  number of instants of the slower stream without a partner
+    unpaired  number of instants of the stream with the lower rate that have no partner
     left_out  joints that only one of the two streams has
     run       notes on the run that affect the comparison, one line each
     """
