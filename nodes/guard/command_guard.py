@@ -62,8 +62,8 @@ class Guarded(NamedTuple):
 class CommandGuard:
     """The guard of one robot.
 
-    has_servo      actuators that accept velocities and positions; None if all do. A stop commands zero effort to the
-                   other actuators
+    has_servo      actuators that accept velocities and positions; None if all actuators accept them. A stop commands
+                   zero effort to the other actuators
     interventions  interventions not yet reported; the caller removes them
     stopped        cause of a stop that is not yet acknowledged; "" if there is no such stop
     clamps, stops  number of clamped values, and number of stops
@@ -225,7 +225,7 @@ class CommandGuard:
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
         """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop.
 
-        Before the first measured state there are none: the guard then begins to brake at this state.
+        Before the first measured state the list is empty, and the guard begins to brake when this state arrives.
 
         cause  name of the exceeded limit, such as "velocity" or "heartbeat"
         line   one line of text about the cause
@@ -242,7 +242,7 @@ class CommandGuard:
         return [*self._begin_braking(now, cause), *self._brake(now)]
 
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
-        """Give the joints setpoints that brake them.
+        """Start setpoints that brake the joints.
 
         Returns zero-effort commands for the actuators whose present effort acts in the direction of the motion.
         """
@@ -269,11 +269,12 @@ class CommandGuard:
         return self._commands(given, np.flatnonzero(self._mode != NONE).tolist())
 
     def acknowledge(self, now: float) -> str:
-        """End the stop. Returns "released", or that nothing was stopped.
+        """End the stop. Returns "released", or a text that says that nothing was stopped.
 
-        The commands may have gone on during the stop. Each setpoint therefore begins at the measured position and moves
-        to the commanded positions within all limits. Until it has reached them, its distance from the measured position
-        is at most half of `tracking_error`, so that a robot that is slow to follow is not stopped again.
+        The commanded positions may have changed during the stop. Each setpoint therefore begins at the measured
+        position and moves to the commanded position within all limits. Until the setpoint arrives there, its distance
+        from the measured position is at most half of `tracking_error`, so that a robot that follows slowly is not
+        stopped again.
 
         Raises ValueError with a one-line message while the robot is outside its limits.
         """
@@ -317,11 +318,10 @@ class CommandGuard:
     # -- setpoints and efforts
 
     def _commit(self, now: float) -> None:
-        """Make the latest computed setpoints and commands the present ones, if they were computed for a time before
-        `now` (s).
+        """Adopt the latest computed setpoints and commands, if they were computed for a time before `now` (s).
 
-        If they were computed for the time `now` itself, they are not adopted: computing them again then starts from the
-        same values and gives the same result.
+        Those that were computed for the time `now` itself are not adopted. A second computation for this time therefore
+        starts from the same values and gives the same result.
         """
         if self._pending is not None and now > self._pending[0]:
             setpoints = self._setpoints
@@ -334,7 +334,7 @@ class CommandGuard:
         """Return commands for these joints at the time `now` (s), within the limits.
 
         joints   indices of the joints
-        quietly  true: if servo values are clamped to the limits, this is not counted and not reported
+        quietly  whether servo values that are clamped to the limits are neither counted nor reported
         """
         limits, setpoints = self.envelope, self._setpoints
         chosen = np.zeros(len(limits.joints), dtype=bool)
@@ -395,7 +395,7 @@ class CommandGuard:
         return found
 
     def _report(self, now: float, intervention: Intervention) -> None:
-        """Report an intervention, unless one of this limit and joint was reported within the last AGAIN_S seconds."""
+        """Report an intervention, at most once in AGAIN_S seconds for the same limit and joint."""
         key = intervention.cause, intervention.joint
         before = self._reported.get(key)
         if before is None or not 0.0 <= now - before < AGAIN_S:

@@ -87,7 +87,7 @@ class DriverGuard:
         return self._commands(self._guard.stop(now, "estop", reason))
 
     def acknowledge(self, now: float) -> str:
-        """End a stop. Returns "released", or that nothing was stopped.
+        """End a stop. Returns "released", or a text that says that nothing was stopped.
 
         Raises ValueError with a one-line message while the robot is outside its limits.
         """

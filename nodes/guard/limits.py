@@ -160,7 +160,7 @@ class Envelope:
     names: tuple[str, ...]
 
     def farthest(self, low: Vector, high: Vector) -> Vector:
-        """Largest values of A q, shape (r,), over the box low <= q <= high; `low` and `high` have shape (n,)."""
+        """Largest left sides A q (r,) of the inequalities A q <= b, over the box low <= q <= high with corners (n,)."""
         return np.asarray(np.maximum(self.A * low, self.A * high).sum(axis=1))
 
     def outside(self, position: Vector) -> str:
@@ -176,7 +176,10 @@ class Envelope:
         return f"{self.names[row]}: {now}, {'at least' if self.sign[row] < 0.0 else 'at most'} {limit}"
 
     def value_text(self, row: int, value: float) -> str:
-        """Text for a value of row `row` of A q or b; for a lower limit, with the sign of the joint's position."""
+        """Text for `value`, an entry in row `row` of A q or b of the inequalities A q <= b.
+
+        For a lower limit, whose inequality is -q <= -lower, the text has the sign of q.
+        """
         return f"{self.sign[row] * value + 0.0:.4g}"  # + 0.0 turns -0.0 into 0
 
 
@@ -235,7 +238,8 @@ def _array(values: Sequence[float | None]) -> Vector:
 
 
 def missing_joint(params: GuardParams, actuators: Mapping[str, str]) -> str:
-    """Line of text about the first joint of the guard that the robot does not drive; "" if it drives all of them.
+    """Line of text about the first joint of the guard that the robot does not drive; "" if the robot drives all these
+    joints.
 
     actuators  {actuator: joint that it drives} of the robot
     """

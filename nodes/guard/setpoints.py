@@ -19,8 +19,8 @@ class Setpoints:
 
         s = x + v |v| / (2 deceleration)
 
-    and the largest A q over the box between x and s must be at most b. Braking preserves this condition, so a stop is
-    always possible.
+    and every point q of the box between x and s must satisfy the inequalities A q <= b of the envelope. Braking
+    preserves this condition, so a stop is always possible.
 
     x         (n,) present positions of the setpoints (rad or m)
     v         (n,) present velocities of the setpoints (rad/s or m/s)
@@ -59,8 +59,8 @@ class Setpoints:
         rate         (n,) rates of change of the commanded positions (rad/s or m/s)
         by_position  (n,) whether the goal is a position
         moving       (n,) whether the setpoint of the joint moves; the other setpoints stay
-        within       (n,) each: lowest and highest position of the setpoints (rad or m) because of `tracking_error`. A
-                     setpoint that is beyond it stops, but does not go back
+        within       (n,) each: lowest and highest position (rad or m) that `tracking_error` permits to the setpoints. A
+                     setpoint beyond this range stops, but does not go back
         """
         limits = self._envelope
         since = np.clip(now - self.moved_at, 1e-9, HOLD_S)
@@ -108,7 +108,7 @@ class Setpoints:
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
     def _cause(self, joint: int, need: float, dt: float, within: tuple[Vector, Vector]) -> str:
-        """Name of the limit by which a joint must not have the velocity `need` (rad/s or m/s) after the time dt (s)."""
+        """Name of the limit that forbids a joint the velocity `need` (rad/s or m/s) after the time dt (s)."""
         limits = self._envelope
         room = max(within[1][joint] - self.x[joint] if need > 0.0 else self.x[joint] - within[0][joint], 0.0)
         d = limits.deceleration[joint]
@@ -121,10 +121,11 @@ class Setpoints:
         return "upper" if need > 0.0 else "lower"
 
     def _keep_in(self, x: Vector, v: Vector, dt: Vector, moving: NDArray[np.bool_], causes: dict[int, str]) -> None:
-        """Reduce the motion of the setpoints in place, so that every inequality A q <= b can still be kept by braking.
+        """Reduce the motion of the setpoints in place, so that braking can keep every inequality A q <= b of the
+        envelope.
 
-        If the motion would make this impossible for an inequality, the joints that move towards its bound share the
-        remaining distance. If this distance is not enough, all joints of the inequality brake.
+        If braking could no longer keep an inequality, the joints that move towards its bound share the remaining
+        distance. If this distance is not enough, all joints of the inequality brake.
 
         x, v    (n,) new positions and velocities of the setpoints, which are reduced
         dt      (n,) time for which each setpoint moves (s)

@@ -17,7 +17,7 @@ LIMITS = ("guard_clamp", "guard_rejected")
 
 
 class GuardLog:
-    """Counts and times the stops that a node's events report, and lists the limits that changed commands.
+    """Number and durations of the stops that a node's events report, and limits that changed commands.
 
     A stop is a controlled stop by a guard, or an emergency stop of a driver without a guard.
 
@@ -59,7 +59,7 @@ class GuardLog:
         self._since = now
 
     def measure(self, now: float, passed: int | None = None) -> GuardStops | None:
-        """The stops until the time `now` (s) of the clock that measures durations; None if there was none.
+        """The stops until the time `now` (s) of the clock that measures durations; None if there was no stop.
 
         passed  number of commands that the guard passed on so far; None if it is not known
         """
@@ -74,7 +74,7 @@ class GuardLog:
         return self.stops
 
     def limits_text(self) -> str:
-        """Text about the limits that changed or rejected commands; "" if there was none.
+        """Text about the limits that changed or rejected commands; "" if no limit did so.
 
         An example is "commands were limited by velocity of joint_2 and 1 more, first at t = 1.200 s".
         """
@@ -107,7 +107,7 @@ class GuardLog:
 
 
 def open_stops(stops: Mapping[str, GuardStops]) -> Iterator[str]:
-    """Yield one line for each node that stopped the robot in a run, and after whose stop the robot did not go on.
+    """Yield one line for each node whose stop of the robot lasted to the end of a run or was followed by no command.
 
     stops  {node: its stops until the end of the run}
     """

@@ -18,8 +18,9 @@ def violation(
     envelope are checked at the positions p that the stop can reach: the result names the inequality that is exceeded
     most.
 
-    A joint with the position q and the velocity v first moves on for the delay T, in mode effort with its free
-    acceleration a, and then brakes with its deceleration d. In the positive direction it reaches at most
+    A joint with the position q and the velocity v first moves on for the delay T with the acceleration a, and then
+    brakes with its deceleration d. In mode effort a is the joint's free acceleration, otherwise 0. In the positive
+    direction it reaches at most
 
         q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
 
