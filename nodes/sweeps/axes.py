@@ -52,9 +52,9 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.key}: {len(self.values)} values, {first} .. {last}"
 
     def values_text(self, most: int) -> str:
-        """The values, or the first and last of them if there are more than `most` values.
+        """The values as text; of more than `most` values, the first `most` // 2 and the last `most` // 2.
 
-        For a random axis, its distribution.
+        For a random axis, the text describes the distribution.
         """
         if self.random:
             return self.text().partition(": ")[2]

@@ -228,9 +228,11 @@ def header_of(sweep: Sweep) -> list[str]:
 
 
 def lines(sweep: Sweep, found: Sequence[Bracket], search: Search) -> list[list[str]]:
-    """Rows of a search in the table of boundaries, as text: a row per bracket, with empty cells where none applies.
+    """Rows of a search in the table of boundaries, as text: one row per bracket.
 
-    A search without a crossing has a row, too. Its last two columns are empty, and so are the two ends of the axis.
+    The cell of the axis that is searched, which has no fixed value, is empty. A bracket without a crossing has a row,
+    too: its column `from` has the text "no crossing", its column `result there` the mean of the result, and its columns
+    `to` and `and there` are empty.
     """
     rows = []
     for each in found:

@@ -41,7 +41,7 @@ def carry_out_on(
     report: Report,
     retry: bool = False,
 ) -> None:
-    """Run every cell (run of the sweep) that is not in the journal on the Dask scheduler at `address`.
+    """Run the cells (runs of the sweep) without a row in the journal. The Dask scheduler at `address` distributes them.
 
     With the address "local", `workers` processes on this computer run the cells. Raises SweepError with a one-line
     message if no scheduler replies, or if the code on a worker differs from the code on this computer.

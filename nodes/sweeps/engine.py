@@ -28,9 +28,9 @@ class Schedule:
     """Order in which the remaining cells (runs of a sweep) are run, such that no code is compiled twice.
 
     Cells that share all compiled code form a group, called a structure. The first cell of a structure runs alone and
-    compiles the code. Then the other cells of the structure run. Several structures may share a part of the code, the
-    equations of the robots. Then the first cell of one of these structures runs before the others, and compiles these
-    equations for all of them.
+    compiles the code; the other cells of the structure run after it. If several structures share the equations of the
+    robots, the first cell of one of these structures runs before all their other cells, and compiles the equations for
+    all these structures.
     """
 
     def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""File of the finished runs of a map, so that an interrupted map continues instead of beginning anew."""
+"""File of the finished runs of a stability map, so that an interrupted map continues instead of beginning anew."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ TITLE = b"armswing map "
 
 
 class KeptRunsError(ValueError):
-    """Raised if the file of a map cannot be used. The message is one line for the user."""
+    """Raised if the file of a stability map cannot be used. The message is one line for the user."""
 
 
 class KeptRuns:
-    """Context manager for the finished runs of a map in a file: a line that identifies the map, then a record per run.
+    """Context manager for the file of a stability map: a line that identifies the map, then one record per finished
+    run.
 
     A record has the number of the run and `width` results as 8-byte floats. Records are only appended; an incomplete
-    last one, left by a killed process, is removed. Another process cannot open the file meanwhile.
+    last record, left by a killed process, is removed. No other process can have the file open at the same time.
 
     rows  (n, width) results of the runs; nan in runs that are not finished
     done  (n,) whether each run is finished
@@ -75,6 +76,6 @@ class KeptRuns:
 
 
 def identity_of(plan: Plan, steps: int, q: Array, v: Array) -> str:
-    """Hash of all that the results of a map's runs depend on: plan, code, number of steps and initial states."""
+    """Hash of all that the runs of a stability map depend on: plan, code, number of steps and initial states."""
     parts = [msgspec.json.encode([plan, files_of(plan), steps]), q.tobytes(), v.tobytes()]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:32]

@@ -43,7 +43,8 @@ class Start(NamedTuple):
 
 
 class Motion(msgspec.Struct):
-    """Smallest and largest value of each state in a run, and the last state; or the reason why there are none.
+    """Smallest and largest value of each state in a run, and the last state; or the reason why there are no such
+    values.
 
     error  error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
            values are nan
@@ -94,7 +95,7 @@ class StartJob:
 
 
 def plan_for_starts(launch: Path, seconds: float, overrides: Sequence[str] = ()) -> Plan:
-    """Plan of a launch in lockstep for runs from many initial states, without its recorders and milestones.
+    """Plan of a launch in lockstep for runs from many initial states, without the launch's recorders and milestones.
 
     seconds    simulation time of a run
     overrides  texts such as "node.key=value" and "sim.key=value"
@@ -159,10 +160,10 @@ def ranges_from(
     workers   number of worker processes
     progress  function that is called several times per second with the numbers of finished runs and of all runs; it may
               raise an exception to stop
-    kept      file for the finished runs, from which a repeated call continues; None: they are not kept
+    kept      file for the finished runs, from which a repeated call continues; None: finished runs are not kept
     limit_s   wall time (s) after which a run has failed
-    Raises StartError with a one-line message if a node or the simulation raises an error. Raises
-    KeptRunsError if the file `kept` has the runs of another map.
+    Raises StartError with a one-line message if a node or the simulation raises an error. Raises KeptRunsError if the
+    file `kept` has the runs of another stability map.
     """
     count, n = q.shape
     steps = round(seconds / plan.sim.step_s)

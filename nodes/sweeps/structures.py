@@ -2,9 +2,9 @@
 
 A cell is one run of the sweep. The cells that share all compiled code form a structure: the first cell of a structure
 compiles the code for the others. Which cells share code is determined before any cell runs. For the robots, this is
-done by comparing their equations. For a node with a model of its own, such as a planner, it is not possible, because
-the model is known only when the node starts. Each value of a node's parameter is therefore assumed to need its own
-compiled code.
+done by comparing their equations. For a node with a model of its own, such as a planner, this comparison is not
+possible, because the model is known only when the node starts. Each value of a node's parameter is therefore assumed to
+need its own compiled code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def groups(sweep: Sweep) -> tuple[int, int]:
     """(number of groups of cells that share the robots' code, number of groups that share all code) of a sweep.
 
     Each group compiles its code once. A random axis that changes the equations is not counted: each of its cells
-    compiles its own.
+    compiles code of its own.
     """
     robots = {axis.key: len(axis.values) for axis in structural(sweep) if not axis.random}
     nodes = {axis.key: len(axis.values) for axis in sweep.axes if not axis.random and is_of_node(axis)}
@@ -61,7 +61,8 @@ def groups(sweep: Sweep) -> tuple[int, int]:
 def is_of_node(axis: Axis) -> bool:
     """Whether an axis varies a parameter of a node, with at most MOST_OF_NODES values.
 
-    Only then are the cells (runs of the sweep) with the same value grouped, because they share compiled code.
+    Only for such an axis are the cells (runs of the sweep) with the same value grouped, because they share compiled
+    code.
     """
     owner, dot, _ = axis.key.partition(".")
     return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES

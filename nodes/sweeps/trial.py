@@ -26,12 +26,12 @@ CASE = 150  # bytes of a test case in the JUnit file beside its names and values
 
 
 class Trial(msgspec.Struct):
-    """Result of a trial.
+    """Result of a trial, which is the beginning of a run.
 
     wall_s  wall time of the whole run, extrapolated from the time steps of the trial, s
-    row     row of the run as far as it went
-    error   reason why there is no result, in one line; "" if there is one
-    repeats_equal  whether the first repeat has the same results as the run after as many time steps
+    row     results of the run after the time steps of the trial
+    error   reason why there is no result, in one line; "" if there is a result
+    repeats_equal  whether the first repeat of the run has the same results after as many time steps
     """
 
     wall_s: float = 0.0
@@ -42,12 +42,12 @@ class Trial(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run of a sweep takes.
+    """Estimated wall time and disk space of one run of a sweep.
 
     wall_s       wall time on one processor, s
-    disk_bytes   space for its rows in all files of the sweep's folder
+    disk_bytes   space for the rows of the run in all files of the sweep's folder
     source       origin of the estimate, such as "by 12 finished runs"
-    repeats_equal  whether the repeats of a combination have equal results as far as they were run
+    repeats_equal  whether the repeats of a combination of values have equal results in the finished runs or the trial
     """
 
     wall_s: float
@@ -80,12 +80,14 @@ class TrialJob:
         return msgspec.json.decode(result, type=Trial)
 
     def lost(self, task: Cell, loss: Loss) -> Trial:
-        """Trial whose process ended."""
+        """Result of a trial whose process ended."""
         return Trial(error=loss.reason)
 
 
 def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Estimate | str:
-    """What a run of the sweep takes, by its finished runs or else by a trial; or the reason why it is unknown.
+    """Estimate of a run's time and disk space, from finished runs or, without finished runs, from a trial.
+
+    If the estimate is not possible, the result is the reason, in one line.
 
     rows  rows of finished runs
     look  function that is called several times per second; it may raise an exception to stop the trial
@@ -119,7 +121,7 @@ def _tried(sweep: Sweep, cell: Cell) -> Trial:
 
 
 def _figures_after(sweep: Sweep, cell: Cell, steps: int) -> dict[str, Figure]:
-    """Results of the beginning of a cell, which has as many time steps as `steps`."""
+    """Results of a cell (run of the sweep) after its first `steps` time steps."""
     with Composition(sweep.plan_of(cell)) as composition:
         for begin in range(0, steps, STEPS_AT_ONCE):
             composition.step(min(STEPS_AT_ONCE, steps - begin))

@@ -18,7 +18,7 @@ FORBIDDEN = re.compile(r"[^\t\n\r -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  
 
 
 def write_junit(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> Path | None:
-    """Write the results as JUnit XML and return the path; with too many runs, write nothing and return None.
+    """Write the results as JUnit XML and return the path; for more than MOST_CASES runs, write nothing and return None.
 
     Runs that did not pass are failures; lost runs are errors.
     """

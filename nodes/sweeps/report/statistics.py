@@ -90,7 +90,7 @@ def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
 
 
 def independent(sweep: Sweep, rows: Iterable[Row]) -> list[Row]:
-    """The rows that count in pass rates: all of them, or one of each combination if repeats change nothing.
+    """The rows that count in pass rates: all rows, or one row per combination of values if repeats change nothing.
 
     Equal repeats say nothing new, so that counting them would make the confidence intervals too narrow.
     """
