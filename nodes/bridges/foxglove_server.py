@@ -27,7 +27,8 @@ SERVICES = ("pause", "resume", "step", "reset", "speed", "snapshot", "restore")
 
 
 class Steering(ServerListener):
-    """Answers the requests of the Foxglove clients of the bridge; the SDK calls its methods on threads of the SDK.
+    """Answers the requests of the Foxglove clients of the bridge; the SDK calls the methods of this class on its own
+    threads.
 
     The requests read and set parameters, call services of the simulation, and subscribe to topics.
 

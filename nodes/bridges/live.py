@@ -41,7 +41,7 @@ class LiveMessages:
         return self._lost_before + (0 if self._client is None else self._client.lost)
 
     def __iter__(self) -> Iterator[tuple[str, Message, float]]:
-        """Yield (topic, message, simulation time in s) of every message. When a launch ends, wait for the next one.
+        """Yield (topic, message, simulation time in s) of every message. When a launch ends, wait for the next launch.
 
         If another clock than the simulation's stamped a state or command, the yielded time is that of the latest
         simulated state.

@@ -84,7 +84,11 @@ def draw_state_map(
 
 
 def colors() -> Any:
-    """Colours of IS1 as a matplotlib colormap, all of which differ from INK, the colour of motions that go over."""
+    """Colours of the stability measure IS1 as a matplotlib colormap.
+
+    All these colours differ from INK, the colour of motions in which an angle departs by more than pi from the
+    equilibrium.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 

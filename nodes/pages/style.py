@@ -120,7 +120,7 @@ SETTINGS: Any = {
 def settings() -> Iterator[None]:
     """Context manager for matplotlib's default settings with SETTINGS on top.
 
-    Inside it, the user's own configuration of matplotlib has no effect.
+    Inside the context, the user's own configuration of matplotlib has no effect.
     """
     import matplotlib
 
