@@ -259,7 +259,7 @@ def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
 def torque_at(plan: SwingPlan, elapsed: float) -> float:
     """Planned elbow torque (N m), `elapsed` seconds after the plan's start.
 
-    It is interpolated linearly between the samples of the plan. After the plan's end it is the last sample.
+    The torque is interpolated linearly between the samples of the plan. After the plan's end, it is the last sample.
     """
     if not plan.torque:
         return 0.0

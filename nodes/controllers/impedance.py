@@ -44,8 +44,8 @@ class Impedance(ModelController):
     """Commands the efforts g(q) + J' (stiffness (x* - x) + damping (dx*/dt - dx/dt)) + joint springs and dampers.
 
     g(q) are the efforts that hold the robot at rest at q. x is the position of a point of the robot in the world, and J
-    its Jacobian. x* is the position of the same point when the joints are at the reference. The point pushes an
-    obstacle with the force stiffness (x* - x) and no more. [Hogan1985]
+    its Jacobian with the transpose J'. x* is the position of the same point when the joints are at the reference. The
+    point pushes an obstacle with the force stiffness (x* - x) and no more. [Hogan1985]
     """
 
     Params = ImpedanceParams

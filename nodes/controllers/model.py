@@ -58,7 +58,7 @@ class ModelOfRobot:
     """A mechanism in joint coordinates, with the joints that a controller drives."""
 
     def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
-        """Build the model of the robot that `params` names, or of the plan's robot if `params` names none.
+        """Build the model of the robot that `params` names or, if `params` names no robot, of the plan's robot.
 
         given  parameters of the plan's robot, used if `params` names no robot; `params.parameters` overrides them
         robot  the plan's robot: its name, or its file and function

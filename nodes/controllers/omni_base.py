@@ -131,8 +131,8 @@ class OmniBase(Node):
     def _wanted(self, place: np.ndarray) -> np.ndarray:
         """Desired twist in the base's axes (x in m/s, y in m/s, yaw in rad/s).
 
-        A recent `cmd_vel` gives the twist. Otherwise the twist follows from the reference, and without a reference it
-        is zero.
+        A recent `cmd_vel` gives the twist. Otherwise the twist follows from the reference, and without a reference the
+        twist is zero.
 
         place  present pose of the base
         """

@@ -98,7 +98,10 @@ class JointPosition(Node):
         return None
 
     def _servos_target(self, state: RobotState) -> Vector:
-        """Positions x* (rad or m) at which the servos give the present efforts u = k (x* - x) - d v."""
+        """Positions x* (rad or m) at which the servos give the present efforts u = k (x* - x) - d v.
+
+        k is the stiffness of a servo and d its damping, x the position of its joint and v the velocity.
+        """
         servos = {each.joint: (each.stiffness, each.damping) for each in self._description.actuators}
         found = []
         for joint, i in zip(self._joints, self._expected.indices, strict=True):

@@ -1,7 +1,7 @@
 """Swing-up and balance control of the rotary pendulum.
 
 The pendulum is pumped to the energy of upright rest [AstromFuruta2000]. Near the top a linear-quadratic regulator
-balances it while the arm follows its reference. The switch between the two has hysteresis.
+balances the pendulum while the arm follows its reference. The switch between pumping and balancing has hysteresis.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pendulum_length: Annotated[float, Range(1e-6, 1e4, "m")] = 0.129  # m
     gravity: Annotated[float, Range(1e-6, 1e4, "m/s^2")] = 9.81  # m/s^2
     pump_acceleration: Annotated[float, Range(1e-6, 1e6, "rad/s^2")] = 35.0  # rad/s^2, largest of the arm while pumping
-    catch_angle_deg: float = 20.0  # from upright, below which the regulator starts
-    release_angle_deg: float = 40.0  # from upright, above which pumping starts
+    catch_angle_deg: float = 20.0  # angle from upright below which the regulator starts
+    release_angle_deg: float = 40.0  # angle from upright above which pumping starts
     reference_bandwidth: Annotated[float, Range(1e-6, 1e4, "rad/s")] = (
         6.0  # rad/s, of the arm's set point following the reference
     )
@@ -67,6 +67,11 @@ class RotaryModel:
     alpha is 0 when the pendulum hangs. The mass matrix (kg m^2) is M(alpha) = [[arm + swept sin^2 alpha, coupling cos
     alpha], [coupling cos alpha, swept]]. The inertias of the rods about their own long axes are neglected, because they
     are about 1 % of the inertias about the joints.
+
+    arm       inertia of the arm, with the pendulum's mass at its end, about the vertical (kg m^2)
+    swept     inertia of the pendulum about its pivot (kg m^2)
+    coupling  pendulum's mass times length of the arm times distance of the pendulum's centre of mass from the pivot
+              (kg m^2)
     """
 
     def __init__(self, params: SwingUpParams) -> None:
@@ -80,7 +85,8 @@ class RotaryModel:
     def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
         """Energy of the pendulum with the arm fixed, divided by `weight`, the largest gravity torque.
 
-        It is the sum of kinetic and potential energy; the potential energy is zero at alpha = pi / 2.
+        It is the sum of kinetic and potential energy. The potential energy is zero at alpha = pi / 2, where the
+        pendulum is horizontal; alpha is 0 when the pendulum hangs.
         """
         return 0.5 * self.swept / self.weight * (alpha_dot * alpha_dot) - math.cos(alpha)
 
@@ -96,7 +102,11 @@ class RotaryModel:
         return inertia + dM11 * alpha_dot * theta_dot - self.coupling * sine * (alpha_dot * alpha_dot)
 
     def balance_gain(self) -> tuple[float, ...]:
-        """Regulator gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi; in N m/rad and N m s/rad."""
+        """Gains of the regulator on (theta, delta, theta_dot, delta_dot), in N m/rad and N m s/rad.
+
+        theta is the angle of the arm, and delta the angle of the pendulum from the upright position (rad); theta_dot
+        and delta_dot are their rates (rad/s).
+        """
         M = np.array([[self.arm, -self.coupling], [-self.coupling, self.swept]])
         A, B = np.zeros((4, 4)), np.zeros((4, 1))
         A[:2, 2:] = np.eye(2)

@@ -51,7 +51,7 @@ class TakeOver:
     def learn(self, new: bool = False) -> None:
         """Record that a reference arrived, and start a fade if the targets of the joints may jump.
 
-        They may jump with the first reference after a take-over, and with every later `new` reference.
+        The targets may jump with the first reference after a take-over, and with every later `new` reference.
 
         new  whether a joint of the reference had no reference before
         """

@@ -1,4 +1,4 @@
-"""Shared by the controllers: the check for expected joints, references extrapolated in time, and the tracking error."""
+"""Common parts of controllers: check for expected joints, extrapolation of references in time, and tracking error."""
 
 from __future__ import annotations
 
