@@ -145,7 +145,7 @@ def _cruise(way: float, span: float, acceleration: float) -> float:
 
 
 def acceleration_segments(segments: Sequence[tuple[float, float]], t: float) -> Point:
-    """Motion from rest at 0 through segments (duration, constant acceleration); at rest after the last.
+    """Motion from rest at 0 through segments (duration, constant acceleration); at rest after the last segment.
 
     Two segments of equal duration, -a then +a, are the validation motion of [GoncalvesEtAl2024, sec. 6].
     """

@@ -69,7 +69,7 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
 
     step          distance between the two grips of a swing, m: within the reach of the arms, and a multiple of the
                   distance between the bars
-    closing       speed of the hand toward the line, m/s: low enough to grip
+    closing       speed of the hand toward the cable or bars, m/s: low enough to grip
     rollout_step  time step of the rollouts (simulated swings), s: short enough that no rollout diverges
     """
     arms = sum(link.length for link in planner_model_of(mechanism).links)
@@ -135,7 +135,7 @@ def check_room(mechanism: Mechanism, step: float) -> None:
 
 
 def end_of_line(mechanism: Mechanism) -> float:
-    """Position along the line (m) beyond which no hand shall grip."""
+    """Position along the cable or the row of bars (m) beyond which no hand shall grip."""
     if mechanism.beams:
         beam = mechanism.beams[0]
         return beam.origin[0] + beam.length - 0.5

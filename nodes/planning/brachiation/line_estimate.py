@@ -47,7 +47,7 @@ class LineEstimate:
     The estimate starts at rest. The first estimate of the tension is the tension at which the cable, under its own
     weight and the hands' forces, sags to the measured depth of the hands.
 
-    width  length of line that a hand grips, m
+    width  length of cable that a hand grips, m
     """
 
     def __init__(self, cable: Beam, gravity: float, hands: list[HandOnLine], width: float) -> None:
@@ -101,7 +101,7 @@ class LineEstimate:
         return float(sum(self.model.shape(hand.x) @ amplitude - hand.drop for hand in hands))
 
     def predict(self, dt: float, hands: list[HandOnLine]) -> None:
-        """Advance the estimate by `dt` s under the weight of the line and the forces of the hands."""
+        """Advance the estimate by `dt` s under the weight of the cable and the forces of the hands."""
         n, scale, before = self.model.n, self._x[-1], self._x[:-1]
         A, B = _discretized(self._stiffness(scale), self._damping, dt)
         shapes = [self.model.shape(hand.x) for hand in hands]
@@ -117,7 +117,7 @@ class LineEstimate:
         self._P[-1, -1] += TENSION_WALK**2 * dt
 
     def correct(self, hands: list[HandOnLine]) -> None:
-        """Correct the estimate by the measured deflection and rate of the line at each hand."""
+        """Correct the estimate by the measured deflection of the cable and its rate at each hand."""
         if not hands:
             return
         n = self.model.n
@@ -133,7 +133,7 @@ class LineEstimate:
         self._P = 0.5 * (P + P.T)
 
     def struck(self, x: float, impulse: float) -> None:
-        """Increase the uncertainty of the rates, because an impact struck the line at position x (m).
+        """Increase the uncertainty of the rates, because an impact struck the cable at position x (m).
 
         The impulse of the impact is unknown; its typical size is `impulse` (N s).
         """
@@ -153,7 +153,8 @@ def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -
 
 
 def _discretized(stiffness: np.ndarray, damping: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """(A, B) of the exact discrete-time model x+ = A x + B load of n oscillators, with a constant load in each step.
+    """(A, B) of the exact discrete-time model x[k + 1] = A x[k] + B load of n oscillators, with a constant load in each
+    step.
 
     Each oscillator is underdamped: q'' + damping q' + stiffness q = load. The state is x = (q, q'). A has the shape
     (2 n, 2 n), B the shape (2 n, n).

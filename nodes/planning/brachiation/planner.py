@@ -1,9 +1,9 @@
-"""Plans one swing by shooting: finds the elbow path that brings the free hand to its target on the line.
+"""Plans one swing by shooting: finds the elbow path that brings the free hand to its target on the cable or bars.
 
 The elbow moves from its present angle to the angle at which both hands can grip, as a quintic in time plus two bumps,
 s^3 (1-s)^3 and s^3 (1-s)^3 (2s - 1), with s = time / duration. Damped least squares finds the final angle, the duration
-and the amplitudes of the two bumps; every residual comes from a simulation (rollout) of the planner's model of robot
-and line.
+and the amplitudes of the two bumps; every residual comes from a simulation (rollout) of the planner's model of the
+robot and the cable or bars.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # steps of the finite differences: r
 
 @dataclass(frozen=True)
 class Task:
-    """Goals of a swing.
+    """Goals of a swing along a line, which is a cable or a row of bars.
 
     target        position along the line at which the free hand shall grip, m
     above         height above the line at which the hand's path shall end, m; the hand grips when it crosses the line
     closing       desired speed toward the line at arrival, m/s
     torque_limit  limit of the elbow's torque, N m
     step          time step of the rollouts, s
-    tolerance     distance (m) from the target, along the line, that costs as much as a height error of GAP_SCALE
+    tolerance     position error along the line (m) that adds as much to the cost of a plan as a height error of
+                  GAP_SCALE
     """
 
     target: float

@@ -38,9 +38,9 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
               the second link, 0 if it is on the first
     memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q and v at the start of the time step (two
               rows); weighted sum of the stages' v; weighted sum of the stages' a
-    rows      (2, n_rows) rows: U of the constraint equations J a = gamma - U; Lagrange multipliers lam. U is 0 but for
-              U[GIVEN], where GIVEN is the index of the equation that prescribes the elbow's acceleration: U[GIVEN] is
-              minus this acceleration
+    rows      (2, n_rows) rows: the term U of the constraint equations J a = gamma - U, with the Jacobian J, and with
+              gamma from q and v; Lagrange multipliers lam. All entries of U are 0 except U[GIVEN], which is minus the
+              elbow's acceleration. GIVEN is the index of the equation that prescribes this acceleration
     torque    (n_steps + 1,) output: torque of the elbow, N m
     path      (n_steps + 1, n) output: q
     """
@@ -129,7 +129,7 @@ def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Arrival:
-    """State of the second hand at the end of a rollout.
+    """State of the second hand, which swings, at the end of a rollout (simulated swing).
 
     gap      height above the cable or bars, m
     closing  upward velocity, m/s; positive as the hand approaches the cable or bars from below
@@ -233,7 +233,7 @@ class Roller:
         """Advance q, v by `seconds` with the constant elbow torque in `tau`.
 
         step   approximate time step, s
-        hands  SWING or BOTH: which hands grip
+        hands  SWING if one hand grips, BOTH if both hands grip
         """
         self._advance(seconds, step, hands, NO_PATH, 1.0, 0.0)
 

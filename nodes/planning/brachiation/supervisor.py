@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Gait:
-    """Parameters of the brachiation.
+    """Parameters of the brachiation along a line, which is a cable or a row of bars.
 
     step          distance between the two grips of a swing, m
     end           position along the line beyond which no hand shall grip, m
@@ -92,7 +92,7 @@ class Gait:
     period        time between two plans during a swing, s
     last          time before the end of a swing in which no new plan is made, s
     rollout_step  time step of the rollouts, s
-    tolerance     distance (m) of the arriving hand from its target, along the line, that costs as much in a plan as a
+    tolerance     position error of the arriving hand along the line (m) that adds as much to the cost of a plan as a
                   height error of GAP_SCALE
     above         height above the line at which the hand's path ends, m
     """
@@ -118,7 +118,7 @@ class Swing:
     hand     hand that grips during the swing
     start    simulation time at which the swing starts, s
     release  whether the other hand releases at the start
-    target   position along the line of the next grip, m
+    target   position of the next grip along the line (cable or bars), m
     """
 
     number: int
@@ -140,8 +140,8 @@ class SwingSupervisor:
     after      earlier supervisor (of another model or gait) from which this supervisor takes over the number of the
                latest plan, `none_good` and `nearest`
     none_good  number of attempts in which no plan was good enough to swing
-    nearest    distance (m) between the second hand and its target at the end of a swing. Each attempt without a good
-               plan has a best plan; `nearest` is the smallest distance of all these best plans
+    nearest    smallest distance (m) between the swinging hand and its target at the end of a planned swing, over the
+               best plans of these attempts
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:
@@ -228,7 +228,9 @@ class SwingSupervisor:
     # -- plans
 
     def _from_both_hands(self, measured: Measured) -> Swing | None:
-        """Plan a swing of the rear hand that starts while both hands grip; None if no plan is due or good enough."""
+        """Plan a swing of the rear hand that starts while both hands grip; None if no plan is due, or if no plan is
+        good enough.
+        """
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
             return None
@@ -335,7 +337,7 @@ class SwingSupervisor:
         promising ones.
 
         begin   angle, rate and acceleration of the elbow at the start of the plan
-        target  position along the line at which the free hand shall grip, m
+        target  position along the line (cable or bars) at which the free hand shall grip, m
         sense   1 for a forward swing, -1 for a backward swing
         """
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
@@ -463,7 +465,7 @@ def elbow_of_robot(hand: str, elbow: float) -> float:
 
 
 def swinging_hand(planner_model: PlannerModel, poses: np.ndarray) -> np.ndarray:
-    """Positions (m) of the second hand, shape (n, 3), for coordinates (n, n_q) of the planner's model."""
+    """Positions (m) of the swinging hand, shape (n, 3), for coordinates (n, n_q) of the planner's model."""
     upper, lower = (link.length for link in planner_model.links)
     first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
     x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)

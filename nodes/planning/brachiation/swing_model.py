@@ -140,7 +140,8 @@ def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
     """The constraints of the two hands, two for each hand: first those of the gripping hand, then those of the other
     hand.
 
-    The mechanism for both hands gripping has all four; the mechanism for a swing has only the first two.
+    The mechanism with both hands gripping has all four constraints; the mechanism for a swing has only those of the
+    gripping hand.
     """
     tip = (0.0, 0.0, -planner_model.links[1].length)
 
