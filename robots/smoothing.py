@@ -21,7 +21,9 @@ DEFAULT = value_of(JointFriction(coulomb=0.0).smoothing_velocity)
 
 
 def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
-    """A copy of a mechanism, a tree in joint coordinates, whose regularized friction a step of 1 ms resolves.
+    """A copy of a mechanism with regularized friction that is smooth enough for time steps of 1 ms.
+
+    The mechanism must be a tree in joint coordinates.
 
     A DescriptionWarning names the joints whose smoothing velocity differs from the default.
 
@@ -56,8 +58,8 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     """{joint: smoothing velocity, rad/s or m/s} of the joints for which the default is too small for a step of 1 ms.
 
     Near rest, regularized friction acts like a damper with the coefficient coulomb / smoothing_velocity. The smoothing
-    velocities are large enough that these dampers slow down no motion of the joints at a rate above RATE, 1000 1/s.
-    Joints coupled by a JointRelation count with their common inertia.
+    velocities are so large that no motion of the joints decays by these dampers at a rate above RATE, 1000 1/s. Joints
+    coupled by a JointRelation count with their common inertia.
     """
     smoothed, names = dict[str, float](), _rubbing(mechanism)
     if not names:
@@ -71,11 +73,12 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
 
 
 def with_bristles(mechanism: Mechanism) -> Mechanism:
-    """A copy of a mechanism, a tree in joint coordinates, whose dry friction has bristles instead of smoothing.
+    """A copy of a mechanism whose dry friction has bristles instead of smoothing.
 
-    The stiffness of the bristles is the largest for which no joint, with all others free to move, vibrates on them
-    faster than BRISTLE_RATE, so that a step of 1 ms resolves it. Their damping is half the critical one at this rate. A
-    loaded joint sticks, deflected by at most its Coulomb friction divided by this stiffness.
+    The mechanism must be a tree in joint coordinates. The stiffness of the bristles is the largest with which no joint
+    vibrates on its bristles faster than BRISTLE_RATE while all other joints are free to move; a time step of 1 ms
+    resolves such a vibration. The damping of the bristles is half the critical damping at this rate. A loaded joint
+    sticks, deflected by at most its Coulomb friction divided by the stiffness of its bristles.
     """
     names = _rubbing(mechanism)
     if not names:
@@ -100,7 +103,7 @@ def with_bristles(mechanism: Mechanism) -> Mechanism:
 
 
 def _rubbing(mechanism: Mechanism) -> list[str]:
-    """Names of the joints with dry friction without bristles."""
+    """Names of the joints whose dry friction has no bristles."""
     return [
         joint.name
         for joint in mechanism.moving_joints
@@ -118,9 +121,11 @@ def _mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
 
 
 def _bounded(most: Array, coupled: list[Array], limit: float) -> Array:
-    """Coefficients d (n,) of the joints, each at most `most`, for which no eigenvalue of W diag(d) exceeds `limit`.
+    """Positive coefficients d (n,) of the joints with which no eigenvalue of a matrix W diag(d) exceeds `limit`.
 
-    coupled  matrices W (n, n)
+    Each coefficient is at most `most`.
+
+    coupled  the matrices W (n, n)
     """
     own = np.max([np.diag(mobility) for mobility in coupled], axis=0)
     share = 1.0

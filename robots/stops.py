@@ -22,13 +22,15 @@ SAMPLES = 8  # random postures, with a fixed seed, beside the start
 
 
 def with_stops(mechanism: Mechanism) -> Mechanism:
-    """A copy of a mechanism, a tree in joint coordinates, with compliant stops at all joint limits.
+    """A copy of a mechanism with compliant stops at all joint limits.
 
-    The stiffness of a stop is chosen such that a joint that hits the stop at its speed in SPEEDS bounces with the
-    circular frequency RATE; the inertia of the joint is taken as its smallest value over several postures. A joint with
-    this inertia that hits its stop at v rad/s or v m/s goes beyond it by at most 0.031 sqrt(v) rad or 0.0097 sqrt(v) m.
-    The stiffness suits steps of 1 ms. It does not represent the real machine: under load, light joints move well beyond
-    their limits. A joint that moves no mass gets no stops.
+    The mechanism must be a tree in joint coordinates.
+
+    The stiffness of a stop is chosen such that a joint that hits the stop at the speed in SPEEDS for its unit bounces
+    with the circular frequency RATE; the inertia of the joint is taken as its smallest value over several postures. A
+    joint with this inertia that hits its stop at v rad/s or v m/s goes beyond the stop by at most 0.031 sqrt(v) rad or
+    0.0097 sqrt(v) m. The stiffness suits steps of 1 ms. It does not represent the real machine: under load, light
+    joints move well beyond their limits. A joint that moves no mass gets no stops.
     """
     limited = [joint for joint in mechanism.joints if joint.coordinates and (joint.lower, joint.upper) != (None, None)]
     least = least_inertias(mechanism) if limited else {}
@@ -47,9 +49,9 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 def least_inertias(mechanism: Mechanism) -> dict[str, float]:
     """{joint: smallest effective inertia, kg m2 or kg} over the start and random postures.
 
-    The effective inertia of a joint is that while all other joints are free to move. For a joint that moves no mass, it
-    is inf; for a spherical joint, the smallest about any axis is used. In the random postures, spherical and free
-    joints have the same orientation as at the start.
+    The effective inertia of a joint is its inertia while all other joints are free to move. It is inf for a joint that
+    moves no mass. For a spherical joint, it is the smallest inertia about any axis. In the random postures, spherical
+    and free joints have the same orientation as at the start.
     """
     moving = [joint for joint in mechanism.joints if joint.coordinates]
     ends = np.cumsum([len(joint.coordinates) for joint in moving], dtype=int)
@@ -74,9 +76,10 @@ def mobilities(mechanism: Mechanism) -> Iterator[Array]:
 
 
 def _mobility(joint: Joint, mobility: Array, end: int) -> float:
-    """Largest inverse inertia of a joint, 1/(kg m2) or 1/kg.
+    """Largest inverse of a joint's effective inertia, 1/(kg m2) or 1/kg.
 
-    For a spherical joint, this is the largest about any axis; for any other joint, that along the last coordinate.
+    For a spherical joint, this is the largest value over all axes; for any other joint, the value along its last
+    coordinate.
 
     mobility  inverse (n, n) of the mass matrix
     end       index after the joint's last coordinate

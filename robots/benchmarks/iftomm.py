@@ -41,9 +41,9 @@ def simple_pendulum() -> Mechanism:
 def four_bar_chain(loops: Annotated[int, ParameterInfo("number of square four-bars in a row")] = 2) -> Mechanism:
     """Mechanism A02: N = `loops` square four-bars in a row; rockers upright, tips at 1 m/s along x, gravity along -y.
 
-    It has 2 N + 1 bars of 1 kg and 1 m each. It passes positions where all bars are collinear and the constraint rows
-    lose rank. The exact equation of motion is theta'' = ((N + 1) / 2 + N) / ((N + 1) / 3 + N) g sin(theta), where theta
-    is the angle of the rockers from upright.
+    The mechanism has 2 N + 1 bars of 1 kg and 1 m each, and passes positions where all bars are collinear and the
+    constraint rows lose rank. The exact equation of motion is theta'' = ((N + 1) / 2 + N) / ((N + 1) / 3 + N) g
+    sin(theta), where theta is the angle of the rockers from upright.
     """
     require_positive("four_bar_chain", loops=loops)
     if loops != int(loops):

@@ -59,7 +59,7 @@ class AuxiliaryBody:
 
     @property
     def center(self) -> np.ndarray:
-        """Nominal centre of mass C (3,), the mean of the body's ends; auxiliary bodies have no mass."""
+        """Nominal centre of mass C (3,), the mean of the points `ends`; auxiliary bodies have no mass."""
         return np.asarray(np.array(self.ends).mean(axis=0))
 
 

@@ -84,7 +84,7 @@ def wheel_turns(wheels: Wheels, before: ArrayLike, after: ArrayLike) -> Array:
 def moved(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
     """Pose (base_x, base_y, base_yaw) after the wheels have rolled by the angles `turns` (n,) in rad.
 
-    This is the inverse of `wheel_turns`. It assumes a circular arc (constant twist). With slip, the twist is a
+    This is the inverse of `wheel_turns`, for motions along a circular arc (constant twist). With slip, the twist is a
     least-squares fit.
     """
     before = np.asarray(before, dtype=float)

@@ -3,7 +3,8 @@
 [GoncalvesEtAl2024, eqs. 5 to 14 and 22 to 25]
 
 All motions are planar, in the plane x = 0 of the body that carries the actuator. Lengths are in m, angles in rad. The
-position of the lift is the height of O4 above B3, the negative of the paper's d4. A forward tilt is negative.
+position of the lift is the height of link 4's origin O4 above link 3's point B3, the negative of the paper's d4. A
+forward tilt is negative.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class PlanarMotion(NamedTuple):
 
 
 def lift_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the lift (m) for a length of actuator 4d (m): the negative of the result of eq. 6."""
+    """Joint position of the lift (m) for a length of actuator 4d (m). [GoncalvesEtAl2024, eq. 6]
+
+    The position is the negative of the paper's d4.
+    """
     return lift_motion(p, Motion(length)).x
 
 
@@ -71,14 +75,14 @@ def length_of_tilt(p: Parameters, position: float) -> float:
 
 
 def lift_actuator(p: Parameters, lift: Motion) -> PlanarMotion:
-    """Vector from D3 to E4 in link 3's axes, for a motion of the lift."""
+    """Vector along actuator 4d from its base D3 to its end E4, in link 3's axes, for a motion of the lift."""
     across = p.lift.body_point[1] - p.lift.base_point[1]
     up = p.base.lift_joint[2] + lift.x + p.lift.body_point[2] - p.lift.base_point[2]
     return PlanarMotion(Motion(across), Motion(up, lift.v, lift.a))
 
 
 def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
-    """Vector from F4 to G5 in link 4's axes, for a motion of the tilt."""
+    """Vector along actuator 5d from its base F4 to its end G5, in link 4's axes, for a motion of the tilt."""
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
     c, s = math.cos(tilt.x), math.sin(tilt.x)
     gy, gz = c * G[1] - s * G[2], s * G[1] + c * G[2]
@@ -89,7 +93,7 @@ def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
 
 
 def lift_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the lift for a motion of the length of actuator 4d, by eq. 6 and its derivatives.
+    """Motion of the lift for a motion of the length of actuator 4d, by [GoncalvesEtAl2024, eq. 6] and its derivatives.
 
     Raises InvalidRequest if the length is too short.
     """
@@ -108,9 +112,10 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
 def tilt_motion(p: Parameters, length: Motion) -> Motion:
     """Motion of the tilt for a motion of the length of actuator 5d.
 
-    The point G5 is an intersection of two circles about F4 and B4. Of the two intersections, G5 is the one in front of
-    the line from F4 to B4, where the actuator is mounted. Raises InvalidRequest for a length at which the triangle F4,
-    B4, G5 does not close or is flat.
+    The actuator has its base at the point F4 of link 4 and its end at the point G5 of link 5. Link 5 is hinged at the
+    point B4 of link 4. G5 is an intersection of two circles about F4 and B4: the one in front of the line from F4 to
+    B4, where the actuator is mounted. Raises InvalidRequest for a length at which the triangle F4, B4, G5 does not
+    close or is flat.
     """
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
     r = math.hypot(G[1], G[2])

@@ -64,7 +64,9 @@ def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
 
 
 def trunk_joints(p: Parameters) -> tuple[Joint, ...]:
-    """Joints base_x, base_y, base_yaw, lift (height of O4 above B3) and tilt (about x; forward is negative)."""
+    """Joints base_x, base_y, base_yaw, lift (height of link 4's origin O4 above link 3's point B3) and tilt (about x;
+    forward is negative).
+    """
     return (
         Joint(name="base_x", kind="prismatic", child="link_1", axis=X),
         Joint(name="base_y", kind="prismatic", parent="link_1", child="link_2", axis=Y),

@@ -1,4 +1,5 @@
-"""Joint loads of CHARMIE with closed loops: divides the loads on links 5 and 4 among the bodies that carry these links.
+"""Joint loads (forces and torques) of CHARMIE with closed loops: divides the loads on links 5 and 4 among the bodies
+that carry these links.
 
 This is step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are statically indeterminate, so the division follows
 simplifications of the paper. Auxiliary bodies have no mass. Forces are in N, torques in N m. Signs follow from

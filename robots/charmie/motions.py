@@ -63,8 +63,8 @@ SQUAT_S = 6.0
 def squat_and_lean(p: Parameters, names: Sequence[str]) -> JointMotion:
     """Return a function of time (s) that returns q, v, a (21,) of a motion that squats once and leans forward twice.
 
-    The motion takes 6 s. It squats over nine tenths of the lift's range and leans by 0.9 rad. Both arms hang beside the
-    body and bend forward during the leans. The motion is smooth, and at rest at both ends.
+    The motion takes 6 s. The robot squats over nine tenths of the lift's range and leans by 0.9 rad. Both arms hang
+    beside the body and bend forward during the leans. The motion is smooth, and at rest at both ends.
 
     names  names of the joints of the open tree
     """

@@ -94,7 +94,7 @@ def arm_link(link: ArmLink) -> tuple[Shape, ...]:
 
 
 def hand(arm: Arm) -> tuple[Shape, ...]:
-    """Shape of the second finger of the claw, which is fixed to link 12. The claw is drawn closed."""
+    """Shape of the claw's second finger, which is fixed to link 12, in the position that it has in a closed claw."""
     x, y, z = arm.claw.hinge
     claw = arm.claw
     return (brick((claw.width, claw.width, claw.length), (-x + 0.0, -y + 0.0, z + claw.length / 2), BLUE),)

@@ -1,4 +1,7 @@
-"""Readable equations of motion, M a + J' lam = f and J a = gamma, with the names that the mechanism's description uses.
+"""Readable equations of motion of a mechanism, with the names that the mechanism's description uses.
+
+The equations are M a + J' lam = f and J a = gamma, with the mass matrix M, the accelerations a, the Jacobian J of the
+constraints, its transpose J' and the constraint multipliers lam.
 
 The SymPy expressions are made from the same expression graph as the compiled kernels. The equations of small systems
 are simplified. In the equations of larger systems, symbols stand for values that occur several times.
@@ -31,8 +34,10 @@ CASES = (sympy.Abs, sympy.Max, sympy.Min, sympy.Piecewise, sympy.floor, sympy.si
 
 @dataclass(frozen=True)
 class Equations:
-    """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions; lam are the constraint
-    multipliers.
+    """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions.
+
+    M is the mass matrix, a are the accelerations, J is the Jacobian of the constraints, J' its transpose, and lam are
+    the constraint multipliers.
 
     inputs       {"t", "q", "v", "u", "p": symbols} of time, coordinates, velocities, actuator efforts and tunables
     coordinates  names of the coordinates in the description
@@ -174,7 +179,10 @@ def _simplified(cell: sympy.Expr) -> sympy.Expr:
 
 
 def _without_cases(cell: sympy.Expr, cased: dict[sympy.Expr, sympy.Expr]) -> sympy.Expr:
-    """Return the expression with a symbol for each term that has a case distinction; add {symbol: term} to `cased`."""
+    """Return the expression with a symbol in place of each term that has a case distinction, such as a minimum.
+
+    Adds {symbol: term} to `cased`.
+    """
     if not cell.has(*CASES):
         return cell
     number, rest = cell.as_coeff_Mul()

@@ -1,8 +1,8 @@
 """Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, springs, loop closures, motors, start.
 
-MuJoCo refuses moving bodies without mass. A massless body with one child is merged with its child, which gets the
-joints of both. A planar joint becomes three joints of one body. Inertias are written as principal moments and axes,
-because MuJoCo's own diagonalization of a full matrix leaves products of inertia of up to 1e-12 kg m2.
+MuJoCo refuses moving bodies without mass. A massless body with one child is merged with its child, and the child gets
+the joints of both bodies. A planar joint becomes three joints of one body. Inertias are written as principal moments
+and axes, because MuJoCo's own diagonalization of a full matrix leaves products of inertia of up to 1e-12 kg m2.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def _joined(first: Branch, second: Branch, owner: str) -> Branch:
 
     A branch is a body with its connection to its parent body. The result has the child as its body, and the degrees of
     freedom of the massless body followed by those of the child. Raises InvalidRequest if the massless body has a free
-    joint, or a spherical joint whose axes would change or which a rotation would follow.
+    joint. A spherical joint is permitted only if the frames of both bodies are parallel at joint position 0 and the
+    child has no rotational degree of freedom.
     """
     follows = not np.array_equal(second.R, np.eye(3)) or any(each.kind != "prismatic" for each in second.motions)
     for motion in first.motions:

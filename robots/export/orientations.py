@@ -1,7 +1,7 @@
 """Spherical and free joints in MJCF: the poses of their bodies in the file, and the start state.
 
-MuJoCo measures the position of a ball or free joint, the range of a ball joint and the spring of both from the pose
-that the body has in the file.
+MuJoCo measures the position of a ball or free joint, the limit of a ball joint, and the deflection of their springs
+from the pose that the body has in the file.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Export:
 class Motion:
     """One degree of freedom of a body relative to its parent body: a rotation or a translation along an axis.
 
-    If the connection of the two bodies has several degrees of freedom, they follow one another from the parent to the
-    body. Those of a spherical or free joint are one Motion together.
+    If the connection of the two bodies has several degrees of freedom, these follow one another from the parent to the
+    body. The degrees of freedom of a spherical or free joint form one Motion.
 
     axis   unit vector along the axis; zero for a spherical or free joint
     point  point on the axis, m

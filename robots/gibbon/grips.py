@@ -135,7 +135,7 @@ def guards(line: Line) -> tuple[Guard, ...]:
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
     """All changes that a hand in a given state can make, as a list of (next state, conditions, constraints).
 
-    The constraints become active with the present position of the hand as their target.
+    The constraints become active and hold the hand at its present position.
 
     hand   "a" or "b"
     state  present state of the hand

@@ -1,8 +1,8 @@
 """Gibbon: a robot that swings hand over hand along a cable or bars, with two arms and an actuated elbow.
 
-World x runs along the line, z upwards. The joint `slide` moves hand a along x, and `drop` along -z, from the world's
-origin. `pitch` rotates the arm of hand a about y (0: hanging). `elbow` rotates the other arm relative to the first (0:
-straight). Hand b is at the end of the other arm. Either hand can hold the line, by constraints.
+World x runs along the line (cable or bars), z upwards. The joint `slide` moves hand a along x, and `drop` along -z,
+from the world's origin. `pitch` rotates the arm of hand a about y (0: hanging). `elbow` rotates the other arm relative
+to the first (0: straight). Hand b is at the end of the other arm. Either hand can hold the line, by constraints.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Meshes of URDF and MJCF files as drawable shapes of at most FACES triangles.
 
 The library trimesh reads the files: STL, OBJ, and COLLADA (DAE) with pycollada. Vertices that lie close together become
-one, so that a mesh is small enough for messages and recordings. The triangles are kept in the cache folder, by the
-content of the file.
+one, so that a mesh is small enough for messages and recordings. The reduced triangles are kept in the cache folder, in
+a file named by a hash of the mesh file's content.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
 
     The reduced mesh is read from the cache folder if it is there; otherwise it is computed and stored there.
 
-    modified_ns  time of the file's last change, ns; it makes a changed file be read again
+    modified_ns  time of the file's last change, ns; a changed file has another time and is therefore read again
     """
     key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + path.read_bytes()).hexdigest()[:32]
     kept = cache_folder() / "meshes" / f"{key}.json"

@@ -31,8 +31,8 @@ def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
     """The mimic joints of a file, in the order of `edges`.
 
     free  if true, mimic joints move freely: the result is [], with a warning
-    Raises InvalidMechanism for a leader that does not exist or does not move, a multiplier of 0, and joints that mimic
-    each other in a circle.
+    Raises InvalidMechanism for a mimicked joint that does not exist or does not move, a multiplier of 0, and joints
+    that mimic each other in a circle.
     """
     moving = {edge.name for edge in edges if edge.element.attributes.get("type") not in ("fixed", "planar", "floating")}
     found: dict[str, Mimic] = {}

@@ -4,8 +4,8 @@ The frame of a body is the frame of its link. Fixed joints are kept; the derivat
 fixed joint to the body that carries it, without rounding. The root link is fixed to the ground or free. A joint of one
 coordinate gets an actuator with the joint's name, unless its effort limit is 0 or it mimics another joint.
 
-An element that a Mechanism cannot represent causes an error if it affects the motion, otherwise a warning. Both name
-the line in the file.
+An element that a Mechanism cannot represent causes an error if it affects the motion, otherwise a warning. The error
+and the warning name the line in the file.
 """
 
 from __future__ import annotations
@@ -62,12 +62,13 @@ def read_urdf(
     its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
-    friction  "regularized": joints have the Coulomb friction of the file, smooth near rest; "bristles": with bristles,
-              on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out, with a warning
+    friction  "regularized": joints have the Coulomb friction of the file, smooth near rest; "bristles": this friction
+              has bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out,
+              with a warning
     mimic     "coupled": a joint that mimics another joint follows it, by a JointRelation; "free": such a joint moves
               freely, with a warning
     base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link
-    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
+    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": the joints have no stops
     meshes    "drawn": meshes are read for drawings; "boxes": a box with the inertia of the link replaces its meshes
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """

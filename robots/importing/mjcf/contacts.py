@@ -1,9 +1,10 @@
 """Contacts between the geoms of an MJCF file, as sphere contacts of the mechanism.
 
-The pairs of geoms that can touch follow from MuJoCo's rules. contype and conaffinity select pairs, except those on one
-body or on a body and its parent (other than the world). <exclude> removes the pairs of two bodies, <pair> adds a pair.
-These contacts are supported: spheres, capsules (by their ends) and boxes (by their corners) with planes, and spheres
-with spheres, capsules and boxes. A warning lists the lines of all other pairs.
+The pairs of geoms that can touch follow from MuJoCo's rules. contype and conaffinity select pairs. Two geoms on one
+body do not touch, nor do two geoms on a body and its parent, unless the parent is the world. <exclude> removes the
+pairs of two bodies, <pair> adds a pair. These contacts are supported: spheres, capsules (by their ends) and boxes (by
+their corners) with planes, and spheres with spheres, capsules and boxes. A warning lists the line numbers of all other
+pairs.
 
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
 and with dissipation. The stiffness is such that the bodies at rest under gravity penetrate each other as deeply as in
@@ -49,6 +50,7 @@ class Surface:
 
     body         name of the body in the mechanism
     weld         name of the body whose joints move this geom; all bodies that are fixed to one another have the same
+                 `weld`
     weld_parent  name of the body that carries the joints of the body `weld`
     """
 
@@ -209,7 +211,7 @@ class Contacts:
     def _contacts(self, a: Surface, b: Surface, element: Element | None) -> list[SphereContact]:
         """The contacts of a pair of geoms.
 
-        An empty list, with a warning, if contacts between geoms of these kinds are not supported.
+        The list is empty, with a warning, if contacts between geoms of these kinds are not supported.
         """
         if "plane" in (b.geom.kind, a.geom.kind):
             first, other = (b, a) if a.geom.kind == "plane" else (a, b)

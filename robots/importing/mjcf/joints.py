@@ -74,7 +74,10 @@ def largest_angle(ball: Element, unit: float, autolimits: bool, notes: Notes) ->
 
 
 def check_free(joints: Sequence[Element], body: str, parent: str, alignfree: bool) -> None:
-    """Raise InvalidMechanism for a free joint that is not the only joint of a child of the world, or that is aligned.
+    """Raise InvalidMechanism for a free joint that the import does not support.
+
+    A free joint must be the only joint of its body, the parent of this body must be the world, and the joint must not
+    be aligned with the body's inertia.
 
     joints     joints of the body
     alignfree  whether a free joint without the attribute `align` is aligned with the body's inertia
@@ -100,8 +103,8 @@ def oriented_joint(element: Element, joint: Joint, p: Array, R: Array, upper: fl
     """A ball or free joint with the pose, spring, damping and armature that its element gives.
 
     joint  the joint with its name, kind and bodies
-    p, R   pose of the body in the parent body. A free joint starts at this pose; the spring of the joint is at rest
-           there
+    p, R   pose of the body in the parent body. A free joint starts at this pose; the spring of the joint is at rest at
+           this pose
     upper  limit of a ball joint's rotation angle, rad; None for no limit
     """
     stiffness = not_negative(element, "stiffness")

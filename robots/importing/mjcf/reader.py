@@ -66,13 +66,14 @@ def read_mjcf(
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
     friction  "regularized": joints have the Coulomb friction of the file (frictionloss), smooth near rest; "bristles":
-              with bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out
+              this friction has bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction
+              is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
-    keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has none of
-              this name, the file's positions
+    keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has no
+              keyframe of this name, the file's positions
     contacts  "compliant": geoms touch as described in the module `contacts`; "ground": geoms touch only the ground,
               with a warning; "ignore": geoms do not touch, with a warning
-    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": limits stop nothing
+    limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": the joints have no stops
     meshes    "drawn": meshes are read for drawings; "boxes": meshes are left out of drawings
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
@@ -125,8 +126,8 @@ class Reader:
         """Read the mechanism. Issues warnings for elements that were not read.
 
         name      name of the mechanism if the file gives no name
-        keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has
-                  none of this name, the file's positions
+        keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has no
+                  keyframe of this name, the file's positions
         """
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
@@ -240,7 +241,8 @@ class Reader:
             self._read_body(child_element, name, inherited, pose)
 
     def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
-        """Unique name of a body: the name `given` in the file, or a name made from `otherwise` if the file gives none.
+        """Unique name of a body: the name `given` in the file, or a name made from `otherwise` if the file gives no
+        name.
 
         kind  kind of the element, for error messages
         Raises InvalidMechanism for a name that occurs twice.
@@ -396,8 +398,8 @@ class Reader:
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Coordinates and velocities (q, v) at the start, from a keyframe of the file.
 
-        keyframe  name of the keyframe; "" selects the keyframe named START. If the file has none of this name, all
-                  joints start at `ref`, at rest
+        keyframe  name of the keyframe; "" selects the keyframe named START. If the file has no keyframe of this name,
+                  all joints start at `ref`, at rest
         """
         start = tuple(number for ref in self._refs for number in ref)
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
