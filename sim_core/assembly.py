@@ -187,9 +187,9 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
 def _deep_contacts(system: System, q: np.ndarray, p: np.ndarray) -> str:
     """One line with the sphere contacts that start too deep; "" without such contacts.
 
-    A contact starts too deep if its elastic force exceeds the weight of all bodies, and its stored energy would throw
-    the contact's effective mass out at more than THROWN. Of two bodies with several such contacts, the deepest one is
-    named.
+    A contact starts too deep if its elastic force exceeds the weight of all bodies, and its stored energy is the
+    kinetic energy of the contact's effective mass at a speed above THROWN. If two bodies have several such contacts,
+    only the deepest of these is named.
     """
     mechanism = system.mechanism
     if not mechanism.contacts:

@@ -38,7 +38,8 @@ class Comparison:
     """Result of a run with one stabilizer.
 
     stabilizer        label of the stabilizer
-    peak_phi          largest 1-norm |Phi|_1 of the constraint violations in the run; the rows of Phi are not scaled
+    peak_phi          largest 1-norm |Phi|_1 of the constraint violations Phi in the run; rows of different units are
+                      added unscaled
     peak_phidot       largest 1-norm |Phidot|_1 of the rates of the constraint violations in the run
     energy_drift      largest change of the energy since the start, J; includes the work of actuators and dampers
     seconds_per_step  wall-clock time per time step, s, the only number that differs between identical runs; nan if the

@@ -73,7 +73,7 @@ def _motion_left(system: System, left: Array) -> str:
 
 
 def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Absolute values (2 n_q,) of the eigenvalues at an equilibrium, rad/s, ascending.
+    """Absolute values (2 n_q,), rad/s, ascending, of the eigenvalues of the motion linearized about an equilibrium.
 
     about  coordinates (n_q,) of the equilibrium
     u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them

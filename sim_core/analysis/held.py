@@ -21,7 +21,7 @@ class HeldInputs:
 
     u       (n_u,) efforts, or positions (rad or m) of the actuators with a servo
     modes   {actuator: "position"} of the actuators whose servo holds a position, as for `Batch.peaks`
-    servos  these servos
+    servos  servos of the actuators that `modes` names
     """
 
     u: Array
@@ -30,7 +30,7 @@ class HeldInputs:
 
     @classmethod
     def of(cls, system: System, u: Any = None, modes: Mapping[str, str] | None = None) -> HeldInputs:
-        """Inputs with these defaults: efforts `u` are those of the actuators at the start, and no servo is used.
+        """The inputs `u`, by default the efforts at the start, and the servos that `modes` selects, by default none.
 
         Raises InvalidRequest with a one-line message for inputs of the wrong shape, for a position beyond the limits of
         the actuator's joint, and for a servo in the mode "velocity", with which a joint has no equilibrium.
@@ -62,7 +62,9 @@ class HeldInputs:
         return cls(held, dict(modes or {}), servos)
 
     def efforts(self, q: Array, v: Array) -> Array:
-        """Efforts (n_u,) at the state q, v (n_q,) when the targets of the servos have arrived at their positions."""
+        """Efforts (n_u,) at the state q, v (n_q,), if the target of each servo equals the position that the servo
+        holds.
+        """
         found = self.u.copy()
         for servo in self.servos:
             found[servo.actuator] = servo.effort_at(q, v, self.u[servo.actuator])

@@ -1,4 +1,7 @@
-"""Detection of a diverged run: |Phi|_1 exceeds the characteristic length after a time step, or a time step fails."""
+"""Detection of a diverged run: a time step fails, or the constraint violation becomes too large.
+
+The constraint violation is too large if its 1-norm exceeds the mechanism's characteristic length.
+"""
 
 from __future__ import annotations
 

@@ -62,6 +62,8 @@ def state_map(
 ) -> StateMap:
     """Map of the stability measure IS1 over two components of the initial state.
 
+    IS1 of a motion is its largest distance from the equilibrium, divided by its distance at the start.
+
     norm      norm of the states, which also gives the system, the equilibrium and the step size
     axes      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
     start     {component of the state: value} of further components; all others have the values of the mechanism's
@@ -95,8 +97,8 @@ def state_map(
 def usual_lanes(system: System) -> int:
     """Number of motions per SIMD vector, 8 or 16, with which a map takes the shortest time.
 
-    16 motions occupy two vector registers per value, and independent operations on the two hide each other's latency.
-    This is faster only for small systems, all of whose values fit in the registers.
+    With 16 motions, each value occupies two vector registers, and the processor overlaps the operations on the two.
+    This is faster than 8 motions per vector only for small systems, all of whose values fit in the registers.
     """
     return 16 if system.n_q <= MOST_WIDE else 8
 
@@ -107,7 +109,7 @@ def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float],
     norm     norm of the states, which also gives the system
     axes     {component of the state: values} of the two components that vary over the map
     start    {component of the state: value} of further components
-    seconds  simulation time of each motion, s; it is only checked
+    seconds  simulation time of each motion, s, which is checked but does not influence the result
 
     Components that are not given have the values of the mechanism's start, or follow from the constraints. Raises
     InvalidRequest or UnknownName with a one-line message for invalid parameters.
