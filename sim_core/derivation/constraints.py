@@ -197,7 +197,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
 
 
 def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
-    """Express a direction given in the parent's frame in the child's frame, at joint position 0."""
+    """Components in the child's frame, at joint position 0, of a direction that is given in the parent's frame."""
     R = joint.rotation
     x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
     return (x, y, z)
@@ -226,16 +226,17 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Constraint rows of a mechanism, holonomic ones first, and the equation J a = gamma of their second derivatives.
+    """Constraint rows of a mechanism, holonomic ones first, and their equation J a = gamma for the accelerations a.
 
-    J (n_r, n_q) is the Jacobian of the rows, a are the accelerations, and gamma (n_r,) is the right-hand side.
+    The equation is the second time derivative of the holonomic rows and the first time derivative of the nonholonomic
+    rows. J (n_r, n_q) is the Jacobian of the rows, and gamma (n_r,) is the right-hand side.
     """
 
-    Phi: ca.SX  # (n_h,)
-    Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
-    J: ca.SX  # (n_r, n_q)
-    gamma: ca.SX  # (n_r,): J a = gamma
-    idle: ca.SX  # (n_r,): 1 for a row that is switched off (row and multiplier are 0 then), else 0
+    Phi: ca.SX  # (n_h,): values of the holonomic rows
+    Phidot: ca.SX  # (n_r,): dPhi/dt of the holonomic rows, then the values G v + g of the nonholonomic rows
+    J: ca.SX  # (n_r, n_q): Jacobian
+    gamma: ca.SX  # (n_r,): right-hand side of J a = gamma
+    idle: ca.SX  # (n_r,): 1 for a row that is switched off, whose value and multiplier are 0; otherwise 0
     names: tuple[str, ...]
     lengths: tuple[bool, ...]  # (n_r,): whether a row is a length, m
 

@@ -110,9 +110,10 @@ def derive(mechanism: Mechanism) -> Derivation:
 
 
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
-    """{name: function} of the kernels of a batch: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam.
+    """{name: function} of the kernels of a batch: inverse and forward dynamics, and `rates`.
 
-    Unlike the kernel `acceleration`, `rates` does not return the factorization of the KKT matrix.
+    `rates` is a function (t, q, v, u, p) that returns the accelerations a and the multipliers lam. Unlike the kernel
+    `acceleration`, `rates` does not return the factorization of the KKT matrix.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
     return {
@@ -140,7 +141,9 @@ def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Functio
 
 
 def _rates(whole: ca.Function, stabilized: bool) -> ca.Function:
-    """The function `rates` (t, q, v, u, p) -> a, lam, with a further input U if `stabilized`.
+    """The function `rates` (t, q, v, u, p) that returns the accelerations a and the multipliers lam.
+
+    If `stabilized`, the stabilization U is a further input.
 
     whole  the kernel `acceleration`
     """
@@ -173,7 +176,8 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
 def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
     """{kernel: (inputs, results)} of the kernels that solve M x + J' y = r1, J x = r2.
 
-    The inputs of most kernels are t, q, v, u, p. The other kernels differ as follows:
+    M is the mass matrix, and J is the Jacobian of the constraint rows. The inputs of most kernels are t, q, v, u, p.
+    The other kernels differ as follows:
 
     acceleration      has the stabilization U as a further input
     solve_residual    has U and the accelerations a as further inputs
@@ -183,9 +187,13 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     apply             has only a stored factorization, r1 and r2 as inputs
 
     The kernel `relaxed` serves implicit methods, whose stage has the unknown acceleration a at q = q* + w_q a,
-    v = v* + w_v a. Evaluated at q = q* + w_q g, v = v* + w_v g, the kernel improves the guess g. It solves
-    (M + W) a + J' lam = f + W g, J a = gamma - U, where W = w_v D0 + w_q K0 contains the damping matrix D0 and the
-    stiffness matrix K0 of the beams. The linear forces of the beams are thus treated implicitly.
+    v = v* + w_v a. Evaluated at q = q* + w_q g, v = v* + w_v g, the kernel improves the guess g. For the forces f, it
+    solves
+
+        (M + W) a + J' lam = f + W g,   J a = gamma - U
+
+    for a and the multipliers lam. W = w_v D0 + w_q K0 contains the damping matrix D0 and the stiffness matrix K0 of the
+    beams. The linear forces of the beams are thus treated implicitly.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)
@@ -218,7 +226,7 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
 
 
 def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
-    """[residual, scale] of the constraint rows.
+    """[residual, scale] of the constraint equations J a = gamma - U, for accelerations a and the stabilization U.
 
     residual  largest |J a + U - gamma| of all rows
     scale     largest |J| (|a| + 1) + |U| + |gamma| of all rows. The 1, in m/s^2 or rad/s^2, keeps the scale above
@@ -325,7 +333,7 @@ def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.S
 
 
 def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Power of efforts, loads, applied forces and dampers, W: the rate of the energy if constraints do no work."""
+    """Power, W, of actuator efforts, joint loads and joint damping, and of the damping of springs and beams."""
     efforts = _joint_efforts(mechanism, symbols, rates)
     power = ca.dot(efforts, rates) if efforts.numel() else ca.SX(0)
     return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)
@@ -337,7 +345,7 @@ def has_prescribed(mechanism: Mechanism) -> bool:
 
 
 def prescribed_power(mechanism: Mechanism, solution: Solution) -> ca.SX:
-    """Power of the constraints that prescribe motions, -lam' J v, W."""
+    """Power -lam' J v, W, of the constraints that prescribe motions, with their multipliers lam and Jacobian J."""
     power, rows, v = ca.SX(0), solution.rows, solution.symbols.v
     for constraint in mechanism.constraints:
         if isinstance(constraint, PrescribedMotion):

@@ -1,4 +1,4 @@
-"""Checks for constraint rows, joints and guards that do not depend on the coordinates, and for missing inertia.
+"""Checks that find constraint rows, joints and guards that no coordinate affects, and coordinates without inertia.
 
 A constraint row whose value does not depend on any coordinate is left out of the equations of motion. The functions
 of this module check that the value of such a row is zero.
@@ -91,7 +91,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
-    """For each row, whether its value is independent of all coordinates q or, where `by_rate` is true, velocities v.
+    """Whether each row is independent of all coordinates q or, where `by_rate` is true, of all velocities v.
 
     by_rate  for each row, True to test the velocities, False to test the coordinates
     """

@@ -48,7 +48,8 @@ def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
 class KernelMaker:
     """Collects the kernel functions of one mechanism.
 
-    seen  function that rewrites an expression in terms of the coordinates that the formulation keeps
+    seen  function that rewrites an expression of all coordinates in terms of those that the mechanism's formulation
+          keeps; "partitioned" formulations eliminate one coordinate
     uses  {function: names of the lookup tables whose rows are the last inputs of the function}
     """
 

@@ -153,7 +153,7 @@ class Frame:
         return self.p + self.R @ ca.SX(ca.DM(point))
 
     def axis(self, axis: Vector3) -> ca.SX:
-        """Body-fixed axis in world axes (3,)."""
+        """World components (3,) of a body-fixed axis."""
         return self.R @ ca.SX(ca.DM(axis))
 
     @property

@@ -24,7 +24,7 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 
 def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
-    """{body: frame} of all bodies. The rotation of a body is R_WB = R(axis, angle) C.
+    """{body: frame} of all bodies. The rotation matrix from a body's axes to the world's is R_WB = R(axis, angle) C.
 
     R(axis, angle) is the rotation by the body's absolute angle about the axis that all joints share. The constant
     rotation C is the product of the constant rotations, about the same axis, of the joints from the ground to the body.

@@ -42,15 +42,17 @@ def rotation_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
 
 @dataclass(frozen=True)
 class QuasiVelocities:
-    """Velocities w = B(q) v (n_q,) of the links: for a spherical or free joint, the angular velocity in the child's
-    axes.
+    """Velocities w = B(q) v (n_q,) of the links of the tree, each of which has one degree of freedom.
+
+    For a spherical or free joint, the three rotational entries of w are the child's angular velocity in the child's
+    axes. All other entries of w equal those of v.
 
     symbols  the symbols of the mechanism, with w in place of the velocities v
     bias     vector b (n_q,) in the accelerations B a + b of the links, where a are the accelerations dv/dt
 
     A spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z of the child.
-    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is dB/dt
-    v minus this term, so that the term cancels.
+    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is
+    (dB/dt) v minus this term, so that the term cancels.
     """
 
     symbols: Symbols
@@ -61,7 +63,7 @@ class QuasiVelocities:
 def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities | None:
     """The QuasiVelocities of a mechanism with spherical or free joints.
 
-    None for a mechanism without such joints, because the velocities of its links equal v.
+    None for a mechanism without such joints: the velocities of its links are the coordinate velocities v.
     """
     if not mechanism.oriented_joints:
         return None
@@ -97,8 +99,9 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
     """[poses (7 n,), velocities (6 n,)] of the n spherical and free joints, one joint after another.
 
     A pose has 7 numbers: the position, m, of the joint's point on the child relative to its point on the parent, along
-    the parent's axes, then the quaternion w x y z of R_PC. A velocity has 6 numbers: the linear velocity, m/s, along
-    the parent's axes, then the angular velocity, rad/s, in the child's axes.
+    the parent's axes, then the quaternion w x y z of the rotation R_PC from the child's axes to the parent's. A
+    velocity has 6 numbers: the linear velocity, m/s, along the parent's axes, then the angular velocity, rad/s, in the
+    child's axes.
     """
     frames, twists, index = [], [], 0
     for joint in mechanism.joints:

@@ -1,4 +1,4 @@
-"""Derivation in joint coordinates: recursive Newton-Euler for joint efforts, composite bodies for the mass matrix M.
+"""Derivation in joint coordinates: joint efforts by Newton-Euler recursion, mass matrix M by composite rigid bodies.
 
 The algorithms are those of [Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's frame and with all
 constants folded. The Newton-Euler recursion has its classical form, which propagates accelerations of points but no

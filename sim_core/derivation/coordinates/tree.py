@@ -25,10 +25,10 @@ class Mounted:
 
 @dataclass(frozen=True)
 class Link:
-    """One degree of freedom, and the bodies that are mounted on this link.
+    """A link of a tree, with one degree of freedom relative to its parent link, and the bodies mounted on the link.
 
-    A joint of several degrees of freedom is a sequence of links. Its bodies are mounted on the last link of the
-    sequence; the other links are massless.
+    A joint of several degrees of freedom is a sequence of links. The joint's child body is mounted on the last link of
+    the sequence; the other links are massless.
 
     parent      index of the parent link; -1 for the ground
     p_PJ, R_PJ  constant pose of the joint in the parent link's frame
@@ -95,7 +95,10 @@ def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
-    """The tree of links of a mechanism in joint coordinates. Joints must be listed in an order with parents first."""
+    """The tree of links of a mechanism in joint coordinates.
+
+    Each joint must be listed after the joint of its parent body.
+    """
     links: list[Link] = []
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
     for joint in mechanism.joints:
@@ -147,10 +150,10 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
 
 
 def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symbols: Symbols) -> list[Link]:
-    """The links of a spherical or free joint: for a free joint three translations along the parent's axes, then three
-    rotations.
+    """The links of a spherical joint (three rotations) or of a free joint (three translations, then three rotations).
 
-    The three rotations are about axes of the child; `QuasiVelocities` defines the velocities of these rotations.
+    The translations are along the parent's axes. The rotations are about axes of the child; `QuasiVelocities` defines
+    the velocities of these rotations.
 
     at     index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
     index  index of the first of the links

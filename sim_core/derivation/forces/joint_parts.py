@@ -30,9 +30,10 @@ class Effort:
 
 
 def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> Motion:
-    """Equations of motion with the joints' armatures.
+    """Equations of motion M a = f with the joints' armatures.
 
-    For an armature I of a joint with velocity A v, I A' A is added to M, and -I A' (dA/dt) v to f.
+    A joint with the armature I has the velocity A v, where v are the coordinate velocities. I A' A is added to the mass
+    matrix M, and -I A' (dA/dt) v to the forces f.
 
     rates  velocities (n_joints,) of the declared joints
     """

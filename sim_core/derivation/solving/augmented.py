@@ -3,9 +3,10 @@
     | M  J' | | x |   | r1 |
     | J  -E | | y | = | r2 |
 
-E is a diagonal regularization of constraint rows that may lose rank: EPSILON times the rows' floors (Regularization).
-Iterative refinement removes its effect on the result. The constraint rows are eliminated last, so that no pivot is zero
-if M is positive definite.
+M is the mass matrix, and J is the Jacobian of the constraint rows. The diagonal matrix E regularizes constraint rows
+that may lose rank. Its entries are EPSILON times the typical diagonal entries of J M^-1 J' (`Regularization.floors`).
+Iterative refinement removes the effect of E on the result. The constraint rows are eliminated last, so that no pivot is
+zero if M is positive definite.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from sim_core.derivation.solving.elimination import (
 class AugmentedFactor:
     """LDL' factorization `whole` of the KKT matrix [M J'; J 0], with which `solve` solves M x + J' y = r1, J x = r2.
 
-    The attributes other than `whole` are those of ConstrainedFactor.
+    The attributes other than `whole` have the same meaning as those of ConstrainedFactor.
     """
 
     whole: Factor
@@ -54,7 +55,7 @@ class AugmentedFactor:
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
+        """Range (begin, end) of the reciprocal pivots of the constraint rows in the column that `parts` returns.
 
         The range is empty (begin = end) if no constraint row may lose rank.
         """

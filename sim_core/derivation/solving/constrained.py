@@ -3,9 +3,10 @@
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-With Euler parameters, M is singular. A unit-norm row J_n is a row of J that keeps the Euler parameters of a body at
-norm 1. For each unit-norm row, w J_n' J_n is added to M, and w J_n' r2 to r1; together these changes affect neither x
-nor y. The weight w has the size of the body's inertia, so that no digits are lost.
+M is the mass matrix, and J is the Jacobian of the constraint rows. With Euler parameters, M is singular. A unit-norm
+row J_n is a row of J that keeps the Euler parameters of a body at norm 1. For each unit-norm row, w J_n' J_n is added
+to M, and w J_n' r2 to r1; together these changes affect neither x nor y. The weight w has the size of the body's
+inertia, so that no digits are lost.
 
 If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself. The increment must not
 be the same for all rows, because the entries of light bodies are much larger than the entries of heavy ones. Proximal
@@ -13,7 +14,8 @@ refinement removes the bias of this regularization on y.
 
 If light bodies carry heavy ones, S is ill-conditioned. A last refinement, on the residual J x - r2, then removes the
 remaining bias and the rounding error. Its step length minimizes the error in the metric of S: a few eigenvalues of S
-are 1e-8 of its diagonal, and a step of length 1 would leave 1 to 5 % of the error in their directions.
+are 1e-8 times its diagonal entries, and a step of length 1 would leave 1 to 5 % of the error along the eigenvectors of
+these eigenvalues.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import casadi as ca
 
 from sim_core.derivation.solving.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
-EPSILON = 1e-9  # share of the diagonal of S, or of the row's floor where S is smaller
+EPSILON = 1e-9  # regularization of a row, as a share of its diagonal entry in S, or of its floor if that is larger
 REFINEMENTS = 2  # proximal refinements, each of which multiplies the bias by EPSILON over an eigenvalue's share
 LONGEST = 2.0  # largest length of the last refinement; dependent rows have only rounding to refine
 
@@ -33,8 +35,8 @@ LONGEST = 2.0  # largest length of the last refinement; dependent rows have only
 class Regularization:
     """Numbers that keep M x + J' y = r1, J x = r2 solvable if M is singular or J loses rank.
 
-    floors   (n_r,) typical diagonal of the Schur complement S = J M^-1 J', used where a row of J vanishes; empty if J
-             keeps its rank
+    floors   (n_r,) typical diagonal entries of the Schur complement S = J M^-1 J'. They set the size of the
+             regularization, also where a row of J vanishes; empty if J keeps its rank
     weights  {index of a unit-norm row: weight w}. A unit-norm row J_n is a row of J that keeps the Euler parameters of
              a body at norm 1; w J_n' J_n is added to M
     is_ill_conditioned  whether S is ill-conditioned, so that the solution needs a last refinement on the residual
@@ -130,7 +132,7 @@ class ConstrainedFactor:
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
+        """Range (begin, end) of the reciprocal pivots of the constraint rows in the column that `parts` returns.
 
         The range is empty (begin = end) if no constraint row may lose rank.
         """

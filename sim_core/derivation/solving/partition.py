@@ -2,8 +2,8 @@
 
 The constraint of the contact is Phi = w - p = 0, where w is the deflection of the beam at the point, and p the
 transverse position of the point. It determines one coordinate d of the bodies from all others. The Lagrange multiplier
-of this constraint and the acceleration of d are eliminated. The bodies' other coordinates u and the beam's coordinates
-c remain:
+of this constraint and the acceleration of d are eliminated. The bodies' other n_u coordinates u and the beam's n_c
+coordinates c remain:
 
     M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
     M21 u'' + M22 c'' = f2      M21 = N' b2'
@@ -192,7 +192,8 @@ def partition(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Equations M a + J_b' lam = f, J a + b = 0 of bodies and a beam with one contact; its coordinates in three groups.
+    """Equations M a + J_b' lam = f, J a + b = 0 of bodies and a beam with one contact, with the coordinates in three
+    groups.
 
     M    mass matrix (n_q, n_q)
     f    forces (n_q,)

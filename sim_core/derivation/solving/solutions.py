@@ -37,7 +37,7 @@ class KktFactor(Protocol):
         """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Where the column that `parts` returns has the reciprocal pivots of the constraint rows: indices (begin, end).
+        """Range (begin, end) of the reciprocal pivots of the constraint rows in the column that `parts` returns.
 
         The range is empty (begin = end) if no constraint row may lose rank.
         """
@@ -56,7 +56,7 @@ class KktFactor(Protocol):
 class Solution:
     """The equations M a + J' lam = f, J a = gamma and the factorization that solves them.
 
-    They are in the coordinates that the formulation keeps.
+    The equations contain only the coordinates that the formulation keeps.
 
     symbols     symbols of the kept coordinates
     factor      factorization of the matrix [[M, J'], [J, 0]]
@@ -127,7 +127,7 @@ def _constrained(
 def _regularizations(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
 ) -> tuple[Regularization, Regularization]:
-    """Two Regularizations of the constraint rows: for equations with the mass matrix M, and with the identity as M.
+    """Two Regularizations: for equations with the mass matrix M, and for equations with the identity in place of M.
 
     The attribute `floors` of a Regularization comes from several sampled states, or from the start alone if the rows
     depend on tunables. A floor may be an expression of tunables.
