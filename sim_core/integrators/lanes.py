@@ -7,7 +7,7 @@ from sim_core.kernels.compiled import call_kernel, inner, loop_that_allocates
 
 @loop_that_allocates
 def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
-    """Advance q and v of a batch of systems in place by `steps` Runge-Kutta steps of size h, and record both.
+    """Advance q and v of a batch of systems in place by `steps` Runge-Kutta steps of size h, and record q and v.
 
     With y = (q, v), a step is y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the derivatives k_i at the four stages.
     [HairerNorsettWanner1993, ch. II.1]

@@ -104,8 +104,8 @@ def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Whether the present step came near a change point while the constraints were violated.
 
     At a change point, constraint rows lose rank. Near it, a correction of the violation is divided by a small pivot,
-    which gives a huge acceleration. The violation at the last call of `measure` and the violation in the current state
-    count, unless both are within rounding errors.
+    which gives a huge acceleration. The constraints count as not violated if the violation at the last call of
+    `measure` and the violation in the current state are both within rounding errors.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -138,8 +138,8 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Measure the constraint violation at the start of a step; evaluate the stabilizer's law if necessary.
 
-    The law is evaluated if it is sampled or has memory. The U of a sampled law is constant during the step. The memory
-    of a law advances here, once per step.
+    The law is evaluated if it is sampled or has memory. The stabilization U of a sampled law is constant during the
+    step. The memory of a law advances here, once per step.
     """
     measure(m, calls, law)
     if law[LAW_MODE] == SAMPLED or law[LAW_REMEMBERS]:
@@ -217,11 +217,12 @@ def note_weakness(m):  # type: ignore[no-untyped-def]
 def project(m, calls, law):  # type: ignore[no-untyped-def]
     """Project q, v or both, as the law selects, onto the constraints.
 
-    q becomes q + x with J x = -Phi; v becomes v + x with J x = -Phidot.
+    q becomes q + x with J x = -Phi; v becomes v + x with J x = -Phidot. J is the Jacobian of the constraint rows; Phi
+    are the violations and Phidot their rates.
 
     Of all solutions x, the one with the least norm is used. The law selects whether this is the Euclidean norm or the
-    norm in the metric of M. For the metric of M, the law also selects whether the KKT factor of the step is used or a
-    new factor. Nonholonomic rows have no Phi; at position level, J x = 0 is used for these rows.
+    norm in the metric of the mass matrix M. For the metric of M, the law also selects whether the KKT factor of the
+    step is used or a new factor. Nonholonomic rows have no Phi; at position level, J x = 0 is used for these rows.
     """
     if law[LAW_ROWS] == 0:
         return
@@ -273,7 +274,7 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     """Index of the first guard that fires at the end of this step, or -1.
 
     If a guard fires, the guard values at the start of the step are kept as well, because the order of the events is
-    computed from the values at both ends.
+    computed from the values at both ends of the step.
     """
     if m.guards.shape[1] == 0:
         return -1

@@ -183,9 +183,9 @@ def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
 def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     """Generalized-alpha, order 2: the fastest vibrations shrink by the factor rho per step. [ChungHulbert1993]
 
-    The acceleration is evaluated at intermediate q and v, instead of averaging accelerations at the ends of the step
-    [ArnoldBruls2007]. With rho = 1 this is the implicit midpoint rule; for fast-rotating arms, the energy error with
-    rho = 1 is a seventh of the error with averaged accelerations.
+    The acceleration is evaluated at intermediate q and v. The method of [ArnoldBruls2007] averages the accelerations at
+    the ends of the step instead. With rho = 1, the stepper is the implicit midpoint rule; for fast-rotating robot arms,
+    its energy error is then a seventh of the error with averaged accelerations.
 
     tolerance  convergence tolerance: change of h a (step size h, acceleration a) per iteration, relative to
                max(1, largest |v|)

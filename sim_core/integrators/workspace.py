@@ -49,11 +49,11 @@ class Memory(NamedTuple):
     rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
     scalars: np.ndarray  # (16,)
-    angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
-    guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
+    angles: np.ndarray  # (3, n_wrapped): wrapped joint angles, previous angles, whole turns
+    guards: np.ndarray  # (3, n_guards): values at the end of the step, values at its start, directions
     stepper: np.ndarray  # the stepper's memory
-    history: np.ndarray  # (HISTORY, 1 + 2 n_q)
-    pivots: np.ndarray  # (n_r,) reciprocal pivots from the last acceleration, of rows that may lose rank; else empty
+    history: np.ndarray  # (HISTORY, 1 + 2 n_q): t, q, v of the last steps
+    pivots: np.ndarray  # (n_r,): reciprocal pivots of the constraint rows; empty if no row may lose rank
     ledger: np.ndarray  # (LEDGER_SIZE,): see ledger.py
 
 

@@ -58,7 +58,7 @@ def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-de
 def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
     """Integrate over one tick of length tick_h from the time `start`. Returns a status (workspace.py).
 
-    m.stepper[0] is the size of the next step.
+    m.stepper[0] holds the size that the error control proposes for the next step; 0 before the first step.
     """
     done = 0.0
     wanted = m.stepper[0] if m.stepper[0] > 0.0 else tick_h

@@ -81,7 +81,7 @@ def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
 
 @inner
 def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Take one step that the error control accepts, from the current state and time, and store the step in the memory.
+    """Take one step that the error control accepts, from the current state, and store it in the stepper's memory.
 
     Returns a status (workspace.py).
     """

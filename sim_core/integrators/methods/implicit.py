@@ -1,13 +1,14 @@
 """Implicit Runge-Kutta methods with a fixed step, one loop for all tableaus. [HairerWanner1996, ch. IV.8]
 
-The unknowns are the stage accelerations K alone, since q' = v:
+The unknowns are the stage accelerations K alone, since q' = v. With the matrix A and the nodes c of a Butcher tableau,
 
     V_i = v + h sum_j A_ij K_j,   Q_i = q + h c_i v + h^2 sum_j (A A)_ij K_j,   K_i = a(t + c_i h, Q_i, V_i)
 
 A tableau divides its stages into groups. The stages of a group are solved together by Newton's method with the matrix
-I - h^2 (AA) x a_q - h A x a_v, where x is the Kronecker product. The tangents a_q = da/dq and a_v = da/dv are finite
-differences of the acceleration in the middle of a step; they take 2 n + 1 evaluations. If a stabilizer acts at every
-stage, its effect is included in the acceleration. The tangents are reused until convergence is slow.
+I - h^2 (A A) x a_q - h A x a_v, where A A is a matrix product and x is the Kronecker product. The tangents a_q = da/dq
+and a_v = da/dv are finite differences of the acceleration in the middle of a step; they take 2 n + 1 evaluations. If a
+stabilizer acts at every stage, its effect is included in the acceleration. The tangents are reused until convergence is
+slow.
 
 Stepper's memory: [1 if a_q and a_v are valid, the step size h with which a_q and a_v were computed, 1 if K is valid,
 then K (s, n) of the last step, a_q, a_v (n, n)].
@@ -67,6 +68,8 @@ def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
 def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[no-untyped-def]
     """Factorize the Newton matrix, which all groups of stages share, into `lu` and `pivots`.
 
+    rows      coefficients of the method, as in `advance_implicit`
+    factored  the step size h and the tangents of this factorization, which are written
     Returns False if the matrix is singular.
     """
     s = rows.shape[1]
@@ -236,8 +239,9 @@ def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, l
 
     tick           number of the first step
     m, calls, law  arguments that all loops share (see step.py)
-    rows           (3 s + 3, s) numbers of a Butcher tableau A, b, c of s stages: A, A A, the matrix (s, s) that
-                   extrapolates the stage accelerations K from step to step, b, b A, c
+    rows           (3 s + 3, s) rows computed from the Butcher tableau A (s, s), b (s,), c (s,) of s stages, in this
+                   order: the matrix A; the square of A; the matrix (s, s) that extrapolates the stage accelerations K
+                   from step to step; b; the product of the row b with the matrix A; c
     groups         number of stages in each group of stages that are solved together
     tolerance      convergence tolerance of Newton's method: change of h K relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays

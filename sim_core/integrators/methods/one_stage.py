@@ -102,8 +102,8 @@ def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):
 def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Solve for the acceleration of the stage at `time` in the step from `begin`. Returns DONE or NOT_CONVERGED.
 
-    The first guess is the acceleration of the last step. If the iteration fails, it is repeated up to twice, with new
-    tangents and with the acceleration at the start of this step as first guess.
+    The first guess is the acceleration of the last step. If the iteration fails, the tangents are computed anew, and
+    the iteration is repeated at most twice, with the acceleration at the start of this step as first guess.
     """
     memory, stages, n = m.stepper, m.stages, m.state.shape[1]
     at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES
