@@ -85,7 +85,8 @@ class DescriptionWarning(SimulationWarning):
 class ResidualWarning(SimulationWarning):
     """Warning: the accelerations do not satisfy the constraint equations J a = gamma - U.
 
-    The cause is that constraint rows contradict each other or are too ill-conditioned.
+    J is the Jacobian of the constraint rows, and U is the constraint stabilization. The cause is that constraint rows
+    contradict each other or are too ill-conditioned.
     """
 
 

@@ -226,9 +226,9 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """Energy loss, J, of each guard of an impact: that of the constraint rows that the guard switched on.
+        """Energy loss, J, of each guard of an impact: the loss of the constraint rows that the guard switched on.
 
-        The first guard gets the rest of the loss of the whole impact.
+        The loss of the first guard is the loss of the whole impact minus the losses of the other guards.
 
         group        indices of the guards
         lost_by_row  energy loss by the impulse of each constraint row, J

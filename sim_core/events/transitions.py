@@ -26,9 +26,10 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
 def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
     """Project the velocities onto the engaged constraints by impulses y; return the kinetic energy, J, lost per row.
 
-    The impulses y and the velocity change x solve M x + J' y = 0 with J x = -Phidot for engaged rows and J x = 0 for
-    other rows. The other rows thus keep their Phidot, because a violation that the stabilizer is correcting is no part
-    of the impact. The loss of an engaged row is y Phidot / 2; the result has the shape (n_r,).
+    The impulses y and the velocity change x solve M x + J' y = 0 with the mass matrix M and the constraint Jacobian J.
+    J x is -Phidot for engaged rows, where Phidot is the rate of the constraint violation, and 0 for other rows. The
+    other rows thus keep their Phidot, because a violation that the stabilizer is correcting is no part of the impact.
+    The loss of an engaged row is y Phidot / 2; the result has the shape (n_r,).
 
     engaged  names of the constraints that were engaged; if empty, the velocities are projected onto all rows
     """
