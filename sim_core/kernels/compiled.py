@@ -2,11 +2,11 @@
 
 Importing numba takes longer than everything else in the start of a simulation from a warm cache. The decorators here
 therefore return a `Deferred` function, which imports numba when it is first compiled or called. The machine code of a
-`NativeFunction` and of a stepping loop (see stepping.py) is kept as an object file, as that of kernels is.
+`NativeFunction` and of a stepping loop (see stepping.py) is kept as an object file, like the machine code of kernels.
 
 The name of the cache folder contains the hash of all sources of sim_core, so that edits of called functions are
-detected too. An empty cache folder starts with the code that was compiled with the installation, if there is any (see
-installed.py).
+detected too. If the cache folder does not exist, the code that was compiled with the installation, if any, is copied to
+it (see installed.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _ANYWHERE = re.compile(
 
 
 def loops_folder() -> Path:
-    """Folder of the cached machine code of these sources; filled with the installed code if it is absent."""
+    """Folder of the machine code that is cached for the present sources of sim_core.
+
+    If the folder does not exist, it is created as a copy of the installed code, if there is any.
+    """
     folder = cache_folder() / "loops" / source_hash()[:16]
     copy_installed_loops(folder)
     return folder
@@ -114,7 +117,7 @@ def inner(function: Callable[..., Any]) -> Deferred:
 
 
 def inlined(function: Callable[..., Any]) -> Deferred:
-    """Decorator as `inner`, for a function that is compiled into its callers."""
+    """Decorator of a function that only compiled functions call, and that is inlined into these functions."""
     return Deferred(function, no_cpython_wrapper=True, forceinline=True, **_OPTIONS)
 
 
@@ -182,7 +185,7 @@ class NativeFunction:
         return stored_library(key, lambda: self._compiled(key)) if key else self._compiled("")
 
     def _compiled(self, key: str) -> Library:
-        """The machine code, kept under `key` if it needs nothing of numba's at run time and raises nothing."""
+        """The machine code, cached under `key` if it needs no function of numba at run time and raises no exception."""
         import numba
         from numba.core.sigutils import normalize_signature
 
@@ -215,8 +218,9 @@ def native_function(signature: Any) -> Callable[[Callable[..., Any]], NativeFunc
 
 
 def code_key(function: Callable[..., Any], *parts: str) -> str:
-    """File name, without suffix, of a function's machine code in `loops_folder`; "" for a function without a source
-    file, or with variables of an enclosing function.
+    """File name, without suffix, of a function's machine code in `loops_folder`.
+
+    Returns "" for a function without a source file, and for a function that uses variables of an enclosing function.
 
     parts  further texts on which the machine code depends
     """
@@ -234,7 +238,10 @@ def _numba_version() -> str:
 
 
 def stored_library(key: str, compiled: Callable[[], Library]) -> Library:
-    """The machine code kept under `key`; if it is missing, `compiled` makes and keeps it, in one process at a time."""
+    """The machine code kept under `key`; if there is none, the result of `compiled`.
+
+    Only one process at a time calls `compiled`.
+    """
     place = str(loops_folder() / key)
     found = native.load(place)
     if found is None:
@@ -244,12 +251,12 @@ def stored_library(key: str, compiled: Callable[[], Library]) -> Library:
 
 
 def _may_raise(library: Any) -> bool:
-    """Whether the functions of a numba library raise exceptions; these are stored in the module as pickled objects."""
+    """Whether the functions of a numba library raise exceptions; numba stores exceptions as pickled objects."""
     return any("picklebuf" in variable.name for variable in library._final_module.global_variables)
 
 
 def _with_c_arguments(symbol: str, kinds: list[str]) -> str:
-    """LLVM IR of a function that takes C arguments and calls numba's function, which has two pointers before them."""
+    """LLVM IR of a C function that calls numba's function with the same arguments, preceded by two pointers."""
     parameters = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
     given = ", ".join(["ptr %result", "ptr %failure", *(f"{kind} %a{k}" for k, kind in enumerate(kinds))])
     return f"""
@@ -265,7 +272,7 @@ define void @{NATIVE}({parameters}) nounwind {{
 
 
 def needs_of(library: Any) -> list[str]:
-    """Names of the functions that the machine code of a numba library calls and that exist only where numba is."""
+    """Names of the functions that the machine code of a numba library calls and that only processes with numba have."""
     module = library._final_module
     names = [f.name for f in module.functions if f.is_declaration and not _ANYWHERE.fullmatch(f.name)]
     text = str(module) if names else ""

@@ -1,4 +1,4 @@
-"""Stepping loops of the integrators that were compiled with the installation; an empty cache folder starts with them.
+"""Stepping loops of the integrators that were compiled with the installation, and their copy to a new cache folder.
 
 The compiled loops are valid for the sources and the folder of sim_core with which they were compiled. The names of
 their files depend on the processor and on the versions of numba and llvmlite.

@@ -99,9 +99,10 @@ def module(
 ) -> str:
     """LLVM module with the function `void ranges(block, groups, first, count, total, h)`.
 
-    functions  `rates` (t, q, v, u, p) -> a, lam; or `rates` (t, q, v, u, p, U) -> a, lam and `correction` (t, q, v, u,
-               p, gains) -> U, which is evaluated at the beginning of a step and held; with spherical or free joints
-               also `rebase` (t, q, v, u, p) -> q, v, p, which is evaluated at the end of a step
+    functions  `rates` (t, q, v, u, p) -> accelerations a, multipliers lam. With a stabilizer instead `rates` (t, q, v,
+               u, p, U) -> a, lam and `correction` (t, q, v, u, p, gains) -> stabilization U, which is evaluated at the
+               beginning of a step and constant over the step. With spherical or free joints also `rebase` (t, q, v, u,
+               p) -> q, v, p, which is evaluated at the end of a step
     n_rows     size of lam
     servos     servos that set the efforts of their actuators at the beginning of a step, for the whole step
 

@@ -46,7 +46,10 @@ class LaneServo:
         return -self.velocity_limit, self.velocity_limit
 
     def effort_at(self, q: Array, v: Array, command: float) -> float:
-        """Effort in the mode "position" at the state q, v (n_q,) when the target has arrived at the command."""
+        """Effort in the mode "position" at the state q, v (n_q,), with the commanded position as the servo's target.
+
+        command  commanded position, rad or m, which is clipped to the joint's limits
+        """
         least, most = self.commands
         stretch = min(max(command, least), most) - float(q[self.coordinate])
         effort = self.stiffness * stretch - self.damping * float(v[self.coordinate])

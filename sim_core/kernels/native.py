@@ -150,7 +150,7 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
 
 
 def keep(objects: list[bytes], manifest: dict[str, Any], key: str) -> Library:
-    """Cache object files, in one file, and a manifest under `key` as in `load`, and load the library.
+    """Cache a manifest and object files, combined into one file, under `key` (see `load`), and load the library.
 
     Files are written atomically; if they cannot be written, the library is loaded all the same but not cached.
     """
@@ -216,7 +216,10 @@ def compiling(what: str) -> Iterator[None]:
 
 
 def _remind(what: str, ended: threading.Event) -> None:
-    """Log every REMINDER_S seconds that `what` is still being compiled, until `ended` is set, LONGEST_S at most."""
+    """Log every REMINDER_S seconds that `what` is still being compiled.
+
+    The lines end when `ended` is set, at the latest after LONGEST_S seconds.
+    """
     for count in range(1, round(LONGEST_S / REMINDER_S)):
         if ended.wait(REMINDER_S):
             return

@@ -120,7 +120,7 @@ def _compiled(loop: Any, arguments: tuple[Any, ...], key: str) -> Library:
 def _enter(symbol: str, kinds: list[str]) -> str:
     """LLVM IR of `enter(block, results)`, which calls a function with the words of `block` as arguments.
 
-    The function writes its results to `results`; its return code follows after them.
+    The function writes its results to `results`; `enter` writes the return code of the function behind these results.
     """
     lines = [
         f'declare i32 @"{symbol}"({", ".join([_POINTER, _POINTER, *kinds])})',
