@@ -175,9 +175,10 @@ def _effective(mobilities: Iterable[float]) -> float:
 
 
 def _free_mobility(body: Body) -> Any:
-    """Function of a point in the frame of a body without joints that returns the mobility (3, 3), 1/kg, at this point.
+    """Function that returns the mobility (3, 3), 1/kg, at a point of a body that has no joint.
 
-    The mobility maps a force at the point to the acceleration of the point.
+    The argument of the function is the point in the body's frame. The mobility maps a force at the point to the
+    acceleration of the point.
     """
     mass, inertia = value_of(body.mass), _inertia(body)
     planar = body.orientation == "planar"

@@ -11,9 +11,10 @@ from sim_core.mechanism.quantities import Number, Vector3
 
 @dataclass(frozen=True, kw_only=True)
 class Beam(Frozen):
-    """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
+    """A straight beam, or a cable under tension, that bends in one plane: cubic finite elements between two supports.
 
-    One of the two supports may slide along x. A tunable tension requires simple supports and fewer modes than elements.
+    Both supports are at rest; one of the two may slide along the beam, the direction x. A tunable tension requires
+    simple supports and fewer modes than elements.
 
     mass_per_length    mass per length, kg/m
     bending_stiffness  bending stiffness, N m2

@@ -1,8 +1,8 @@
 """Mechanism description: frozen dataclasses for bodies, joints, constraints, springs and actuators, in SI units.
 
-A description names its coordinates: in "absolute" coordinates every body has coordinates of its own, and joints become
-constraints. In "joint" coordinates the positions of the joints of a tree are the coordinates, and constraints close
-loops.
+The field `coordinates` of a description selects the coordinates. In "absolute" coordinates, every body has coordinates
+of its own, and joints become constraints. In "joint" coordinates, the positions of the joints of a tree are the
+coordinates, and constraints close loops.
 """
 
 from __future__ import annotations
@@ -497,7 +497,7 @@ class Mechanism(Frozen):
     def canonical_hash(self) -> str:
         """Hash of all that determines the equations of motion: names, order and numerical values of all parts.
 
-        The hash does not depend on shapes for drawings, limits, the start state and the values of tunables.
+        The hash does not depend on shapes for drawings, on limits, on the start state, or on the values of tunables.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}

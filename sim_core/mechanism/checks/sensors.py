@@ -1,4 +1,4 @@
-"""Checks of the sensors in a description, and which efforts a joint may transmit."""
+"""Checks of the sensors in a description, and names of the bodies that a joint carries."""
 
 from __future__ import annotations
 
