@@ -262,7 +262,7 @@ def cpu_name() -> str:
 
 
 def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array, Array]:
-    """(q, v, orientations) of all n systems, recorded at the start and after each further `every` time steps.
+    """(q, v, orientations) of all n systems, recorded at the start and then once per `every` time steps.
 
     q and v have the shape (n, number of records, n_q), the quaternions of the m spherical and free joints the shape
     (n, number of records, m, 4).

@@ -22,7 +22,7 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
     stiffness and damping terms. The contribution of an element is its term in this sum.
 
     position  joint position, rad or m
-    slope     joint velocity that belongs to the coordinate velocities x
+    slope     joint velocity for the coordinate velocities x
     rate      |lambda|, 1/s
     value     function that returns the value of a number of the description
     """

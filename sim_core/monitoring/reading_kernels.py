@@ -15,7 +15,7 @@ def unwrap(given, buffer):  # type: ignore[no-untyped-def]
     """Add the counted whole revolutions to wrapped angles, in place.
 
     given   pointers to four arrays: [number n of angles]; (n,) index of each angle in the array of `buffer`; (n,) index
-            of each angle's count of revolutions in the last array; counts of revolutions
+            of each angle's number of revolutions in the fourth array; numbers of revolutions
     buffer  pointer to the array that contains the angles
     """
     for k in range(int(given[0][0])):
@@ -26,9 +26,9 @@ def unwrap(given, buffer):  # type: ignore[no-untyped-def]
 def summed_up(given, buffer):  # type: ignore[no-untyped-def]
     """Compute the total actuator effort of each joint, the 1-norms of the violations, and the total energy.
 
-    given   pointers to seven arrays: [number of joints, size of phi, size of phidot]; `first`; `actuator`; efforts u;
-            phi; phidot; [kinetic energy, potential energy]. The actuators of joint k have the indices
-            actuator[first[k]:first[k + 1]]
+    given   pointers to seven arrays: [number of joints, size of Phi, size of Phidot]; `first` and `actuator`, such that
+            the actuators of joint k have the indices actuator[first[k]:first[k + 1]]; efforts u; violations Phi; rates
+            Phidot; [kinetic energy, potential energy]
     buffer  pointers to two arrays that are written: effort of each joint; [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]

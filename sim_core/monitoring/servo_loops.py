@@ -23,8 +23,8 @@ def unstable_servos(system: System, step_s: float, q: np.ndarray, active: Collec
     """One-line warning that servo loops are unstable at the step size `step_s`; "" if all are stable.
 
     The mechanism is linearized about rest at the coordinates q (n_q,), where the joint accelerations are linear in the
-    efforts. All servos in question are active at the same time, as in a robot that holds a posture. Limits of effort,
-    joint damping and friction are left out.
+    efforts. All servos of the actuators `active` act at the same time, as in a robot that holds a posture. Effort
+    limits, joint damping and friction are left out.
 
     active  names of the actuators whose servos are active, by default all actuators with a servo
     """

@@ -60,11 +60,11 @@ def add_loads(given, sums):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def take_commands(given, buffer):  # type: ignore[no-untyped-def]
-    """Write n commanded values, clipped to their limits, to the array of all actuators' values.
+    """Write n commanded values, clipped to their limits, to the array of the commanded values of all actuators.
 
     given   pointers to [number n of commands] and to four arrays (n,): indices of the actuators, lower limits, upper
             limits, commanded values
-    buffer  pointer to the values of all actuators
+    buffer  pointer to the commanded values of all actuators
     """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
