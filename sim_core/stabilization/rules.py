@@ -1,7 +1,8 @@
 """The 25 fuzzy rules and their control surface. [NadaBayoumi2024, table 1] [Man2025, table 1]
 
 Each input has five fuzzy sets i = -2 ... 2 (negative big ... positive big) with centres i / 2; rule (i, j) has the
-output z = clip(i + j, -2, 2) / 2. Zero-order Sugeno inference with the rules' weights w: U = sum w z / sum w.
+output z = clip(i + j, -2, 2) / 2. Zero-order Sugeno inference gives the control output U = sum w z / sum w with the
+rules' weights w.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
 class Stabilizer:
     """The stabilizer "none", and base class of the others.
 
-    sampled         whether U is computed once at the start of a time step and constant over its stages
+    sampled         whether the stabilization U is computed once at the start of a time step and constant over the
+                    stages of the step
     memory          number of values per constraint row that the law keeps between steps
     requested_name  name given to `stabilizer_named`, such as "nada_set_1" for a paper's controller; "" for a stabilizer
                     made otherwise
@@ -83,7 +84,8 @@ class Stabilizer:
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """(mode of stabilization, 1 if the law has memory and otherwise 0, corrected levels, solver of the correction).
+        """(mode of stabilization, 1 if the law has memory and otherwise 0, whether q or v is corrected, solver of the
+        correction).
 
         integrators/workspace.py defines the integer codes.
         """
@@ -115,9 +117,10 @@ class Stabilizer:
 
 @dataclass(frozen=True)
 class Baumgarte(Stabilizer):
-    """U = 2 alpha Phidot + beta^2 Phi at every stage; by default alpha = 1/h, beta = sqrt2/h. [Baumgarte1972]
+    """Stabilization U = 2 alpha Phidot + beta^2 Phi at every stage. [Baumgarte1972]
 
-    If only one gain is given, the other gain takes the same value, which gives critical damping.
+    Phi are the constraint violations and Phidot their rates. The defaults at the step size h are alpha = 1 / h and beta
+    = sqrt(2) / h. If only one gain is given, the other gain takes the same value, which gives critical damping.
     """
 
     name: ClassVar[str] = "baumgarte"
@@ -149,9 +152,10 @@ class Baumgarte(Stabilizer):
 
 @dataclass(frozen=True)
 class PID(Stabilizer):
-    """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral advances once per step. [LinChen2011]
+    """Stabilization U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage. [LinChen2011]
 
-    By default the gains place the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h). If Kp is
+    Phi are the constraint violations and Phidot their rates. The integral advances once per step. At the step size h,
+    the default gains place the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h). If Kp is
     given, the default of Ki is 0, and the default of Kd is 2 sqrt(Kp), which gives critical damping. The integral is
     the law's memory and is part of a snapshot. Only Kd acts on nonholonomic rows.
     """
@@ -220,13 +224,13 @@ def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FuzzyPaper(Stabilizer):
-    """Fuzzy logic controller (FLC) of [NadaBayoumi2024] and [Man2025], with 25 rules: U = Ku FLC(Kp Phi, Kd Phidot).
+    """Fuzzy logic controller (FLC) of [NadaBayoumi2024] and [Man2025], with 25 rules.
 
-    U is evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Rows of nonholonomic
-    constraints use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024,
-    secs. 4, 5] The default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku
-    are those of [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by
-    name.
+    The stabilization is U = Ku FLC(Kp Phi, Kd Phidot), with the constraint violations Phi and their rates Phidot. U is
+    evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Rows of nonholonomic constraints
+    use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5]
+    The default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku are those of
+    [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -310,8 +314,9 @@ class SampledFuzzy(Stabilizer):
 class Projection(Stabilizer):
     """Projection of q, then of v, onto the constraints after each time step.
 
-    The corrections dq and dv are those of least norm in the metric of M. They solve M dq + J' y = 0, J dq = -Phi, and
-    then M dv + J' y = 0, J dv = -Phidot, with the factorized KKT matrix that this step has computed.
+    The corrections dq and dv are those of least norm in the metric of the mass matrix M. With the constraint Jacobian J
+    and multipliers y, they solve M dq + J' y = 0, J dq = -Phi, and then M dv + J' y = 0, J dv = -Phidot. The factorized
+    KKT matrix of the time step is used again.
     """
 
     name: ClassVar[str] = "projection"
@@ -322,10 +327,12 @@ class Projection(Stabilizer):
 
 @dataclass(frozen=True)
 class DirectCorrection(Stabilizer):
-    """Corrections dq = -J^+ Phi, then dv = -J^+ Phidot after each step, with J at the corrected state. [YoonEtAl1994]
+    """Corrections dq = -J^+ Phi of q, and then dv = -J^+ Phidot of v, after each step. [YoonEtAl1994]
+
+    J is the constraint Jacobian at the state before each correction: dv is computed at the corrected q.
 
     weight      "pseudo_inverse": J^+ is the Moore-Penrose pseudo-inverse [NadaBayoumi2024, eqs. 8, 12]; "mass": J^+
-                gives the correction of least norm in the metric of M
+                gives the correction of least norm in the metric of the mass matrix M
     level       what is corrected: "both" (q and v), "position" (q only, so that the velocities drift and no step size
                 is stable) or "velocity" (v only)
     inside_rhs  whether to correct only inside the right-hand side: the derivative at every stage is evaluated at
