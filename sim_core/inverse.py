@@ -109,9 +109,13 @@ class DrivenDynamics:
     the efforts (N or N m) of the actuators at their joints, and 0 at all other joints. In a mechanism without loops,
     the call does not change `a`: the passive joints are assumed to have the accelerations in `a`.
 
-    With the actuated joints i and the passive joints d, J_d a_d = gamma - J_i a_i. With r = M a - f of the tree without
-    constraints, J_d' lam = -r_d and tau_i = r_i + J_i' lam. These equations are solved by least squares if the number
-    of constraint rows differs from the number of passive joints.
+    The indices i and d denote the actuated and the passive joints. The constraint equations J a = gamma and the efforts
+    r = M a - f of the tree without constraints give
+
+        J_d a_d = gamma - J_i a_i,   J_d' lam = -r_d,   tau_i = r_i + J_i' lam
+
+    for a_d, the multipliers lam and tau_i. If the number of constraint rows differs from the number of passive joints,
+    a_d and lam are the least-squares solutions.
     """
 
     def __init__(self, system: System, q: np.ndarray | None = None) -> None:

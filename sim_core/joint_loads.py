@@ -1,7 +1,8 @@
 """Recursive Newton-Euler algorithm, body by body: the force and torque at every joint of a tree.
 
-These are steps 4 to 6 of the seven steps of [GoncalvesEtAl2024, eqs. 15 to 34], written like the paper and therefore
-slow; `sim_core.inverse_dynamics` computes joint efforts alone, and fast. The functions take numbers or symbols.
+The functions carry out steps 4 to 6 of the seven steps of [GoncalvesEtAl2024, eqs. 15 to 34]. They follow the paper's
+equations and are therefore slow; `sim_core.inverse_dynamics` is fast, but computes joint efforts only. The functions
+take numbers or symbols.
 
 Points of a body: A at the joint to its parent, B at a joint to a successor, C the centre of mass, O the origin. r_AC
 points from A to C. Vectors are in the body's axes unless a subscript names another frame.

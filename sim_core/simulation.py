@@ -194,8 +194,9 @@ class Simulation:
                 self._check_modes(stacklevel=4)
 
     def _check_residual(self, stacklevel: int) -> None:
-        """Warn if the accelerations a do not satisfy the constraint equations J a = gamma - U; at most one warning per
-        run.
+        """Warn if the accelerations a do not satisfy the constraint equations J a = gamma - U; U is the stabilization.
+
+        There is at most one warning per run.
         """
         if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
             return

@@ -63,7 +63,8 @@ def sampled_states(
 
     q      coordinates at the start
     scale  (n_q,) typical size of each coordinate, rad or m
-    rows   function of q that returns Phi (n_h,) and J (n_r, n_q)
+    rows   function of q that returns the violations Phi (n_h,) of the holonomic rows and the Jacobian J (n_r, n_q) of
+           all rows
     each   number of random states in each of the two senses of motion, forward and backward
     """
     random, found = np.random.default_rng(12), [q]
@@ -91,7 +92,8 @@ def _closed(
     """Coordinates (n_q,) near q that satisfy the constraints; None if Newton's method does not converge.
 
     scale  (n_q,) typical size of each coordinate
-    rows   function of q that returns Phi (n_h,) and the Jacobian J (n_r, n_q)
+    rows   function of q that returns the violations Phi (n_h,) of the holonomic rows and the Jacobian J (n_r, n_q) of
+           all rows
     """
     least = 1e-9 * max(1.0, float(scale.max()))
     for _ in range(CLOSING):
@@ -110,7 +112,8 @@ def least_pivots(system: System) -> np.ndarray:
     A change point is a configuration in which constraint rows lose rank. The pivots are those of S = J M^-1 J'. The
     thresholds are computed from states that the mechanism can reach from its start, with the parameters of the
     description. A row that is linearly dependent on other rows in all these states has small pivots everywhere, and
-    therefore a small threshold. Rows that can be switched off have the threshold 0, which no pivot reaches.
+    therefore a small threshold. Rows that can be switched off have the threshold 0, so that their pivots are never
+    below it.
     """
     if not system.pivot_rows:
         return np.zeros(0)

@@ -109,7 +109,10 @@ class System:
 
     @property
     def max_rows(self) -> int:
-        """Number of constraint rows, equal in every constraint mode: the size of lam, U and Phidot."""
+        """Number of constraint rows, equal in every constraint mode.
+
+        The multipliers lam, the stabilization U and the violation rates Phidot have this size.
+        """
         return self.constraint_modes[0].n_rows
 
     @property
