@@ -117,9 +117,7 @@ def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def is_length(constraint: Constraint, symbols: Symbols) -> bool:
-    """Whether the rows of a constraint are lengths, m, or their rates, m/s; otherwise they are angles or
-    dimensionless.
-    """
+    """Whether the rows of a constraint are lengths or velocities, in contrast to angles, ratios and their rates."""
     if isinstance(constraint, JointRelation):
         return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
     if isinstance(constraint, PrescribedMotion):

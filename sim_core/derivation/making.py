@@ -1,6 +1,6 @@
 """CasADi functions of the kernels, made from expressions.
 
-If the equations of a kernel use lookup tables, the table rows that it needs are additional inputs of the kernel.
+If the equations of a kernel use lookup tables, the required rows of these tables are additional inputs of the kernel.
 """
 
 from __future__ import annotations

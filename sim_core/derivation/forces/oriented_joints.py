@@ -1,7 +1,8 @@
 """Springs and stops of spherical and free joints: generalized forces, stored energy, power.
 
-Both depend on the rotation from a reference orientation: its axis n, the same in the parent's and the child's axes, and
-its angle. The rate of the angle is n.w with the angular velocity w of the child.
+A spring or stop depends on the axis and the angle of the joint's rotation from a reference orientation. The unit vector
+n along the axis has the same components in the parent's and in the child's axes. The rate of the angle is n.w with the
+angular velocity w of the child.
 """
 
 from __future__ import annotations
