@@ -65,7 +65,7 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """Text of the warning about Crossings whose point starts beyond the level that they watch and moves away from it.
+    """Text of the warning about each Crossing whose point starts beyond the level and moves away from the level.
 
     missed  (name of the Crossing, distance of its point from the level, m) of each such Crossing
     """

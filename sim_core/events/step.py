@@ -89,7 +89,7 @@ class StepEvents:
         return place
 
     def _crossed(self) -> np.ndarray:
-        """Mask (n_guards,) of the Crossings whose point crossed the level during the step, in the direction they watch.
+        """Mask (n_guards,) of the Crossings whose point crossed the level in the watched direction during the step.
 
         Inactive Crossings are included. The guard values at the start and at the end of the step are compared.
         """

@@ -203,7 +203,7 @@ class Switching:
         self.watch()
 
     def at_level(self, values: np.ndarray) -> np.ndarray:
-        """Mask (n_guards,) of the Crossings whose point is at the level that they watch, up to rounding errors.
+        """Mask (n_guards,) of the Crossings whose point is at the Crossing's level, up to rounding errors.
 
         values  (n_guards,) guard values; the value of a Crossing is the signed distance, m, of its point from the level
         """
