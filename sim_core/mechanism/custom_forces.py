@@ -98,8 +98,8 @@ class LawInputs:
 def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[str, ...]) -> dict[str, Any]:
     """{name: expression} that a force's law returns for `inputs`.
 
-    Raises InvalidMechanism, one line, for an error in the law, an unknown name, a wrong size, an expression that is not
-    a number, or a state without a rate.
+    Raises InvalidMechanism with a one-line message for an error in the law, an unknown name, a wrong size, an
+    expression that is not a number, or a state without a rate.
     owner   label of the mechanism, which begins the error message
     joints  names of the joints on which the law may exert an effort
     """

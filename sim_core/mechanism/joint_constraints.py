@@ -38,7 +38,7 @@ class PrescribedMotion(Frozen):
     input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a
                        time step
     The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives the
-    effort or force that it exerts.
+    effort or force that the constraint exerts.
     """
 
     name: str

@@ -172,8 +172,9 @@ def _check_joint(joint: Joint, where: str) -> None:
 
 
 def check_damping(damping: Any, unit: str, where: str) -> None:
-    """Raise InvalidMechanism if a damping coefficient is negative, because it would accelerate the motion without
-    bound.
+    """Raise InvalidMechanism if a damping coefficient is negative.
+
+    Negative damping would accelerate the motion without bound.
     """
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
