@@ -110,7 +110,7 @@ def consistent_start(
 def _least_motion(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The vector x (n_q,) with J x = wanted for which x' M x is smallest.
+    """The vector x (n_q,) with J x = wanted for which x' M x is smallest; M is the mass matrix.
 
     If the rows of J contradict each other, J x = wanted is satisfied in the least-squares sense.
     """

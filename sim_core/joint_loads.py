@@ -259,7 +259,7 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """Rotation matrix R_PB of a joint at an angle, rad; without rotation if the angle is None.
+    """Rotation matrix R_PB of a joint at an angle, rad. The angle of a joint without rotation is None.
 
     [GoncalvesEtAl2024, eqs. 17, 18, written as a rotation about the joint's axis]
     """

@@ -1,4 +1,4 @@
-"""Translation of kernel programs to C99, one statement per value, for computers without LLVM and Python."""
+"""Translation of kernel programs to C99, one statement per value, for computers that have neither LLVM nor Python."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Checks whether the step size is too large for the fastest mode of an assembled mechanism.
 
 The modes are those of the motion linearized about the current state. The derivatives of the acceleration with respect
-to q and v are central differences of the accelerations that the compiled function `acceleration` computes. They are
-taken in the directions that the constraints leave free, the null space of the constraint Jacobian J.
+to q and v are central differences of the accelerations that the compiled function `acceleration` computes. The
+differences are taken in the directions that the constraints leave free, the null space of the constraint Jacobian J.
 """
 
 from __future__ import annotations
