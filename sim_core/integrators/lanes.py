@@ -48,7 +48,7 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 def advance_stage(q, v, a, q0, v0, dq, dv, keep, weight, ahead):  # type: ignore[no-untyped-def]
     """Add a Runge-Kutta stage to the weighted sums dq, dv of the step, and set q, v to those of the next stage.
 
-    The new sums are dq = keep dq + weight v and dv = keep dv + weight a.
+    The new sums are keep * dq + weight * v and keep * dv + weight * a.
 
     q0, v0  state at the start of the step
     ahead   time from the start of the step to the next stage, s

@@ -4,8 +4,9 @@ A multiple of pi/2 is subtracted from each angle; pi/2 is represented as a sum o
 have at most 33 bits [CodyWaite1980]. The polynomials on [-pi/4, pi/4] are those of [Fdlibm]. The error is below 1 ulp
 for |x| <= LARGEST. If an angle is larger, the C library computes sine and cosine of all angles of the vector.
 
-`fused_definitions` defines faster functions of the same names, with fused multiply-add: half the operations. Their
-absolute error is below FUSED_ERROR, and the values of an angle do not depend on the other angles of the vector.
+`fused_definitions` defines functions of the same names with fused multiply-add, which need half as many operations and
+are faster. Their absolute error is below FUSED_ERROR, and the values of an angle do not depend on the other angles of
+the vector.
 """
 
 from __future__ import annotations
