@@ -50,7 +50,7 @@ POLL_S = 0.1
 CALL_TIMEOUT_S = 5.0
 ESTOP_S = 2.0  # longest wait for a node's answer to an emergency stop
 GUARD_S = 1.0  # longest wait for the state of a guard
-ESTOP_AGAIN_S = 0.25  # time after which it is called again
+ESTOP_AGAIN_S = 0.25  # time after which a node that has not answered is called again
 
 
 class NotLiveError(ConnectionError):
@@ -86,7 +86,9 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class GuardState(msgspec.Struct, frozen=True):
-    """What a node with a guard does to its robot. A driver without a guard has one too, after an emergency stop.
+    """How a node has stopped its robot, and which commands its guard has changed.
+
+    A driver without a guard has a GuardState from its first emergency stop on.
 
     stopped  one line on why the robot is stopped now; "" if it is not stopped
     stops    number of stops so far
@@ -102,7 +104,7 @@ class GuardState(msgspec.Struct, frozen=True):
     error: str = ""
 
     def text(self) -> str:
-        """One line, such as "stopped: no command to elbow for 100 ms (stop 2); 3 values clamped, the latest ..."."""
+        """The state as one line, such as "stopped: no command to elbow for 100 ms (stop 2); 0 values clamped"."""
         if self.error:
             return self.error
         stopped = f"stopped: {self.stopped} (stop {self.stops})" if self.stopped else f"not stopped, {self.stops} stops"
@@ -110,7 +112,7 @@ class GuardState(msgspec.Struct, frozen=True):
 
 
 def guard_state(status: Mapping[str, Any]) -> GuardState | None:
-    """What a node does to its robot, from the node's `status`; None without a guard and without a stop."""
+    """GuardState of a node, from its `status`; None for a node that has no guard and was never stopped."""
     counters, stops = status.get("counters", {}), status.get("guard") or {}
     emergency = status.get("emergency", "")  # of a program in C
     if "clamps" not in counters and not stops and not emergency:
@@ -206,10 +208,11 @@ class Client:
         return {**status, "guards": msgspec.to_builtins(self.guards())}
 
     def guards(self, timeout_s: float = GUARD_S) -> dict[str, GuardState]:
-        """What each guard does now: {node: its state}. The nodes are guards, and drivers with a guard of their own.
+        """States of all guards now, as {name of the node: GuardState}.
 
-        All nodes are called at the same time. A node that does not answer within timeout_s seconds raises no error;
-        `GuardState.error` has the reason.
+        The nodes are the guard nodes, the drivers with a guard of their own, and the drivers that were stopped without
+        a guard. All nodes are called at the same time. A node that does not answer within timeout_s seconds raises no
+        error; `GuardState.error` has the reason.
         """
         entries = [entry for entry in self.nodes() if entry.name != "sim" and _moves_a_robot(entry)]
         entries = [entry for entry in entries if "service" in entry.endpoints]
@@ -222,15 +225,15 @@ class Client:
     def stream(
         self, *topics: str, timeout_s: float | None = None, pause_s: float = 0.0
     ) -> Iterator[tuple[str, Message]]:
-        """Yield (topic, message) of the named topics as messages arrive; without names, of all topics.
+        """Yield (topic, message) for each message that arrives on one of `topics`; without topics, on any topic.
 
         The stream ends when no message has arrived for timeout_s seconds. If timeout_s is None, the stream never ends.
         Publishers that start later are included. If the caller processes messages more slowly than they arrive,
         messages are lost, as for every subscriber.
 
-        pause_s  time after each reception during which messages only queue (s); the next reception yields all of them,
-                 ordered within each publisher. With 0, this process wakes for each message of a publisher. A program
-                 that shows pictures needs no message earlier than its next picture
+        pause_s  time after each reception (s), in which arriving messages wait in a queue. The next reception yields
+                 all of them; messages of one publisher keep their order. With 0, this process wakes for each
+                 message of a publisher. A program that shows pictures needs no message earlier than its next picture
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
         self._subscribers.append(subscriber)
@@ -253,11 +256,11 @@ class Client:
             subscriber.close()
 
     def estop(self, reason: str = "", release: bool = False, timeout_s: float = ESTOP_S) -> list[Stopped]:
-        """Stop the actuators of all robots of the domain until they are released; or, with `release`, release them.
+        """Stop the actuators of all robots of the domain until a release; with `release`, release all actuators.
 
         The simulation server, the drivers and the guards are called at the same time. Each call is repeated until the
         node answers or timeout_s seconds have passed. A node that does not answer raises no error; `Stopped.error` has
-        the reason. A node refuses a release if another stop is called at the same time, or after it.
+        the reason. A node refuses the release if the emergency stop of another caller reaches the node meanwhile.
         """
         entries = [entry for entry in self.nodes() if _moves_a_robot(entry) and "service" in entry.endpoints]
         args = {} if release else {"reason": reason}

@@ -75,7 +75,7 @@ class Hardware(Node):
         self._refused = self._commands = 0
         self._host = HostTime()
         self._host_s = self._asked_s = 0.0  # the computer's clock, s: latest reading, and first reading
-        self._switched_on = self._first_state = math.nan  # computer's time of the first motion; simulation time
+        self._switched_on = self._first_state = math.nan  # computer's clock at simulation time 0; first time, s
         self._begin(0.0)
         return None
 
@@ -138,9 +138,10 @@ class Hardware(Node):
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _note_first_motion(self, time: float) -> None:
-        """Record the computer's clock reading at simulation time 0, once simulation time advances.
+        """Record the computer's clock reading at simulation time 0.
 
-        Called with the simulation time of each state of the model.
+        Called with the simulation time of each state of the model; the first call after simulation time has advanced
+        makes the record.
         """
         if math.isnan(self._first_state):
             self._first_state = time
@@ -150,7 +151,7 @@ class Hardware(Node):
     def on_reset(self, time: float) -> Outgoing:
         """Return the emulated robot to its initial state.
 
-        The robot also returns there if the simulation continues from another state, at a time above 0.
+        This state is used even if the simulation continues from another state, at a `time` above 0.
         """
         if time > 0.0:
             self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
@@ -210,8 +211,8 @@ class Hardware(Node):
     def _can_stamp(self) -> bool:
         """Whether the robot can stamp samples and commands now.
 
-        It cannot right after states of the model were lost, because the relation between simulation time and the
-        robot's clock is then unknown. The simulation of the robot continues nevertheless.
+        Immediately after states of the model were lost, the relation between simulation time and the robot's clock is
+        unknown, and the robot cannot stamp. The simulation of the robot continues nevertheless.
         """
         return not self._context.clock or self._host.knows
 

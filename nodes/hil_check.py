@@ -22,10 +22,10 @@ from nodes.plan.loading import load_class
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
 
-SETTLE_S = 1.0  # before the first motion
-HOLD_S = 0.3  # at the end of each motion
+SETTLE_S = 1.0  # time at rest before the first motion
+HOLD_S = 0.3  # time at rest at the end of each motion
 LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
-OTHERS = 0.5  # the same for joints that are to stand still
+OTHERS = 0.5  # largest motion of a joint that should stand still, as a share of its amplitude
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
 LARGEST = {"amplitude_deg": 15.0, "amplitude_mm": 50.0}
@@ -59,7 +59,7 @@ class HilCheckParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CheckFinding(msgspec.Struct, frozen=True):
-    """One row of the table of results. `result` is "go", "note" (examine this) or "no go"."""
+    """One row of the table of results. `result` is "go", "no go", or "note" for a result to be examined."""
 
     subject: str
     result: str
@@ -91,7 +91,7 @@ class HilCheck(Node):
         self._moves: dict[str, float] = {}  # {joint to move: amplitude with its sign}; 0 if its limits leave no room
         self._unmoved: dict[str, str] = {}  # {joint: reason why it is not moved}
         self._seen: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
-        self._work: dict[str, float] = {}  # sum of velocity times motion
+        self._work: dict[str, float] = {}  # {joint: sum of measured velocity times measured motion}
         self._stamps: list[float] = []
         self._failed = ""
         self._tracks = ClockTracks()
@@ -185,7 +185,7 @@ class HilCheck(Node):
                 )
 
     def _guard_limits(self) -> Iterator[tuple[str, str, float, float]]:
-        """Yield (node, joint, lower, upper) for the position limits of the guards."""
+        """Yield (node with a guard, joint, lower limit, upper limit) for each joint position that a guard limits."""
         for driver, guard in self._guards.items():
             for joint, limits in guard.joints.items():
                 lower, upper = limits.lower, limits.upper
@@ -193,9 +193,9 @@ class HilCheck(Node):
                     yield driver, joint, -math.inf if lower is None else lower, math.inf if upper is None else upper
 
     def _command(self, now: float, seq: int) -> Iterator[tuple[str, Message]]:
-        """Command with the positions of all joints with a servo at the time `now`; one of them moves back and forth.
+        """Yield one command for all joints with a servo: one joint moves back and forth, the others are held.
 
-        now  timestamp (s) of the measured state that the command replies to
+        now  timestamp (s) of the measured state from which the command is computed
         seq  sequence number of this state
         """
         if not self._moves:
@@ -225,7 +225,7 @@ class HilCheck(Node):
     # -- findings
 
     def findings(self) -> list[CheckFinding]:
-        """Rows of the table of results, on limits, motions, link and clock."""
+        """Rows of the table of results: joint limits, motions, connection to the driver, and the driver's clock."""
         return [*self._of_limits(), *self._of_motions(), *self._of_link(), *self._of_clock()]
 
     def _of_limits(self) -> Iterator[CheckFinding]:

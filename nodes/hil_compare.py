@@ -71,15 +71,15 @@ class HilCompare(Node):
     for their instant are counted. RMS and maximum are judged without correction of a delay; `armswing hil report`
     corrects the delay and searches for causes.
 
-    If another clock stamped the measurement, its stamps are first converted to simulation time by means of round trips
+    If another clock stamped the measurement, the stamps are first converted to simulation time by means of round trips
     to the node with that clock. HilCompare publishes these round trips on the topic "/clock".
 
-    If the robot publishes `applied_command`, its measurement is compared with a model that receives each command at the
+    If the robot publishes `applied_command`, the measurement is compared with a model that receives each command at the
     instant at which the robot received it. Network delay then does not count as an error of the robot.
 
     A guard changes what the robot does, and this comparison shows the changed motion. The verdict therefore names each
-    guard that stopped the robot or limited commands. While a guard holds the robot stopped at the end of the run, the
-    verdict is at best "not certain", because the commanded motion was not compared to its end.
+    guard that stopped the robot or limited commands. If a guard still keeps the robot stopped at the end of the run,
+    the verdict is at best "not certain", because the rest of the commanded motion was not compared.
     """
 
     subscribes = {
@@ -93,7 +93,7 @@ class HilCompare(Node):
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:
-        """Start without residuals; load the model's kernels if the robot publishes `applied_command`."""
+        """Start without residuals; load the model's compiled functions if the robot publishes `applied_command`."""
         self._context = context
         self._params: HilCompareParams = context.params
         self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
@@ -221,10 +221,10 @@ class HilCompare(Node):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Ages of the states that the robot's commands reply to (ms), and offset, drift and uncertainty of each clock.
+        """Mean and largest age of the robot's commands (ms), and offset, drift and uncertainty of each clock.
 
-        The age of a command's state is the time from that state to the instant at which the robot received the command;
-        its mean and maximum are given. The offset (s) is the other clock minus this node's clock. The drift is in ppm.
+        The age of a command is the time from the state from which the command was computed to the instant at which the
+        robot received the command. The offset (s) is the other clock minus this node's clock. The drift is in ppm.
         The uncertainty (ms) is the standard deviation of the simulation times computed from the other clock.
         """
         found: dict[str, float] = {}
@@ -298,7 +298,7 @@ class HilCompare(Node):
     def _why_not_certain(self, is_beyond: bool) -> str:
         """One line that says why it is not certain that a limit is exceeded; "" if it is certain.
 
-        is_beyond  whether an error measure exceeds its limit by more than its uncertainty
+        is_beyond  whether an error measure exceeds its limit by more than the measure's uncertainty
         """
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
@@ -313,7 +313,7 @@ class HilCompare(Node):
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
-        """Yield (text, is certain) for each error measure of a joint that exceeds its limit.
+        """Yield (text, whether the excess is certain) for each error measure of a joint that exceeds its limit.
 
         The excess is certain if it is larger than the uncertainty of the error measure.
         """

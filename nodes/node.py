@@ -90,15 +90,17 @@ class Context:
         return self.random
 
     def plot(self, name: str, value: float | Sequence[float] | np.ndarray) -> None:
-        """Show a value live and in recordings under this name; callable in every method that the runner calls.
+        """Publish a value under the name `name`, for live plots and recordings.
+
+        A node may call this in every method that the runner calls.
 
         The values that the node plots in one call of `on_message`, `on_tick` or another method are published together,
         as one `PlotValues` on the topic "<robot>/<node>/plot". Its timestamp is that of the node's other messages: the
         simulation time of the time step. If a name is plotted twice in one call of a method, the later value counts.
 
         name   1 to 80 printable characters; at most 256 names per node
-        value  number, or vector of at most 64 numbers; a name keeps its first length. NaN and infinite values are gaps
-               in plots and null in recordings
+        value  number, or vector of at most 64 numbers; all values of a name have equal lengths. NaN and infinite
+               values are gaps in plots and null in recordings
 
         A name or value that breaks these rules is discarded, with a warning line at the launch; the node keeps running.
         """
@@ -114,15 +116,15 @@ class Context:
 
 
 class Node:
-    """Base class of all nodes. Every method is optional; a node that overrides none does nothing.
+    """Base class of all nodes. Every method is optional; a node that overrides no method does nothing.
 
     subscribes     {name: message type} of the topics that the node receives
     publishes      {name: message type} of the topics that the node publishes
     services       {request name: one line of help}
     Params         class of the node's parameters: a msgspec.Struct with forbid_unknown_fields=True, in which each field
                    has a default and a comment with the unit
-    rate_hz        rate (Hz) of the calls of `on_tick`; None if it is never called. The rate is by simulation time in
-                   lockstep, by wall time otherwise
+    rate_hz        rate (Hz) of the calls of `on_tick`; None if `on_tick` is never called. The rate counts simulation
+                   time in lockstep, wall time otherwise
     lossless       whether the node must receive every message, even on topics that other nodes receive sampled; in the
                    modes lockstep and fast the simulation waits for the node
     state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
@@ -154,7 +156,7 @@ class Node:
     def commands(cls, params: Any, plan: Plan) -> Collection[str] | None:
         """Names of the actuators that the node commands in this plan.
 
-        None: the node may command any actuator, so that no other node of the plan may command one.
+        Returns None if the node may command every actuator; no other node of the plan may then command an actuator.
         """
         return None
 
@@ -187,12 +189,12 @@ class Node:
     def counters(self) -> Mapping[str, int]:
         """Counters of the node, {name: whole number that never decreases}.
 
-        The node's status shows them beside the runner's counters.
+        The node's status shows them together with the runner's counters.
         """
         return {}
 
     def on_start(self, context: Context) -> Outgoing:
-        """Called once, before every other method but `check` and `commands`."""
+        """Called once, before every other method except `check` and `commands`."""
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:

@@ -115,8 +115,8 @@ class Player(Node):
 def _timed_messages(params: PlayerParams) -> Iterator[Line]:
     """Yield (time in s, name of the topic, message) of the messages to publish, one recorded run after the other.
 
-    The times start at 0, continue from run to run, and never decrease within a run. When looping, the iterator is
-    endless.
+    The times start at 0, continue from run to run, and never decrease within a run. If `params.loop` is true, the
+    iterator is endless.
     """
     base = 0.0
     while True:

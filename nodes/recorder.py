@@ -375,7 +375,7 @@ def run_metadata(context: Context) -> dict[str, str]:
     """The plan and the robot's parameters as JSON, without paths and domain number, because these differ between
     otherwise equal runs.
 
-    A recorder that is not in the plan was started by a user, beside the launch; the metadata then contain the entry
+    A recorder that is not in the plan was started by a user during the launch; the metadata then contain the entry
     "recorded_by".
     """
     plan: dict[str, Any] = msgspec.to_builtins(context.plan) or {}

@@ -65,7 +65,7 @@ class SerialBoard(Node):
     positions of lift and tilt. `measured_state` has these five joints; base_x, base_y and base_yaw come from wheel
     odometry. The timestamp of `measured_state` is simulation time computed from the board's clock. `applied_command`
     contains the commands as sent to the board, rounded to the board's resolution, and unchanged position commands for
-    the joints that the board does not drive. Its timestamp is that of the board's response.
+    the joints that the board does not drive. The timestamp of `applied_command` is that of the board's response.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -103,7 +103,7 @@ class SerialBoard(Node):
         self._rates, self._driven_at = np.zeros(3), -math.inf  # velocity of the base in the world frame
         self._goals: dict[str, float] = {}  # commanded positions of lift and tilt
         self._remainder = np.zeros(3)  # rounding remainder of the commanded speeds, in steps
-        self._others: dict[str, float] = {}  # commanded positions of joints without a board
+        self._others: dict[str, float] = {}  # commanded positions of the joints that the board does not drive
         self._sent: list[JointCommand] = []  # commands of the poll that has no response yet
         self._is_first, self._applied_at = True, 0.0
         return None
@@ -285,8 +285,10 @@ class SerialBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of polls, frames received, frames torn, frames invalid, frames missing, bytes outside frames, and
-        openings of the port.
+        """Numbers of polls, of openings of the port, and of received frames and bytes.
+
+        Frames are counted as received, as truncated ("torn"), as invalid for another reason ("wrong") and as missing
+        by their numbers ("lost"). Bytes outside of frames are counted as skipped.
         """
         return {
             "polls": self._polls,

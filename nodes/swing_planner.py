@@ -41,13 +41,13 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     parameters: dict[str, float | str] = {}
     step: float | None = None
     closing: float = 0.2  # speed at which a hand approaches the line, m/s
-    above_mm: float = 0.0  # height above the line at which the hand's path ends; it grips when crossing the line
+    above_mm: float = 0.0  # height above the line at which the hand's path ends; the hand grips on crossing the line
     torque_limit: float = 14.0  # N m, limit in a plan; below the motor's limit, to leave torque for the controller
     tolerance_mm: float = 2.0  # miss along the line that costs as much as a gap of 2 mm to the line
     period_ms: float = 50.0  # time between plans in flight
     lead_ms: float = 50.0  # time from a state to the start of the plan made from it
     settle_ms: float = 150.0  # time for which both hands grip before a swing is planned
-    last_ms: float = 200.0  # time before the end of a swing without new plans
+    last_ms: float = 200.0  # time before the end of a swing from which on no new plan is made
     rollout_step_ms: float = 4.0
     estimate_ms: float = 4.0  # time between updates of the line estimate
     trunk_stiffness: float = 30.0  # N m/rad, of the controller's trunk spring (robots with a trunk motor)

@@ -42,8 +42,9 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     waypoints      [[t, value], ...] with one value for all joints, or [[t, value of joint 1, value of joint 2, ...],
                    ...]. The first position is held before the first time, and the last position after the last time
-    velocities     velocities at the waypoints for "quintic", one row per waypoint without its time; zero by default
-    accelerations  accelerations at the waypoints for "quintic", one row per waypoint without its time; zero by default
+    velocities     velocities at the waypoints for "quintic", one row per waypoint, written like a waypoint without t;
+                   zero by default
+    accelerations  accelerations at the waypoints for "quintic", with rows like those of `velocities`; zero by default
     segments       motion from rest: [[duration, acceleration], ...] with one acceleration for all joints, or with one
                    acceleration per joint
     file           a via-point file (see nodes/planning/via_points.py), which replaces joints and waypoints. It is

@@ -50,7 +50,7 @@ class Job(Protocol[Asked, Answer]):
         """Decode a result from bytes."""
 
     def lost(self, task: Asked, loss: Loss) -> Answer:
-        """Make a result for a task whose process ended before the task was done. It contains the reason, `loss`."""
+        """Make a result, with the reason `loss`, for a task whose process ended before the task was done."""
 
 
 class Process(Protocol):
