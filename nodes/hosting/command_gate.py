@@ -1,4 +1,4 @@
-"""Passes the commands for a driver through its guard, which limits them, and withholds them in an emergency stop."""
+"""Passes commands to a driver through the driver's guard, and withholds commands during an emergency stop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CommandGate:
     def take(self, message: Message, age_s: float) -> list[Message]:
         """The messages to deliver to the node in place of a received message.
 
-        age_s  age (s) of the state that a command replies to
+        age_s  age (s) of the state from which a command was computed
         """
         if self.guard is not None:
             if isinstance(message, JointCommand):
@@ -74,9 +74,9 @@ class CommandGate:
         return "commands are held back: the node has no guard", []
 
     def release(self) -> str:
-        """End an emergency stop. Returns "released", or that nothing was stopped.
+        """End an emergency stop. Returns "released", or a text which says that no stop was in force.
 
-        Raises ValueError with a one-line message if the guard does not permit it.
+        Raises ValueError with a one-line message if the guard does not permit the release.
         """
         if self.guard is not None:
             return self.guard.acknowledge(self._now())

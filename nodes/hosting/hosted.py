@@ -83,8 +83,8 @@ class HostedNode:
     """One node, with the data that the runner or the lockstep scheduler keeps for it.
 
     out           function that is called with each topic and encoded message as soon as the node publishes it
-    context_plan  plan that the node sees in its context, if it is another one than `plan`; otherwise None
-    now_ns        function that returns the node's clock, ns since the epoch
+    context_plan  plan that the node sees in its context; None if the node sees `plan`
+    now_ns        function that returns the reading of the node's clock, ns since the epoch
     time          simulation time (s): that of the latest state, or set by the lockstep scheduler
     hears         {topic: (declared name, message type)} of the node's subscriptions; empty if `hears_all` is true
     hears_all     whether the node subscribes to all topics
@@ -154,9 +154,9 @@ class HostedNode:
     def replace_node(self, loaded: Loaded, settled: Callable[[Exception | None], None]) -> str:
         """Replace the running node by a loaded one, from the next message on.
 
-        settled  function that is called once the replacement has ended: with None if only the new node's commands act,
-                 or with the exception of the new node if it failed
-        Returns a note on parameters that the new node no longer has; "" if it has all of them.
+        settled  function that is called once, at the end of the replacement: with None if the new node has taken over;
+                 if the new node failed and the old node stays, with the exception that the new node raised
+        Returns a note on parameters that the new node no longer has; "" if the new node has all parameters.
         """
         if self._handover is not None:
             raise ValueError(
@@ -206,10 +206,10 @@ class HostedNode:
         return how
 
     def stop_after_restart(self) -> None:
-        """Stop the robot of a guard whose process was restarted, because the guard has lost its state.
+        """Stop the robot after a restart of the node's process, if the node has a guard.
 
-        A stop that was in force when the process ended therefore lasts until it is acknowledged. Nodes without a guard
-        are not stopped.
+        The guard's state was lost with the earlier process. A stop that was in force when that process ended therefore
+        lasts until a release. The robot of a node without a guard is not stopped.
         """
         if self.gate.guard is not None:
             self._give(self.gate.stop(RESTARTED)[1])
@@ -217,9 +217,9 @@ class HostedNode:
             self.request("estop", {"reason": RESTARTED})
 
     def release(self) -> str:
-        """End an emergency stop. Returns "released", or that nothing was stopped.
+        """End an emergency stop. Returns "released", or a text which says that no stop was in force.
 
-        Raises ValueError with a one-line message if the guard does not permit it.
+        Raises ValueError with a one-line message if the guard does not permit the release.
         """
         how = self.gate.release()
         self._give([])
@@ -320,7 +320,7 @@ class HostedNode:
 
     @property
     def _passed(self) -> int | None:
-        """Number of commands that the node's guard passed on; None if it does not count them."""
+        """Number of commands that the node's guard passed on; None for a node without this counter."""
         return {**self.node.counters, **self.gate.counters}.get("passed")
 
     @property

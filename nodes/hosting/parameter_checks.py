@@ -1,4 +1,4 @@
-"""Checks parameter changes of a running node with the node's `check`, on a separate thread because it may be slow."""
+"""Checks parameter changes of a running node by the node's method `check`, which may be slow, on a separate thread."""
 
 from __future__ import annotations
 

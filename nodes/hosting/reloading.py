@@ -98,11 +98,12 @@ class Handover:
     """The change from one node to another, from the request until only the new node's commands act.
 
     publish  function that publishes the messages of one call of a node
-    settled  function that is called once, at the end, with the node in charge, its context, and the exception of the
-             new node (None if the new node did not fail)
+    settled  function that is called once, at the end, with the node in charge, this node's context, and the exception
+             that the new node raised (None if the new node did not fail)
 
-    The old node stays in charge until it has published a command, but at most for the time `fade_s`. Let c0 be its last
-    command, and t0 the time of the new node's first command. A command w of the new node is then published as
+    The old node stays in charge until it has published a command, but at most for the time `fade_s`. Let c0 be the old
+    node's last command, and t0 the time of the new node's first command. A command w(t) of the new node at the time t
+    is published as
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
     """
@@ -160,7 +161,7 @@ class Handover:
         return messages
 
     def _faded(self, message: Message, now: float) -> Message:
-        """The message to publish: a command of the new node is blended with the last command of the old node."""
+        """Return `message`, blended with the last command of the old node if `message` is a command of the new node."""
         if not isinstance(message, JointCommand):
             return message
         if self._began_at is None:
@@ -177,7 +178,7 @@ class Handover:
 class Reloads:
     """Loads the edited file for `reload` requests on a separate thread.
 
-    Call `begin` for each request, and `take` once `wake` is set.
+    Call `begin` for each request. When a request is completed, the pipe `wake` becomes readable: then call `take`.
     """
 
     def __init__(self, load: Callable[[], Loaded], wake: WakeupPipe) -> None:

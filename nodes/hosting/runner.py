@@ -142,8 +142,8 @@ class Runner:
         )
 
     def run(self) -> None:
-        """Start the node, run its loop until a stop is requested, and stop the node. An exception of the node ends the
-        loop.
+        """Start the node, run its loop until a stop is requested, and stop the node. An exception in the node's code
+        ends the loop.
         """
         session, hosted = self._session, self._hosted
         try:
@@ -278,7 +278,7 @@ class Runner:
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
         """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
 
-        A failure is an event `reload` too.
+        A failure is also published as an event of the kind `reload`.
         """
         service = self._session.service
         try:
@@ -296,8 +296,8 @@ class Runner:
     def _node_replaced(self, failure: Exception | None) -> None:
         """Log and publish the result of loading an edited file: the new node is in charge, or the old one is again.
 
-        failure  exception of the new node, because of which the old node is in charge again; None if there was no
-                 exception
+        failure  exception that the new node raised, so that the old node is in charge again; None if the new node is in
+                 charge
         """
         if failure is not None:
             shown = traceback_of(failure, self._file)

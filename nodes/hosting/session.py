@@ -34,10 +34,10 @@ class NodeSession:
 
     registry         endpoint of the registry on another computer; "" if the registry is on this computer
     remote_endpoint  endpoint for other hosts, to which the sockets are also bound; "" in a launch with one host
-    now_ns           function that returns the node's clock, ns since the epoch
+    now_ns           function that returns the reading of the node's clock, ns since the epoch
     stop             event that is set when the node has to stop
     status           the node's status message
-    status_due       time (s, by time.monotonic) at which the status is published next if it does not change before
+    status_due       time (s, by time.monotonic) at which the status is published again, even without a change
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class NodeSession:
 
     @property
     def refusals(self) -> list[RejectionLog]:
-        """The logs of refused messages of the sockets that every node has."""
+        """Refusal logs of the sockets that every node owns; the logs name invalid messages, for example."""
         link = [] if self._link is None else [self._link.refusals]
         remote = self.publisher.remote
         streams = [] if remote is None else [remote.refusals, remote.refused]

@@ -54,7 +54,7 @@ class Subscriptions:
         self._guard = threading.Lock()
         self._epoll = select.epoll()
         self._connections: dict[int, PublisherConnection] = {}  # by the descriptor that signals messages
-        self._flooded: set[int] = set()  # those with messages left from the last call
+        self._flooded: set[int] = set()  # descriptors of connections with messages left from the last call
 
     @property
     def ready(self) -> bool:
@@ -175,7 +175,9 @@ class Subscriptions:
         """Receive the last messages before the node ends, and pass them to `take`.
 
         Messages that are already available are received from every publisher. Further messages are awaited only from
-        the publishers in `gone`.
+        the publishers in `gone`, whose remaining messages are still on the way.
+
+        gone  names of publishers that have ended
         """
         for connection in self.subscriber.connections.values():
             self._take_rest(connection, take, LAST_WORDS_S if connection.source in gone else 0.0)

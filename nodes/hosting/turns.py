@@ -170,7 +170,8 @@ class RemotePort:
     publishes   False for a lossless node that publishes nothing but its status and plotted values
     state       latest encoded state of the node that a reply contained
     deadline_s  longest wait for a reply (s)
-    seq         number of the latest turn. A port that replaces another port to the same node continues its numbers
+    seq         number of the latest turn. A port that replaces another port to the same node continues the other port's
+                numbers
     """
 
     def __init__(
@@ -210,8 +211,8 @@ class RemotePort:
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Run the participant for one step at simulation time `now` (s).
 
-        Returns the messages that the participant published in this step. A participant with `publishes` False returns
-        the values that it plotted in the previous step.
+        Returns the messages that the participant published in this step. If `publishes` is False, returns the values
+        that the participant plotted in the previous step.
         """
         late = self._request(now, incoming, *([kind] if kind else []))
         return [*late, *self.settle()] if self.publishes else late
@@ -249,7 +250,7 @@ class RemotePort:
     def settle(self, longest_s: float = 0.0) -> list[EncodedMessage]:
         """Wait for the pending reply and return its messages; return [] if no reply is pending.
 
-        longest_s  longest wait (s); `deadline_s` is used instead if it is longer
+        longest_s  longest wait (s) if this is more than `deadline_s`; otherwise, `deadline_s` is the longest wait
         """
         if not self._awaited:
             return []

@@ -92,7 +92,7 @@ class ClockAsker:
         return self._topics is None or any(topic in self._topics for topic in node.publishes)
 
     def ask(self) -> None:
-        """Send the requests that are due. Call it when the timer is readable."""
+        """Send the requests that are due. Call this method when the timer is readable."""
         self.timer.expired()
         for peer in self._peers.values():
             peer.waits -= 1
@@ -110,7 +110,7 @@ class ClockAsker:
     def take(self, awake: Container[object]) -> Iterator[PeerClock]:
         """Yield the round trips that were completed since the last call.
 
-        awake  sockets that polled as readable
+        awake  sockets that a poll reported as readable
         """
         for name, peer in self._peers.items():
             if peer.socket in awake:
