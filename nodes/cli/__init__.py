@@ -1,4 +1,4 @@
-"""The command line `armswing`. It starts fast because each command imports its dependencies only when it runs."""
+"""The command line `armswing`. Each command imports its dependencies only when it runs, which makes the start fast."""
 
 from __future__ import annotations
 

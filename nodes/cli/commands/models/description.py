@@ -66,7 +66,7 @@ def plain_description(mechanism: Any) -> dict[str, Any]:
 
 
 def _part(part: Any) -> Any:
-    """A number of a description, or a part with named fields such as a spring, as plain values; None stays None."""
+    """Convert a number, a tuple or a part such as a spring to plain values; text and None are not changed."""
     if dataclasses.is_dataclass(part) and not hasattr(part, "value"):
         return {field.name: _part(getattr(part, field.name)) for field in dataclasses.fields(part)}
     if isinstance(part, tuple):
@@ -75,7 +75,7 @@ def _part(part: Any) -> Any:
 
 
 def _between(constraint: Any) -> str:
-    """What a constraint relates: bodies, or an equation of joint positions or angular velocities."""
+    """Text of what a constraint relates, such as "arm, ground", "a - 2 b = 0" or "a follows a function of time"."""
     from sim_core.mechanism import JointRelation, PrescribedMotion, SpinRelation
 
     if isinstance(constraint, JointRelation):
@@ -121,7 +121,10 @@ def _actuator(actuator: Any) -> dict[str, Any]:
 
 
 def print_description(robot: dict[str, Any]) -> None:
-    """Print the tables of a description; `robot` has the entries of `plain_description`, and those of the command."""
+    """Print the tables of a robot's description.
+
+    robot  result of `plain_description`, with the entries that `armswing robot show` adds, such as "about"
+    """
     say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
     if robot["about"]:
         say(robot["about"])

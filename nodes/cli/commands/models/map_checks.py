@@ -1,4 +1,4 @@
-"""Checks of the rows and servos that a user names for `armswing robot map`."""
+"""Checks of the servos and the components of the state that a user names for `armswing robot map`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOINT_COORDINATES = "--param coordinates=joint"
 
 
 def check_servos(mechanism: Any, servos: Mapping[str, float]) -> None:
-    """Raise InputError for an actuator that has no servo, or whose servo a map cannot use.
+    """Raise InputError if the user names an actuator that has no servo, or whose servo a map cannot use.
 
     servos  {actuator: position}, rad or m
     """
@@ -34,9 +34,11 @@ def check_servos(mechanism: Any, servos: Mapping[str, float]) -> None:
 
 
 def check_rows(system: Any, rows: Mapping[str, Iterable[str]], remedy: str) -> None:
-    """Raise InputError if the user names a joint whose position is no coordinate, because coordinates are absolute.
+    """Raise InputError if the user names a joint whose position is no coordinate of the system.
 
-    rows    {option: components of the state that the user names in it}
+    Only a system in absolute coordinates has such joints.
+
+    rows    {text of an option: components of the state that the user names in this option}
     remedy  option that selects joint coordinates
     """
     mechanism = system.mechanism

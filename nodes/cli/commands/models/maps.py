@@ -122,11 +122,11 @@ def map_robot(
     """Simulate a robot from a grid of initial states, and draw how far each motion moves away from the equilibrium.
 
     The colour shows Schiehlen's stability measure IS1: the largest distance of the motion from the equilibrium, divided
-    by the distance of the initial state from the equilibrium. The actuators hold their initial efforts, or positions by
-    their servos. A launch file is run in lockstep with all its nodes, once for each initial state; distances are then
-    measured from the goal, the state at rest with the coordinates that --near gives. After Ctrl-C, the same command
-    continues with the runs of a launch that are left. The numbers are written to an NPZ file beside the picture, such
-    as ROBOT_map.npz.
+    by the distance of the initial state from the equilibrium. Each actuator applies its initial effort; with --servo,
+    the actuator's servo holds a position instead. A launch file is run in lockstep with all its nodes, once for each
+    initial state; distances are then measured from the goal, the state at rest with the coordinates that --near gives.
+    After Ctrl-C, the same command continues the map of a launch file with the remaining runs. The numbers are written
+    to an NPZ file beside the picture, such as ROBOT_map.npz.
     """
     axes = _axes(over)
     for key in parse_assignments(servo or [], "--servo", "motor=0.5"):
@@ -183,7 +183,7 @@ def map_robot(
 
 
 def _axes(text: str) -> dict[str, Any]:
-    """Return {name of a row of the state: values} for the two axes in the text of `--over`.
+    """Return {component of the state: its values} for the two axes in the text of `--over`.
 
     Raises InputError for an invalid axis.
     """
@@ -240,9 +240,9 @@ def _check_output(picture: Path) -> None:
 class Request:
     """A stability map that the user requests on the command line.
 
-    axes    {row: values} of the two axes
-    start   {row: value} of the other components (rows) of the initial state
-    near    {coordinate: value} near the equilibrium, or at the goal
+    axes    {component of the state: its values} of the two axes
+    start   {component of the state: its value} for components of the initial state that are on no axis
+    near    {coordinate: value} of the goal of a launch, or of the start of the search for a robot's equilibrium
     servos  {actuator: position}, rad or m
     """
 
@@ -344,7 +344,8 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
 def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] | None) -> Any:
     """The plan in lockstep of the launch file `name`; None if `name` is a robot.
 
-    Raises InputError if `name` is a launch file and an option applies only to robots, or the other way round.
+    Raises InputError if an option for robots alone is given with a launch file, or an option for launch files alone is
+    given with a robot.
     """
     if not name.endswith(".toml"):
         if sets:
@@ -367,7 +368,7 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
 
     plan     launch plan in lockstep
     request  the map that the user requests
-    kept     file of finished runs, which an interrupted map leaves, and from which it continues
+    kept     file with the finished runs of an interrupted map; the map continues after these runs
     go_on    function that is called repeatedly; it raises an error to stop the computation
     """
     from nodes.sweeps.engine import default_workers
@@ -401,7 +402,7 @@ def _described(found: Any) -> dict[str, Any]:
 
 
 def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
-    """Write the picture and the file with its numbers, and return the path of that file.
+    """Write the picture and a file with the picture's numbers, and return the path of the file with the numbers.
 
     Each file appears only when it is complete.
     """

@@ -248,7 +248,10 @@ def print_equations(
     form: Annotated[str, typer.Option("--format", help="Format: text, latex, sympy or c.")] = "text",
     param: Param = None,
 ) -> None:
-    """Print the equations of motion M a + J' lam = f of a robot, with the names of its description.
+    """Print the equations of motion M a + J' lam = f of a robot, with the names in the robot's description.
+
+    M is the mass matrix, a the vector of accelerations, J' the transposed Jacobian of the constraints, lam the vector
+    of Lagrange multipliers and f the vector of all other forces.
 
     The equations of small systems are simplified. For a system with more than six coordinates, all formats except c
     show only sizes and structure.

@@ -78,9 +78,9 @@ def node_info(
 
 
 def _told(rows: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows that have a value.
+    """Return the table rows {name: value} without those that have no value.
 
-    Rows with None or an empty text, list or map are left out; rows with the number 0 are kept.
+    A row with None or an empty text, list or map is left out; a row with the number 0 is kept.
     """
     return {key: value for key, value in rows.items() if value not in (None, "", [], {})}
 
@@ -92,8 +92,8 @@ def _text(value: Any) -> str:
 
 
 def _describe(client: Any, entry: Any) -> dict[str, Any]:
-    """Description of a node: its registry entry and, where the node replies, its state, its number of lost messages
-    and what its guard does.
+    """Description of a node: its registry entry and, if the node replies, its state, its number of lost messages and
+    the state of its guard.
     """
     import contextlib
 

@@ -204,7 +204,7 @@ def check(
 
     Starts the drivers of the launch file, but not its controllers, and prints a table of checks that ends with go or no
     go. The checks cover the joints' positions within their limits, signs of motors and encoders, latency and jitter of
-    the link, quality of the clock, and free disk space. Exit code 0 for go, 1 for no go.
+    the connection, quality of the clock, and free disk space. Exit code 0 for go, 1 for no go.
     """
     import contextlib
     import tempfile

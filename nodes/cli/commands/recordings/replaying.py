@@ -1,4 +1,4 @@
-"""`armswing replay`: feeds a recorded run to one node and compares its messages with the recorded ones."""
+"""`armswing replay`: feeds a recorded run to one node and compares the node's messages with the recorded ones."""
 
 from __future__ import annotations
 

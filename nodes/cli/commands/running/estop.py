@@ -22,9 +22,9 @@ def estop(
 ) -> None:
     """Stop the actuators of all robots of the launch. The command works on any of the launch's computers.
 
-    The simulation puts the actuators into their safe mode, a guard stops its robot along the braking distance, and a
-    driver without a guard gets no more commands. The simulation, guards and drivers refuse commands until `armswing
-    estop --release`. Exit code 1 if one of these nodes does not answer.
+    The simulation puts the actuators into their safe mode, a guard brakes its robot to a standstill, and a driver
+    without a guard gets no more commands. The simulation, guards and drivers refuse commands until `armswing estop
+    --release`. Exit code 1 if one of these nodes does not answer.
     """
     from nodes.client import Client
 

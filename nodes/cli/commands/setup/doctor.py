@@ -56,7 +56,7 @@ def doctor(
     seconds: Annotated[float, typer.Option("--seconds", help="Duration of the wake-up measurement (s).")] = SECONDS,
     as_json: AsJson = False,
 ) -> None:
-    """Check this computer: libraries, Qt, cores, settings, and the rate that a loop can hold. Exit code 1 on a fault.
+    """Check this computer: libraries, Qt, cores, settings, and the rate that a loop sustains. Exit code 1 on a fault.
 
     The loop rate is measured with the usual scheduling for half of the time. For the other half it is measured with
     SCHED_FIFO, if that is permitted.

@@ -21,11 +21,11 @@ def find_in(
     as_json: bool,
     dask: str | None = None,
 ) -> None:
-    """Find the boundary for each combination of the other axes, and print the boundaries.
+    """Find the boundaries in a sweep, print them, and write them to the file `boundary.csv`.
 
-    They are written to `boundary.csv`, beside those of earlier searches for other results, thresholds or axes. The axes
-    are the varied parameters of the sweep. The boundary is the value of the axis `along` at which a result crosses a
-    threshold.
+    The axes of a sweep are its varied parameters. A boundary is the value of the axis `along` at which a result crosses
+    a threshold; there is one boundary for each combination of values of the other axes. The file keeps the boundaries
+    that earlier searches found for other results, thresholds or axes.
 
     target  result and threshold, such as "pass_rate=0.9"
     dask    address of a Dask scheduler that distributes the runs; None for processes of this computer

@@ -65,7 +65,7 @@ def describe(
 
 
 def _product(sweep: Sweep) -> str:
-    """The factors of the number of runs, such as ": 3 x 2 combinations, each 5 times"; "" if there is only one."""
+    """Factors of the number of runs as text, such as ": 3 x 2 combinations, each 5 times"; "" for a single factor."""
     sizes = [str(len(axis.values)) for axis in sweep.axes if not axis.random]
     combinations = f": {' x '.join(sizes)} combinations" if len(sizes) > 1 else ""
     if sweep.repeat == 1:

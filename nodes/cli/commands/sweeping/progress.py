@@ -14,8 +14,9 @@ DRAWN_EVERY_S = 0.1
 class SweepBar:
     """Context manager that shows how many runs are completed.
 
+    The bar starts no thread, because the process forks workers while the bar is shown.
+
     noun  name of the runs in the plural
-    It starts no thread, because the process forks workers while the bar is shown.
     """
 
     def __init__(self, noun: str = "runs", clock: Callable[[], float] = time.monotonic) -> None:
