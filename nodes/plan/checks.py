@@ -34,7 +34,7 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
 
     tables  the tables that the plan was made from, with their places in the launch files
     host    name of this host if it is not the server's host. If this host lacks the packages for simulation, only the
-            nodes that run on it are checked; the launch on the server's host checks the whole plan
+            nodes that run on this host are checked; the launch on the server's host checks the whole plan
     """
     only = host if host is not None and not can_simulate() else None
     _check_one_clock(plan, tables)
@@ -135,7 +135,7 @@ ONE_CLOCK = ("mode", "step_ms", "speed", "deadline_ms", "host", "overrun_policy"
 
 
 def _check_one_clock(plan: Plan, tables: Tables) -> None:
-    """Check that all simulations of a launch share one clock, so that time step, mode, speed and computer are equal."""
+    """Check that all simulations of a launch share one clock: equal time steps, modes, speeds and computers."""
     first, *others = plan.views
     for other in others:
         for key in ONE_CLOCK:
@@ -368,7 +368,11 @@ def _named(refusal: str, sim: SimPlan) -> str:
 
 
 def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> None:
-    """Check that milestones have unique names and joints with angles, and do not wait for each other (key `after`)."""
+    """Check the keys `name`, `joint` and `after` of all milestones.
+
+    Raises PlanError if two milestones have the same name, if a joint does not exist or is not rotational, if `after`
+    names no milestone, or if milestones wait for each other in a circle.
+    """
     milestones = plan.milestones
     after = {milestone.name: milestone.after for milestone in milestones}
     for number, (milestone, entry) in enumerate(zip(milestones, tables.milestones, strict=True)):

@@ -124,13 +124,13 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
 
     def make_stepper(self) -> Any:
-        """The configured stepper. Raises InvalidRequest for an unknown one."""
+        """The configured stepper. Raises InvalidRequest for an unknown stepper."""
         from sim_core.integrators.steppers import stepper_named
 
         return _made(stepper_named, self.stepper)
 
     def make_stabilizer(self) -> Any:
-        """The configured stabilizer. Raises InvalidRequest for an unknown one."""
+        """The configured stabilizer. Raises InvalidRequest for an unknown stabilizer."""
         from sim_core.stabilization.registry import stabilizer_named
 
         return _made(stabilizer_named, self.stabilizer)

@@ -62,7 +62,7 @@ class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
-    """The arguments in a file's table [args]. Raises PlanError, which names file, line and key, for an invalid one."""
+    """The arguments in a file's table [args]. Raises PlanError, with file, line and key, for an invalid argument."""
     if not isinstance(table, dict):
         raise PlanError(f"{source}: args must be a table; write [args]")
     declared = {}

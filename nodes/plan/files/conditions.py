@@ -18,7 +18,7 @@ FORM = "write a condition with args.NAME, not, and, or, ==, != and values such a
 
 
 def holds(condition: object, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]], where: str) -> bool:
-    """Value of a condition. Raises PlanError, whose message begins with `where`, for an invalid condition.
+    """Whether a condition is true. Raises PlanError, whose message begins with `where`, for an invalid condition.
 
     A comparison of an argument with a value that the argument cannot have is invalid.
 
@@ -78,7 +78,7 @@ def _value(part: ast.expr, arguments: Mapping[str, Any]) -> Any:
 
 
 def _truths(part: ast.BoolOp, arguments: Mapping[str, Any]) -> list[bool]:
-    """Values, true or false, of all parts of an `and` or `or`.
+    """Truth values of all parts of an `and` or `or`.
 
     Every part is evaluated, so that an error in any part is found.
     """

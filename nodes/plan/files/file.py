@@ -33,8 +33,8 @@ def load_plan(
     arguments  values of the file's arguments, {name: value} or texts "name=value"
     duration_s simulated seconds from the option --duration, for all simulations of the launch; None: the key
                `duration_s` of the launched file or, if it has none, of the included files
-    warnings   list to which warnings are appended, one line each with file and key, such as that of a publication that
-               no node receives; None to leave them out
+    warnings   list to which warnings are appended, one line each with file and key, such as a warning about a
+               publication that no node receives; None to leave the warnings out
 
     Raises PlanError, one line with file, line and key.
     """

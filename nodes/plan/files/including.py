@@ -92,7 +92,7 @@ class Entry:
 
 @dataclass
 class Tables:
-    """All tables of a launch file and of the files that it includes, without those that are switched off.
+    """All tables of a launch file and of the files that it includes, without the tables that a condition switches off.
 
     plain         values of the keys outside of tables
     nodes         nodes of all namespaces
@@ -111,9 +111,9 @@ class Tables:
     parts: dict[str, Tables] = field(default_factory=dict)
 
     def part(self, namespace: str) -> Tables:
-        """The tables of the simulation with this namespace.
+        """The tables for one namespace: its nodes and milestones, and all other tables of the file with its simulation.
 
-        These are the tables of `self` if no simulation runs in the namespace.
+        If no simulation runs in the namespace, the other tables are those of `self`.
         """
         own = self.parts.get(namespace, self)
         return replace(
@@ -182,7 +182,7 @@ class _Composition:
 
     arguments: Mapping[str, Any]
     folder: Path
-    files: tuple[Path, ...]  # the file that is launched, those that include this one, and this one
+    files: tuple[Path, ...]  # from the launched file through the files that lead to this file, to this file
     tables: Tables
 
     def add_plain(self, values: Mapping[str, Any], source: Source) -> None:
@@ -282,7 +282,7 @@ class _Composition:
         mine.switched_off |= other.switched_off
 
     def _merge_into_namespace(self, other: Tables, namespace: str, place: Source) -> None:
-        """Add the tables of an included file under a namespace, so that its simulation is one of several."""
+        """Add the tables of an included file under a namespace. Its simulation is then one of several in the launch."""
         mine = self.tables
         for name, part in [*([("", other)] if other.sim is not None else []), *other.parts.items()]:
             self._add_part(joined(namespace, name), part, place)

@@ -68,7 +68,7 @@ class Lines:
     def _resolved(self, keys: KeyPath) -> KeyPath:
         """Path of the table that a header names, such as ("nodes", 2, "params") for "nodes.params".
 
-        Behind the key of a list of tables stands the index of the list's last entry so far.
+        The key of a list of tables is followed by the index of the list's last entry so far.
         """
         path: KeyPath = ()
         for key in keys:
