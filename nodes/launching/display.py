@@ -124,8 +124,10 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """Text for a node's state; for a node that waits for an event, or that has stopped the robot, the status
-    detail, which names the event or the cause.
+    """Text for a node's state.
+
+    For a node that waits for an event, or that has stopped the robot, the text is the detail line of the node's status,
+    which names the event or the cause of the stop.
     """
     return (
         line.detail

@@ -1,8 +1,8 @@
 """Compiles the stepping loops of the integrators once per installation: `python -m nodes.launching.installation`.
 
 `make install` runs this module. A launch that finds no folder of compiled code copies the compiled loops into a new
-one, so that the first launch need not compile these loops. The kernels of a robot depend on the robot's parameters;
-the first launch with these parameters compiles the kernels.
+one, so that the first launch need not compile these loops. The compiled functions of a robot's equations depend on the
+robot's parameters; the first launch with these parameters compiles these functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compile_loop_of(name: str) -> None:
 
 
 def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """The functions to compile beside the stepping loops, as {name: (function, numba types of its arguments)}.
+    """Functions to compile in addition to the stepping loops, as {name: (function, numba types of its arguments)}.
 
     `advance_lanes` integrates a batch of systems; the planner of a gibbon's swings uses the other functions.
     """

@@ -301,10 +301,10 @@ class Launch:
             self.summary.verdicts[name] = verdict
 
     def _note_guard(self, name: str, stops: GuardStops | None) -> None:
-        """Note the stops of the robot by a node.
+        """Note, for the summary, the stops of the robot by a node.
 
-        A node that does not know simulation time may stop the robot because the run has ended, and with it the
-        commands. Such a stop is left out.
+        After the end of the run, no commands arrive any more. A node that does not know simulation time may therefore
+        stop the robot; such a stop is left out.
         """
         if stops is None:
             return

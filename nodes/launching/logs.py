@@ -22,7 +22,7 @@ _LEVEL = re.compile(
 
 
 class RunLog:
-    """Log file of a launch, beside its recording: one line per line of output, with time, level and node.
+    """Log file of a launch, in the folder of the recording: one line per line of output, with time, level and node.
 
     2026-01-31 12:00:00.123 WARNING left/hold: its commands are refused
 

@@ -43,7 +43,7 @@ class Observer:
 
     @property
     def registry_instance(self) -> str:
-        """Instance id of the registry whose publication arrived last; "" before the first."""
+        """Instance id of the registry whose publication arrived last; "" before the first publication."""
         return self._link.instance
 
     @property

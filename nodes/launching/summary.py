@@ -66,7 +66,10 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """Effort of an actuator over the run: peak, rms and limit in `unit`, N m or N. `limit` is None if there is none."""
+    """Peak and RMS of an actuator's effort over the run, and limit of the effort, in `unit` (N m or N).
+
+    limit  None for an actuator without a limit
+    """
 
     peak: float
     rms: float
@@ -102,7 +105,7 @@ class Excursion(msgspec.Struct, kw_only=True):
 class Summary(msgspec.Struct, kw_only=True):
     """Results of a run. A result that was not measured is None.
 
-    Times are in s, energies in J, and constraint violations in the units of the constraint rows.
+    Times are in s, energies in J, and constraint violations in the units of the constraint equations.
 
     milestones                    {name: simulation time at which it was reached; None if it was not reached}
     missed                        required milestones that were not reached
@@ -115,14 +118,16 @@ class Summary(msgspec.Struct, kw_only=True):
     verdicts                      {node that judges the run: outcome and reason}
     guard_stops                   {node that stopped the robot, with its guard or in an emergency stop: when, why and
                                   for how long}
-    limited                       {node whose guard changed or rejected commands: how many values, and the latest one}
+    limited                       {node whose guard changed or rejected commands: number of changed values, and a line
+                                  about the latest change}
     emergency_stop                reason of an emergency stop of the simulation that was not released until the end, ""
                                   for none
     nodes                         {node: its communication problems}
     holes                         {node that failed while the run continued: text about the missing data}
-    refused_commands              {node none of whose commands was accepted: reason}
+    refused_commands              {node whose commands were all refused: reason}
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
-    rejected_connections_by_kind  this number by kind: connections with another key, without a key, or without ZeroMQ
+    rejected_connections_by_kind  {kind: number of rejected connections}; the kinds are connections with another key,
+                                  without a key, or without ZeroMQ
     calls_refused                 number of calls to the registry that the calling peer was not allowed to make
     method                        names of stepper and stabilizer, and the step size
     speed                         last requested speed in realtime, in simulated seconds per wall second
@@ -131,8 +136,8 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_...                    how much the time between two time steps in realtime differs from the period
     beyond_limits                 {joint that left its limits: farthest position}
     scheduling                    core and priority of the server's loop
-    energy_departure              last message of the energy balance check, "" where the departure stayed below 1 %
-    largest_departure             largest departure of the energy balance, as a fraction
+    energy_departure              last message of the check of the energy balance; "" if the error stayed below 1 %
+    largest_departure             largest error of the energy balance, as a fraction of the energy scale of the run
     step_too_large                warning that the step size is too large for the robot; "" if it is not
     look                          command that reports on the recording in detail
     failed_node                   node whose failure ended the run; "" if no failure ended it
@@ -195,7 +200,7 @@ class Summary(msgspec.Struct, kw_only=True):
     limited: dict[str, str] = {}
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
-        """Copy the measurements in the simulation server's status; a measurement of None was not made."""
+        """Copy the measurements from the simulation server's status, except those with the value None."""
         for field in MEASURED_BY_THE_SERVER:
             value = status.get(field)
             if value is not None:
@@ -217,7 +222,7 @@ class Summary(msgspec.Struct, kw_only=True):
         return {name: verdict.reason for name, verdict in self.verdicts.items() if verdict.outcome == outcome}
 
     def stopped(self) -> Iterator[str]:
-        """One line for each cause for which the robot did not go on until the end: a guard or an emergency stop."""
+        """One line for each guard or emergency stop that still holds the robot at the end of the run."""
         yield from open_stops(self.guard_stops)
         if self.emergency_stop:
             yield f"the emergency stop of the simulation was not released: {self.emergency_stop}"

@@ -39,8 +39,9 @@ class Program:
 
     restart       whether the process is restarted after it has ended: "never", "on-failure" or "always"
     max_restarts  largest number of restarts
-    backoff_s     wait before the first restart, s; doubled each time, at most 5 s
-    needed        False: the launch does not wait until the process is ready, and only reports its failure
+    backoff_s     wait before the first restart, s; each further wait is twice as long, but at most 5 s
+    needed        False: the launch does not wait until the process is ready; if the process fails, the launch reports
+                  the failure and continues
     required      False: if the process fails after it was ready, the launch continues; `Supervisor.failed` lists the
                   process
     """
@@ -145,10 +146,10 @@ class Supervisor:
         return all(child.was_ready for child in self.children.values() if child.program.needed)
 
     def poll(self) -> Failure | None:
-        """Check the children, and restart those that ended where their policy says so.
+        """Check the children, and restart each child that has ended and whose policy requires a restart.
 
-        Returns the first failure after which a process is not restarted; None if there is none. A process that ends
-        before it was ever ready is not restarted, because the fault then lies in the plan.
+        Returns the first failure after which a process is not restarted, or None without such a failure. A process that
+        ends before it was ever ready is not restarted, because the fault then lies in the plan.
         """
         for child in self.children.values():
             failure = self._look_at(child)
