@@ -49,8 +49,8 @@ def run(
     file        path of the recording; None: a live domain is shown
     png         path of the picture to write instead of opening a window
     domain      number of the live domain; None: the number in ARMSWING_DOMAIN, or 0 if this is not set
-    fields      fields to plot, among position velocity effort energy phi phidot outputs force hold; empty: the
-                default ones
+    fields      fields to plot: position, velocity, effort, energy, phi, phidot, outputs, force or hold; empty for the
+                default fields
     plane       viewing plane of the bodies: auto, xy, xz, yz or space
     run_number  number of the run in the file, from 1; None for the last
     others      further recordings, overlaid in the window or film

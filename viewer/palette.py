@@ -80,7 +80,7 @@ def visible(color: str) -> str:
 
 
 def still_shade() -> float:
-    """Brightness of surfaces that do not move, as a factor: they must not outshine the bodies on a dark background."""
+    """Factor on the brightness of surfaces that do not move; below 1 on a dark background."""
     return 1.0 if theme == "light" else 0.35
 
 

@@ -32,7 +32,7 @@ def describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Si
 
 
 def _missing(recording: Recording) -> str:
-    """Text about the gaps in a recording, for the subtitle; the reader's warning lists all of them."""
+    """Text about the gaps in a recording, for the subtitle; the reader's warning lists all gaps."""
     holes = [hole for hole in recording.holes if hole.cause != "cut off"]
     spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
     more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""

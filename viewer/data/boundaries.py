@@ -1,4 +1,4 @@
-"""Where a run ends and another begins in the stream of live messages: after a reset, and with another launch."""
+"""Boundaries between runs in the stream of live messages: a reset of the simulation, or a new launch."""
 
 from __future__ import annotations
 

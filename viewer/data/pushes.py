@@ -1,4 +1,4 @@
-"""External forces that push bodies, as the events of a run log them."""
+"""External forces that push bodies, read from the events of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Logged(msgspec.Struct):
 
 
 def logged_push(time: float, body: str, new: str) -> Push | None:
-    """The push that an event of kind "push" logs; None if `new` does not have the numbers of a push.
+    """The push that is described in an event of kind "push"; None if `new` does not have the numbers of a push.
 
     time  time of the event, s
     body  field `part` of the event

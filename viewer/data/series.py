@@ -117,7 +117,7 @@ class Track:
     def begin_anew(self, time: float) -> None:
         """After a reset of the simulation to `time`, s, remove the messages from before the reset.
 
-        These are all messages up to the last one that is later than `time`.
+        The last message with a time after `time` is removed, and so are all messages that arrived before it.
         """
         later = max((place for place, each in enumerate(self._times) if each > time), default=-1)
         del self._times[: later + 1], self._drawn[: later + 1]

@@ -174,8 +174,8 @@ class Signals:
 def _appended(series: Series | None, poses: BodyPoses) -> Series:
     """Append the poses of a message to a series, and return the series.
 
-    Returns a new series if `series` is None, if its number of bodies differs from the number in the message, or if its
-    last row is later than the message: the simulation was reset.
+    Returns a new series if `series` is None, if the numbers of bodies in the series and in the message differ, or if
+    the last row of the series is later than the message, which shows that the simulation was reset.
     """
     row = [*poses.p, *poses.quaternion]
     series = _until(series, poses.timestamp)
@@ -186,7 +186,7 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
 
 
 def _until(series: Series | None, time: float) -> Series | None:
-    """The series, or None if its rows continue beyond `time` (s), because simulation time was then set back."""
+    """The series; None if its last row is later than `time` (s), which shows that simulation time was set back."""
     return None if series is None or series.times[-1] > time else series
 
 

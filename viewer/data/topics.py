@@ -119,9 +119,9 @@ class Table:
 class LiveStore:
     """Numeric fields of the messages of a live domain.
 
-    events    all events of the launch; those from before the latest reset or restore have the attribute `before`
+    events    all events of the launch; events from before the latest reset or restore have a text in `before`
     heard     {topic: time of the monotonic clock at which the topic's last message was received, s}
-    first_heard  {topic: the same time for the topic's first message, s}
+    first_heard  {topic: time of the monotonic clock at which the topic's first message was received, s}
     received  {topic: number of messages received on the topic}
     """
 
@@ -131,9 +131,9 @@ class LiveStore:
         self.first_heard: dict[str, float] = {}
         self.received: dict[str, int] = {}
         self._sequences = SequenceTracker()
-        self._tables: dict[str, list[Table]] = {}  # of each topic, one for each set of fields
+        self._tables: dict[str, list[Table]] = {}  # {topic: its tables, one for each set of fields}
         self._descriptions: dict[str, Description] = {}
-        self._times: dict[str, float] = {}  # of the latest state of each robot, s
+        self._times: dict[str, float] = {}  # {topic of states: time of the latest state, s}
         self._put_back: tuple[str, float] = "", -math.inf  # latest event that set the time back, and its arrival, s
 
     @property
@@ -203,7 +203,7 @@ class LiveStore:
         self._flush(batches)
 
     def _now(self, topic: str) -> float:
-        """Time of the latest state of a topic, s; -inf before the first."""
+        """Time of the latest state message on a topic, s; -inf before the first one."""
         return self._times.get(topic, -math.inf)
 
     def _flush(self, batches: Batches) -> None:
@@ -217,8 +217,8 @@ class LiveStore:
     def _take_event(self, event: Event, instant: float) -> None:
         """Add an event.
 
-        A reset or restore sets the attribute `before` of all earlier events. It is also set for an event of another
-        node that arrives after a reset but has a time from before the reset.
+        A reset or restore sets the attribute `before` of all earlier events. The attribute is also set for an event of
+        another node that arrives after a reset but has a time from before the reset.
 
         instant  time of arrival by the monotonic clock, s
         """

@@ -1,4 +1,4 @@
-"""Input fields that take the keyboard only after a click, so that the window's shortcuts work otherwise."""
+"""Input fields that take the keyboard only after a click, so that the window's shortcuts work at all other times."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ class BodyPicture:
     def place_labels(self) -> None:
         """Place the label of each force beyond the tip of the force's arrow.
 
-        A label for which there is no room beyond the tip is placed beside it, inside the picture.
+        A label for which there is no room beyond the tip is placed beside the tip, inside the picture.
         """
         box = self.plot.getViewBox()
         frame, (pixel_x, pixel_y) = box.viewRect(), box.viewPixelSize()

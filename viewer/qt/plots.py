@@ -1,4 +1,4 @@
-"""Plots over time: one plot per panel and one curve per label, with references dashed over the measurements."""
+"""Plots over time: one plot per panel and one curve per label; reference curves are dashed."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
 def _link(first: Any, other: Any, alike: bool) -> None:
     """Link the time axes of two plots.
 
-    alike  whether the plots have equal widths. Only then is pyqtgraph's own link used, because it aligns pixels
+    alike  whether the plots have equal widths. Only then is pyqtgraph's own link used, because this link aligns pixels
     """
     if alike:
         other.setXLink(first)

@@ -103,7 +103,7 @@ def table(curves: Sequence[Curve], width: float) -> str:
 
 
 def shortened(text: str, letters: int) -> str:
-    """The text with at most `letters` letters, or SHORTEST if that is more: its middle becomes an ellipsis.
+    """The text, with an ellipsis in place of its middle if it has more than max(letters, SHORTEST) letters.
 
     The end keeps more letters than the start, because names that begin with the same path differ there.
     """

@@ -1,4 +1,4 @@
-"""Still picture of a run: header, bodies with earlier poses, and plots. Qt lays it out, and it is written as PNG."""
+"""Still picture of a run, laid out by Qt and written as PNG: header, bodies with earlier poses, and plots."""
 
 from __future__ import annotations
 

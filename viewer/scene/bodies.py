@@ -93,7 +93,8 @@ class Skeleton:
     def place(self, row: Floats) -> tuple[Floats, Floats]:
         """(positions p_WB (bodies, 3), rotations R_WB (bodies, 3, 3)) from a row of poses.
 
-        Both arrays are empty if the length of the row does not fit the number of bodies.
+        p_WB has the positions of the bodies' origins in the world, m, and R_WB the rotation matrices from body axes to
+        world axes. Both arrays are empty if the length of the row does not fit the number of bodies.
         """
         if len(row) != 7 * self.bodies:
             return np.zeros((0, 3)), np.zeros((0, 3, 3))

@@ -1,4 +1,4 @@
-"""Elements drawn beside the moving bodies: ground shapes, springs, polylines from messages, and forces as arrows."""
+"""Elements drawn besides the moving bodies: ground shapes, springs, polylines from messages, and forces as arrows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _End:
 
 
 class SceneOverlay:
-    """Elements drawn beside the bodies of one robot: ground shapes, springs, polylines and forces.
+    """Elements drawn besides the bodies of one robot: ground shapes, springs, polylines and forces.
 
     Poses are arrays p_WB, R_WB as `Skeleton.place` returns them.
     """

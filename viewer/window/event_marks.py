@@ -23,7 +23,7 @@ class EventMarks:
         self._window.plots.marks = [(mark.time, colors[mark.kind]) for mark in events if not mark.before]
 
     def mark(self) -> None:
-        """Mark the events in the plots, and events and holes on the time slider."""
+        """Mark the events in the plots and on the time slider, and the gaps in the recording on the time slider."""
         self.mark_plots()
         window = self._window
         source = window.sources[0]

@@ -86,14 +86,14 @@ class FileMenu:
             self.warn(line.removeprefix("armswing: ") or f"the window ended with exit code {code}")
 
     def overlay_recording(self) -> None:
-        """Ask for a recording of the same robot, and overlay it on those that are shown."""
+        """Ask for a recording of the same robot, and overlay it on the recordings that are shown."""
         window = self._window
         path, _ = QtWidgets.QFileDialog.getOpenFileName(window, "Overlay recording", "", "Recordings (*.mcap)")
         if path:
             self.overlay(path)
 
     def overlay(self, path: str) -> None:
-        """Overlay the recording in a file on those that are shown. A refusal is shown as one line."""
+        """Overlay the recording in a file on the recordings that are shown. A refusal is shown as one line."""
         window = self._window
         QtWidgets.QApplication.setOverrideCursor(QtCore.Qt.CursorShape.WaitCursor)
         try:
@@ -187,7 +187,8 @@ class FileMenu:
     def compare_with(self, launch_file: str) -> None:
         """Compare a launch file with the plan of the recorded run, and then start a launch that continues this run.
 
-        The comparison runs in a process. If values differ, a dialog lists the recorded values before the launch starts.
+        The comparison runs in a separate process. If values differ, a dialog lists the recorded values before the
+        launch starts.
         """
         self._launch_path = launch_file
         options = ["--from", self._window.sources[0].path, "--differences"]
@@ -244,7 +245,7 @@ class FileMenu:
             self.warn(line.removeprefix("armswing: ") or f"the launch ended with exit code {code}")
 
     def close(self) -> None:
-        """Stop watching launches and other windows, which stay open, and stop writing a film."""
+        """End a comparison and the writing of a film; let the launch and the windows that were opened continue."""
         for process in self.opened:
             process.leave()
         if self.launch is not None:

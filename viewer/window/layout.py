@@ -65,8 +65,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window      number of the latest seconds of a live run that are shown; None for 20
     difference  whether plots show each further recording minus the first
     measured    whether the measured robot is drawn over the model
-    theme       colours, "light" or "dark"; None for those with which the window opened
-    panels      names of the panels that are shown; None for those that are shown already
+    theme       colours, "light" or "dark"; None for the colours with which the window opened
+    panels      names of the panels to show; None to leave the shown panels as they are
     """
 
     camera: Camera | None = None

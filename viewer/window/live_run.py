@@ -48,8 +48,8 @@ class LiveRun:
     def is_stopped(self) -> bool:
         """Whether an emergency stop holds.
 
-        The latest statuses of the nodes report it, also to a window that has opened during the stop. Events report it
-        between two statuses.
+        The latest statuses of the nodes report a stop, also to a window that was opened during the stop. Events report
+        a change between two statuses.
         """
         kinds = [mark.kind for mark in self._window.sources[0].store.events if mark.kind in STOPS]
         return bool(self._stops) or (bool(kinds) and kinds[-1] == STOPS[0])

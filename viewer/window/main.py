@@ -314,7 +314,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.history.change(changed, "default plots")
 
     def tell(self, text: str) -> None:
-        """Show one line about a command that succeeded: below the title or, live, in the panel Simulation."""
+        """Show one line about a command that succeeded: below the title or, for a live run, in the panel Simulation."""
         if self.docks.steering is not None:
             self.docks.steering.tell(text)
         else:

@@ -1,4 +1,4 @@
-"""Dialog that lists the values with which a run was recorded and that a launch file does not have."""
+"""Dialog that lists the recorded values of a run that differ from the values in a launch file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ CHECKED = QtCore.Qt.CheckState.Checked
 
 
 class OverrideDialog(QtWidgets.QDialog):
-    """Dialog that lists overrides of a launch file. At first all of them are chosen; the user may deselect some, or
-    cancel.
+    """Dialog in which the user chooses among overrides of a launch file. At first, all overrides are chosen.
 
     launch_file  path of the launch file
     overrides    overrides such as "sim.mode=lockstep"

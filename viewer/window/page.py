@@ -112,7 +112,7 @@ class Page(QtWidgets.QWidget):
         _set(self.caption, text)
 
     def show_subtitle(self, text: str) -> None:
-        """Show the line below the title. The pointer on it shows the whole line, in a window too narrow for it."""
+        """Show the line below the title. A tooltip has the whole line, for a window that is too narrow for the line."""
         _set(self.subtitle, text)
         if text != self.subtitle.toolTip():
             self.subtitle.setToolTip(text)

@@ -12,7 +12,7 @@ USUAL = 0.5  # force that is suggested for a push, as share of the robot's weigh
 
 
 class Pushing:
-    """Passes drags on bodies in the scene of a window to the simulation as pushes.
+    """Pushes a body in the simulation when the user drags the body in the scene of a window.
 
     steering  panel with the force and the duration of pushes
     """

@@ -80,12 +80,12 @@ class Docks:
         self._window.resizeDocks([self.docks[name] for name in names], widths, QtCore.Qt.Orientation.Horizontal)
 
     def add_menu(self, menu: Any) -> None:
-        """Add an entry to the menu for each panel, which shows or hides the panel."""
+        """For each panel, add a menu entry that shows or hides the panel."""
         for dock in self.docks.values():
             menu.addAction(dock.toggleViewAction())
 
     def find_field(self) -> None:
-        """Show the topics, and put the keyboard focus into the search field above them."""
+        """Show the topics, and put the keyboard focus into the search field above the topics."""
         self.docks["Topics"].show()
         self.topics.search.setFocus()
         self.topics.search.selectAll()

@@ -81,7 +81,7 @@ class JointPanel(QtWidgets.QWidget):
     """Panel with one row for each actuated joint.
 
     From the user's first motion of a slider on, the slider commands the joint, and commands of nodes to this joint have
-    no effect. The button "Give back" ends this.
+    no effect. The button "Give back" ends the user's commands.
     """
 
     def __init__(self, calls: ServiceCalls) -> None:
@@ -227,5 +227,5 @@ class JointPanel(QtWidgets.QWidget):
 
 
 def _commanding(nodes: Sequence[str]) -> str:
-    """Text that says which nodes command, such as "base, body command"."""
+    """Text that says which nodes command the robot, such as "base, body command" for two nodes base and body."""
     return f"{', '.join(nodes)} {'commands' if len(nodes) == 1 else 'command'}"

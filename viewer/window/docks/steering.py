@@ -106,9 +106,9 @@ class SteeringPanel(QtWidgets.QWidget):
         self.step_button.setToolTip("" if state == "paused" else "pause the simulation first")
 
     def show_emergency(self, is_stopped: bool) -> None:
-        """Show whether an emergency stop holds: the button that releases it then has the alarm colour.
+        """Show whether an emergency stop holds. During an emergency stop, the release button has the alarm colour.
 
-        The button that stops stays, so that a second press in haste stops again and releases nothing.
+        The stop button never releases a stop, so that a hasty second press of this button cannot start the robots.
         """
         if is_stopped == self._is_stopped:
             return
@@ -143,7 +143,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self._call("speed", x=factor)
 
     def show_pushable(self, bodies: Sequence[str]) -> None:
-        """Show how bodies are pushed, or that none can be."""
+        """Show how the user can push the bodies `bodies`; if there are none, show how a launch permits pushes."""
         self.push_help.setText(PUSH_HELP if bodies else UNPUSHABLE)
 
     def suggest_strength(self, newton: float) -> None:
@@ -156,7 +156,7 @@ class SteeringPanel(QtWidgets.QWidget):
             self.push_strength.setValue(newton)
 
     def show_drag(self, body: str, newton: float) -> None:
-        """Show the force, N, of a push on a body whose drag has not ended."""
+        """Show the force (N) of a push while the user still drags the body."""
         self.tell(f"{body}: {newton:.3g} N, when the button is released")
 
     def push(self, body: str, force: list[float], point: list[float]) -> None:

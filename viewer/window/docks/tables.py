@@ -49,7 +49,7 @@ class EventTable(QtWidgets.QWidget):
     def show_events(self, events: Sequence[EventMark], is_whole: bool = False) -> None:
         """Show these events in the table.
 
-        is_whole  whether they are all events of a recording
+        is_whole  whether `events` has all events of a recording
         """
         self.empty.setText("no events were recorded" if is_whole else "no event so far")
         if list(events) == self._events:
@@ -104,7 +104,7 @@ class StatisticsTable(QtWidgets.QWidget):
 
         interval  (start, end) of the interval, s; None if none is selected
         rows      statistics of each curve
-        read_to   time up to which the recording was read so far, s; None for one that was read to its end
+        read_to   time up to which the recording was read so far, s; None if the recording was read to its end
         """
         self.table.setRowCount(len(rows))
         if interval is None:

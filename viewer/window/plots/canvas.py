@@ -17,7 +17,7 @@ class Canvas(pg.GraphicsLayoutWidget):
     """Widget that draws the plots and accepts fields dragged from the tree of topics.
 
     dropped  Qt signal with the position of a drop in the scene, and the dropped curve as JSON
-    wheeled  Qt signal with the angle of the wheel, in eighths of a degree, if it was turned beside the plots
+    wheeled  Qt signal with the angle of the wheel, in eighths of a degree, if the pointer is outside of all plots
     """
 
     dropped = QtCore.pyqtSignal(object, str)
@@ -30,7 +30,7 @@ class Canvas(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 0, 8, 0)
 
     def wheelEvent(self, event: Any) -> None:
-        """Qt override: emit the signal of a wheel that was turned beside the plots."""
+        """Qt override: emit the signal of the wheel if the pointer is outside of all plots."""
         super().wheelEvent(event)
         if not event.isAccepted():
             self.wheeled.emit(event.angleDelta().y())

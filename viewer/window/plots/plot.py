@@ -258,7 +258,7 @@ class Plot:
 
     @property
     def name(self) -> str:
-        """Title of the plot, or the fields that its curves have in common."""
+        """Title of the plot; for a plot without a title, the kinds of its curves, such as "Position and velocity"."""
         return self.spec.title or common_name(self.spec.curves)
 
     def invalidate(self) -> None:
@@ -394,7 +394,7 @@ class Plot:
         self.unnamed = [] if whole else keys
 
     def _remark(self, is_difference: bool) -> str:
-        """What the title says of the values as drawn; "" for values that are drawn as they are."""
+        """Remark in the title if differences are drawn or negative values are left out; "" otherwise."""
         if is_difference:
             return MAGNITUDE if self.spec.log else DIFFERENCE
         return NEGATIVE if self._has_negative else ""

@@ -29,7 +29,7 @@ class Readout(QtWidgets.QLabel):
         self.hide()
 
     def show_text(self, text: str, at: Any, view: Any) -> None:
-        """Show rich text beside the pointer; hide the label for "".
+        """Show rich text beside the pointer; hide the label if the text is empty.
 
         at    position of the pointer in the parent widget, pixels
         view  part of the parent widget that is in view, pixels

@@ -24,7 +24,7 @@ SMALLEST_M, LARGEST_M = 1e-6, 1e6  # of the picture's height
 def basis(gravity: Floats) -> Floats:
     """The directions ahead, left and up of the scene, as the rows of a (3, 3) matrix in world axes.
 
-    Up is opposite to gravity; without gravity, it is the z axis.
+    Up is opposite to gravity; without gravity, up is the z axis.
     """
     length = float(np.linalg.norm(gravity))
     up = -gravity / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
