@@ -9,7 +9,7 @@ def make_study(paper: str, *, quick: bool, spans: str) -> Study:
     """The study with this name: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
 
     quick  whether to use shorter runs, for a first look
-    spans  name of a set of run lengths, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select
+    spans  name of a set of run lengths, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on them
 
     Raises ValueError for another name.
     """

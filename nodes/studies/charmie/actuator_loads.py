@@ -1,6 +1,7 @@
-"""Loads of every actuator in a motion: effort over time, peak and RMS effort with their shares of the limit, and power.
+"""Loads of every actuator in a motion: effort over time, power, peak and RMS effort, and their ratios to the limit.
 
-The paper computes the loads of the closed loops mainly to choose actuators. [GoncalvesEtAl2024, secs. 1 and 7]
+CHARMIE's paper computes the forces in the closed kinematic loops mainly to choose actuators. [GoncalvesEtAl2024,
+secs. 1 and 7]
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class ActuatorLoad:
 
 @dataclass(frozen=True)
 class Efforts:
-    """Efforts and speeds of all actuators over time, and tensions of the springs.
+    """Efforts and speeds of all 21 actuators, and tensions of the springs, at the n instants `times`.
 
-    effort, speed  (n, 21), in the order of `actuators`
+    effort, speed  (n, 21), with one column per actuator in the order of `actuators`
     tensions       {spring: tension (n,) in N}
 
     The actuators of the joints lift and tilt are linear: their effort is the force along the actuator, and their speed
@@ -67,7 +68,7 @@ class Efforts:
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion: joint positions `q`, joint velocities `v`, and body motions `moving`, {body: motion}."""
+    """One instant of a motion: joint positions `q`, joint velocities `v`, and {body: motion of the body} `moving`."""
 
     q: np.ndarray
     v: np.ndarray

@@ -105,13 +105,13 @@ def timed_claims() -> tuple[Claim, ...]:
 
 
 def seen(results: Results) -> Validation:
-    """Results of the validation motion, a part of the study's results."""
+    """The entry of the study's results for the validation motion."""
     found: Validation = results.parts["validation"]
     return found
 
 
 def times(results: Results, model: str) -> Times:
-    """Computing times of one model of table 5, a part of the study's results."""
+    """The entry of the study's results with the computing times of `model`, a model in the paper's table 5."""
     found: Times = results.parts[model]
     return found
 
@@ -160,9 +160,9 @@ def same_force(results: Results) -> list[Finding]:
 
 
 def same_without_loops(results: Results) -> list[Finding]:
-    """Compare two results for the force of body 2 on body 3: with and without the loads of the closed loops.
+    """Compare the force of body 2 on body 3 with and without step 7 of the paper's algorithm.
 
-    The loads of the closed loops are step 7 of the paper's algorithm. Without them, the mechanism is an open tree.
+    Step 7 adds the loads of the closed loops. Without step 7, the mechanism is computed as an open tree.
     """
     apart = _relative(seen(results).ours.force, seen(results).open_tree)
     here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
@@ -170,8 +170,10 @@ def same_without_loops(results: Results) -> list[Finding]:
 
 
 def grows_linearly(results: Results) -> list[Finding]:
-    """Check, for the implementation in numpy and for the compiled one, that the computing times of the three arms grow
-    linearly with the number of bodies.
+    """Check that the computing times of the first three models in MODELS grow linearly with the number of bodies.
+
+    These models are serial arms of 2, 4 and 6 bodies. The implementation in numpy and the compiled implementation are
+    checked separately.
     """
     found = []
     for way in (NUMPY, COMPILED):
@@ -195,8 +197,9 @@ def saved(results: Results, way: str) -> list[float]:
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
-    """Check that the fraction of time saved without dynamics lies in the paper's range, for the implementation in numpy
-    and for the compiled one.
+    """Check that leaving out dynamics saves a fraction of the computing time that lies in the paper's range.
+
+    The implementation in numpy and the compiled implementation are checked separately.
     """
     return [
         Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
@@ -209,8 +212,9 @@ def _within(shares: list[float]) -> Verdict:
 
 
 def grows_with_size(results: Results) -> list[Finding]:
-    """Check that the fraction of time saved without dynamics is larger for larger models, for the implementation in
-    numpy and for the compiled one.
+    """Check that leaving out dynamics saves a larger fraction of the computing time for larger models.
+
+    The implementation in numpy and the compiled implementation are checked separately.
     """
     return [
         Finding(

@@ -50,10 +50,10 @@ def _look(name: str) -> tuple[str, float]:
 
 
 def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """(start, end) points of the edges of boxes or of a line.
+    """(start point, end point) of each edge of boxes, or of one straight line.
 
-    corners  8 points per box. If the number of points is not a multiple of 8, the points form a line, and the only edge
-             joins the first point and the last point
+    corners  (n, 3) points: the 8 corners of each box. If n is not a multiple of 8, the points lie on a straight line,
+             whose only edge joins the first point and the last point
     """
     if len(corners) % 8:
         yield corners[0], corners[-1]
@@ -125,8 +125,10 @@ def computed(results: Any, figure: Any) -> None:
 
 
 def actuators(results: Any, figure: Any) -> None:
-    """Draw efforts over the validation motion: left the linear actuators and springs, right the most heavily loaded
-    joints."""
+    """Draw efforts over the validation motion.
+
+    The left plot shows the linear actuators and the springs, the right plot the most heavily loaded joints.
+    """
     found = seen(results).efforts
     left, right = figure.subplots(1, 2)
     _linear(left, found)

@@ -82,8 +82,8 @@ def joint_names(mechanism: Mechanism) -> list[str]:
 def validation(samples: int, checked: int) -> Validation:
     """Results of the 5 s validation motion at `samples` instants, by this program and by other engines.
 
-    checked  number of instants at which the slow engine `sim_core.reference` computes results. The engine pinocchio
-             computes results at all instants if it is installed
+    checked  number of instants at which the slow engine `sim_core.reference` computes results. The engine pinocchio,
+             if installed, computes results at all instants
     """
     p, tree = read_parameters(), build("charmie", limits="none")
     motion = validation_motion(p, joint_names(tree))

@@ -39,7 +39,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SpringStudy:
-    """Result of tuning CHARMIE's springs, such that the forces of the linear actuators are smallest.
+    """Springs of CHARMIE that minimize the forces of the linear actuators, and efforts before and after this tuning.
 
     parameters     CHARMIE's parameters with the tuned springs
     tuned          one entry per spring, with its parameters before and after tuning

@@ -1,4 +1,4 @@
-"""`armswing reproduce charmie`: validation of CHARMIE's multibody model, and its uses. [GoncalvesEtAl2024]"""
+"""`armswing reproduce charmie`: validation and uses of CHARMIE's multibody model. [GoncalvesEtAl2024]"""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MOMENTS = (0.0, 1.3, 5.0)
 def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its claims, computations and page.
 
-    quick  whether to use the smaller sizes of a quick study
-    spans  key of EXTENTS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the sizes
+    quick  whether to compute fewer instants and measure fewer time steps
+    spans  key of EXTENTS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the extent
     """
     samples, checked, steps, tuned = EXTENTS[spans or ("quick" if quick else "full")]
     return Study(
@@ -258,7 +258,7 @@ def loads_rows(results: Results, efforts: Any) -> list[dict[str, Any]]:
 
 
 def springs_rows(results: Results) -> list[dict[str, Any]]:
-    """Rows of the spring table, one per spring and state (before, after)."""
+    """Rows of the spring table: for each spring, one row before tuning and one row after tuning."""
     study: SpringStudy = results.parts["springs"]
     return [
         {

@@ -65,8 +65,8 @@ class Claim:
     judge  function that applies the rule, and returns one `Finding` per interpretation or case
     plots  names of the plot files that show the results on which the claim is judged
     timed  whether the claim depends on measured times, which differ from run to run and are kept in separate tables
-    met    verdict if the rule is met: REPRODUCED if this supports the paper; otherwise another verdict, for example
-           HOLDS for a claim of the project's own
+    met    verdict if the rule is met: REPRODUCED for a claim of the paper that the met rule supports; another verdict
+           for other claims, such as HOLDS for a claim of the project's own
     """
 
     key: str
@@ -112,9 +112,10 @@ def growth(series: np.ndarray) -> float:
 
 
 def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
-    """Fraction of the time span after which the absolute values of a series stay below `level` times the largest one.
+    """Settling time of a series, as a fraction of the time span.
 
-    Returns 1 if the last sample is not below this threshold, and 0 for a series of zeros.
+    After the settling time, the absolute values of the series stay below the threshold, which is `level` times the
+    largest absolute value. Returns 1 if the last sample is not below the threshold, and 0 for a series of zeros.
     """
     size = np.abs(series)
     peak = float(size.max())
@@ -127,16 +128,15 @@ def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> 
 
 
 def held_share(lost_at: float | None, seconds: float) -> float:
-    """Fraction of the simulated time for which the mechanism stayed assembled.
+    """Fraction of the planned duration `seconds` (s) for which the mechanism stayed assembled.
 
-    lost_at  time at which the run failed, s; None for a run that did not fail, for which the fraction is 1
-    seconds  simulated time of a run that does not fail, s
+    lost_at  time at which the run failed, s; None for a run that did not fail; the result is then 1
     """
     return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
-    """Time of the first sample of `series` above `level`; None if no sample is above it.
+    """Time of the first sample of `series` above `level`; None if no sample is above `level`.
 
     t  times of the samples
     """
@@ -178,8 +178,11 @@ def sci(value: float) -> str:
 
 
 def violation_text(outcome: Any) -> str:
-    """Text with the peak constraint violations of a run or, for a run that failed, with the time and the reason of the
-    failure."""
+    """Text on the constraint violation in a run.
+
+    For a run that failed, the text states time and reason of the failure; for any other run, the peaks of the
+    constraint violation and of its rate.
+    """
     peaks = f"peaks |Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
     return peaks if outcome.held else loss_text(outcome)
 
@@ -199,7 +202,7 @@ def growth_text(factor: float, needed: str) -> str:
 
 
 def share_text(share: float) -> str:
-    """Text that says after which fraction `share` of the time a series settles."""
+    """Text that states the settling time of a series, given as the fraction `share` of the time span."""
     return "never settle" if share >= 1.0 else f"settle after {100 * share:.0f} % of the time"
 
 

@@ -1,7 +1,7 @@
 """Executes the runs of a study, in several processes if requested, and measures computing times one at a time.
 
-With worker processes, the main process waits and calls `report` several times a second. Each of these calls may stop
-the study; the worker processes are then ended.
+With worker processes, the main process waits and calls the function `report` several times a second. To stop the study,
+`report` raises an error; the worker processes are then ended.
 """
 
 from __future__ import annotations
@@ -86,14 +86,16 @@ class Raised(NamedTuple):
 
 
 class CallJob:
-    """The calls of a study, as a job of worker processes."""
+    """Interface of the worker processes to a study: each task is a function call `Call`, encoded as bytes."""
 
     def encode(self, task: Call) -> bytes:
         """A call as bytes."""
         return pickle.dumps(task)
 
     def do(self, task: bytes) -> bytes:
-        """Make a call, and return its result, or the error that it raised, as bytes."""
+        """Make the encoded call `task`. Returns the encoded result or, if the call raised an error, that error as
+        `Raised`.
+        """
         try:
             call = pickle.loads(task)
             return pickle.dumps(call.function(*call.arguments))
@@ -110,7 +112,7 @@ class CallJob:
         return pickle.loads(result)
 
     def lost(self, task: Call, loss: Loss) -> Any:
-        """Error that is returned instead of the result of a call, because the call's worker process ended."""
+        """The result of a call whose worker process ended: a LostWorkerError as `Raised`."""
         return Raised(LostWorkerError(f"a worker process of the study was lost: {loss.reason}"))
 
 
@@ -155,7 +157,7 @@ def one_by_one(
 
     calls  (function, first argument, second argument, ...) of each call
     what   name of the work, which the progress report shows
-    of     total number of calls that the progress report shows; None for the number of `calls`
+    of     total number of calls for the progress report; None: the length of `calls`
     """
     found: list[Any] = []
     of = len(calls) if of is None else of
@@ -183,7 +185,7 @@ def make_executor(workers: int) -> Iterator[Executor]:
 def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
     """Derive the equations of each robot and compile each stepper once.
 
-    The results are stored on disk, from which worker processes load them.
+    Equations and compiled code are stored on disk, and worker processes load both from there.
     """
     robots = {(run.robot, run.parameters): run for run in runs}
     steppers = {run.stepping.name: run for run in runs}

@@ -63,7 +63,10 @@ def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outc
 
 
 def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
-    """Record each curve that a curve drawn later hides, so that the legend can name the hidden curves."""
+    """Record the curves that are hidden under other curves, so that the legend can name the hidden curves.
+
+    curves  {label: values (n,)}, in the order in which the curves are drawn
+    """
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
@@ -75,7 +78,9 @@ def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
 
 
 def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str) -> None:
-    """Draw |Phi| or |Phidot| of several runs over time. A cross marks the time at which a run failed.
+    """Draw the constraint violation |Phi| or its rate |Phidot| over time, one curve per run.
+
+    A cross marks the time at which a run failed.
 
     level  "phi" or "phidot"
     """
@@ -91,7 +96,7 @@ def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str
 
 
 def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]) -> None:
-    """Draw |Phi| (upper row) and |Phidot| (lower row) over time.
+    """Draw the constraint violation |Phi| (upper row) and its rate |Phidot| (lower row) over time.
 
     columns  {title of a column of plots: (label, run) of each curve in this column}
     """
@@ -237,7 +242,10 @@ def against(
 
 
 def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:
-    """Draw a work-precision diagram: the peak of |Phi| against the step size (left) and the computing time (right)."""
+    """Draw a work-precision diagram of the peak constraint violation |Phi|.
+
+    The left plot shows this peak against the step size, the right plot against the computing time.
+    """
     left, right = figure.subplots(1, 2, sharey=True)
     against_step(left, named, results.peak, "peak " + LEVELS["phi"])
 

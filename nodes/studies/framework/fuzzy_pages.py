@@ -1,4 +1,7 @@
-"""Interpretations, assumptions and plots that the pages of the two papers on fuzzy stabilization share."""
+"""Interpretations, assumptions and plots for the pages of both papers on fuzzy stabilization.
+
+[NadaBayoumi2024; Man2025]
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ SIMULATED_TIME = Assumption(
 
 
 def gaussians(sigma: str, universe: str) -> Assumption:
-    """Assumption about the width sigma of the Gaussian sets, which neither paper states."""
+    """Assumption about the width sigma of the Gaussian fuzzy sets on the universe; the papers do not state sigma."""
     return Assumption(
         "Gaussian sets: σ", f"{sigma} of a universe of {universe}", "not stated; neighbours meet at a half"
     )
@@ -71,7 +74,9 @@ def surfaces_plot(kinds: Sequence[str], caption: str, size: tuple[float, float])
 
 
 def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float, float] | None = None) -> Plot:
-    """Plot of |Φ|₁ over time above a plot of |dΦ/dt|₁, with one column of plots per title in `columns`.
+    """Plot of the constraint violation |Φ|₁ over time (upper row) and of its rate |dΦ/dt|₁ (lower row).
+
+    `columns` is {title of a column of plots: (label, run) of each curve in this column}.
 
     The curves are also written as a table.
     """
@@ -91,7 +96,7 @@ def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float
 
 
 def precision_plot(file: str, caption: str, swept: Any) -> Plot:
-    """Work-precision diagram: the largest |Φ|₁ against the step size, and against the computing time."""
+    """Work-precision diagram: largest constraint violation |Φ|₁ against the step size, and against computing time."""
     return Plot(file, caption, lambda results, figure: figures.precision(results, figure, swept))
 
 

@@ -1,4 +1,7 @@
-"""Steppers and stabilizers that the two papers on fuzzy stabilization compare, with their names on the pages."""
+"""Steppers and stabilizers that both papers on fuzzy stabilization compare, with their names on the studies' pages.
+
+[NadaBayoumi2024; Man2025]
+"""
 
 from __future__ import annotations
 

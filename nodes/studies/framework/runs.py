@@ -48,7 +48,7 @@ class Stepping:
     """A stepper (integrator) with its options, and its name on the study's page.
 
     adaptive  whether the stepper chooses its step size itself, within each time step of the simulation
-    restarts  whether each sample of the results makes the stepper restart; for this reason, fewer samples are taken
+    restarts  whether each sample of the results makes the stepper restart; if so, fewer samples are taken
     """
 
     label: str
@@ -101,8 +101,8 @@ class Run:
 class Outcome:
     """Result of a run: series sampled at the times `t`, all of the same length, and quantities over all time steps.
 
-    A run fails (is lost) at the first time step after which |Phi|_1 exceeds one characteristic length, or at the last
-    time step before the stepper fails. The series end at this time step.
+    A run fails (is lost) at the first time step after which the constraint violation |Phi|_1 exceeds one characteristic
+    length, or at the last time step before the stepper fails. The series end at this time step.
 
     lost_at      time at which the run failed, s; None for a run that did not fail
     reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run that did
@@ -173,7 +173,10 @@ def execute(run: Run) -> Outcome:
 
 
 class Sampler:
-    """Samples of a simulation from its start on: (t, |Phi|, |Phidot|), and the quantities named in `watch`."""
+    """Samples of a simulation from its start on.
+
+    A sample is the time t, the constraint violation |Phi|, its rate |Phidot|, and the quantities named in `watch`.
+    """
 
     def __init__(self, sim: Any, watch: Sequence[str]) -> None:
         self.sim = sim
@@ -204,10 +207,10 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
     bars          angles of the bars of a serial chain, measured from the x axis, rad
     coordinates   generalized coordinates
     energy        energy, J
-    row N         Phi and Phidot, with sign, of the constraint row with number N; the first row has number 1
-    rows JOINT    1-norms of Phi and Phidot over the rows of a joint
-    unit rows     1-norms of Phi and Phidot over the unit-norm rows of Euler parameters
-    rolling rows  1-norm of Phidot over the nonholonomic rows
+    row N         signed violation Phi of constraint equation number N (the first has number 1), and its rate Phidot
+    rows JOINT    1-norms of Phi and Phidot over the constraint equations of a joint
+    unit rows     1-norms of Phi and Phidot over the unit-norm constraints of Euler parameters
+    rolling rows  1-norm of Phidot over the nonholonomic constraints
 
     Raises ValueError for another name.
     """

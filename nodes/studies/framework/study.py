@@ -93,8 +93,9 @@ class Study:
     """One paper's study: its runs, claims and page.
 
     measured   runs whose computing time is measured, one after the other, in trials of about `trial_s` seconds each
-    longest    the runs of the full study; in a quick study, some of `runs` are the same runs with less simulated time
-    shortened  text that says what else a quick study reduces; the page shows it as a reservation beside verdicts
+    longest    the runs of the full study; a quick study simulates some of these runs for a shorter time
+    shortened  text that says what a quick study reduces apart from simulated times; the page shows this text as a
+               reservation beside verdicts
     unshortened  names of the parts that a quick study computes in full
     compared   introductory text that says which numbers of the paper are compared with computed ones
     own        whether the study follows no paper, so that all its claims are the project's own
@@ -165,7 +166,7 @@ class Results:
         return self.costs.get(run)
 
     def peak(self, run: Run, level: str = "phi") -> float | None:
-        """Largest |Phi| or |Phidot| of a run; None for a run that failed.
+        """Peak of the constraint violation |Phi| or of its rate |Phidot| in a run; None for a run that failed.
 
         level  "phi" or "phidot"
         """
@@ -173,7 +174,7 @@ class Results:
         return float(getattr(found, f"peak_{level}")) if found.held else None
 
     def judged(self, study: Study) -> list[Judged]:
-        """All claims of a study, each with its verdicts and with the simulated times of the runs that it judges."""
+        """All claims of a study, each with its verdicts and the simulated times of the runs on which it is based."""
         spans: dict[Run, set[float]] = {}
         for run in study.longest:
             spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
@@ -195,7 +196,8 @@ def _notes(
     """Reservations about a claim's verdict, as lines of text for the page.
 
     seconds  simulated times of the runs on which the claim is based, s
-    cut      longest simulated time (s) of these runs in the full study; None if this study shortens none of them
+    cut      longest simulated time (s), in the full study, of the runs that this study shortens; None if there are no
+             such runs
     read     names of the parts on which the claim is based
     """
     found = []
@@ -228,7 +230,7 @@ class _RecordedParts(dict[str, Any]):
 class _Seen(Results):
     """Results that record which outcomes and parts are read.
 
-    So the runs and parts on which a claim is based become known.
+    The record shows on which runs and parts a claim is based.
     """
 
     def __init__(self, results: Results) -> None:
@@ -246,8 +248,8 @@ class Judged(NamedTuple):
 
     findings  one result for each interpretation of the paper, or for each case
     seconds   simulated times of the runs on which the claim is based, s
-    cut       longest simulated time (s), in the full study, of the runs on which the claim is based; None if this study
-              shortens none of these runs. Runs that failed do not count
+    cut       longest simulated time (s), in the full study, of those runs that this study shortens and that did not
+              fail; None if there are no such runs
     notes     reasons why the verdict may change, such as a longer study or another computer
     """
 

@@ -40,9 +40,10 @@ def memberships(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
-    """Draw the output U over both scaled inputs, one row of plots per conjunction, one column per kind of fuzzy sets.
+    """Draw the controller's output U over both scaled inputs.
 
-    For a single kind, the plots of both conjunctions are in one row.
+    There is one row of plots per conjunction (AND operator of the rules) and one column per kind of fuzzy sets. For a
+    single kind, the plots of both conjunctions are in one row.
     """
     from sim_core.stabilization.rules import surface
 
@@ -68,9 +69,10 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def sections(axis: Any, kinds: Sequence[str]) -> None:
-    """Draw the output U over Kp Phi at Kd Phidot = 0, for several kinds of fuzzy sets.
+    """Draw the controller's output U over its first scaled input, for several kinds of fuzzy sets.
 
-    The slope at zero is the gain for small violations.
+    The first input is Kp Phi, the scaled constraint violation. The second input Kd Phidot, the scaled rate of the
+    violation, is 0. The slope at zero is the gain for small violations.
     """
     from sim_core.stabilization.rules import slope_at_zero, surface
 

@@ -19,7 +19,10 @@ Rows = list[dict[str, Any]]
 
 
 def runs_table(study: Study, results: Results) -> Rows:
-    """One row per run, with its settings and results. Times are in s, |Phi| in the units of the constraint rows."""
+    """One row per run, with its settings and results.
+
+    Times are in s. The constraint violation |Phi| is a sum over all constraint equations, each in its own unit.
+    """
     rows = []
     for run in study.runs:
         found = results[run]
@@ -52,8 +55,8 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
 
     timed  true for the claims that depend on measured times, false for all other claims
 
-    The column full_study_s has the simulated time (s) of the full study, if that time is longer than in this study, so
-    that the verdict may change. The column notes has all reservations about the verdict as text.
+    If the full study simulates a longer time than this study, the verdict may change, and the column full_study_s has
+    the longer time (s). The column notes has all reservations about the verdict as text.
     """
     return [
         {
@@ -95,8 +98,8 @@ def timing_table(study: Study, results: Results) -> Rows:
 def curves_table(plot: Plot, results: Results) -> Rows:
     """Table rows of the curves of a plot.
 
-    Each curve is divided into sections of consecutive samples. A row has the time at the end of a section and the
-    largest |Phi| and |Phidot| in the section.
+    Each curve is divided into sections of consecutive samples. A row has the time at the end of a section, and the
+    largest constraint violation |Phi| and the largest rate |Phidot| in the section.
     """
     rows = []
     for label, run in plot.curves:

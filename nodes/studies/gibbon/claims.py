@@ -33,7 +33,7 @@ def _together(reading: str, results: Results, cases: Sequence[Case], wanted: int
 
 
 def launched_claim(runs: Runs) -> Claim:
-    """Claim about hand-overs (changes of the gripping hand) with the model errors of the launch file."""
+    """Claim about hand-overs (changes of the gripping hand) with the planner's model errors of the launch file."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:

@@ -45,7 +45,7 @@ def overs(number: int) -> str:
 
 
 def count(results: Results, case: Any) -> int:
-    """Number of consecutive hand-overs in a simulated case. At a hand-over, the other hand grips the cable."""
+    """Number of consecutive hand-overs (changes of the gripping hand) in a simulated case."""
     return int(results.parts[case.name]["hand_overs"])
 
 
@@ -58,7 +58,7 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
     """Draw a map of the number of consecutive hand-overs over the errors of the planner's model in tension and in mass.
 
     An error is the relative deviation of the simulated cable's tension, or of the simulated robot's mass, from the
-    value in the planner's model. At a hand-over, the other hand grips the cable.
+    value in the planner's model. A hand-over is a change of the gripping hand.
     """
     axis, spans = figure.subplots(), runs.spans
     counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)

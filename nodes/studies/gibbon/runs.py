@@ -92,7 +92,7 @@ class Runs:
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """One case for each pair of a deviation of tension in `spans.tensions` and one of mass in `spans.masses`."""
+        """One case for each pair of a tension deviation in `spans.tensions` and a mass deviation in `spans.masses`."""
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property
@@ -110,7 +110,7 @@ class Runs:
 
     @property
     def all(self) -> tuple[Case, ...]:
-        """All cases, each once."""
+        """All cases, without repetition."""
         return tuple(dict.fromkeys([LAUNCHED, Case(), Case(modes=1), *self.grid, *self.damped, *self.once]))
 
     @property

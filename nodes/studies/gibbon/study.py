@@ -14,7 +14,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its claims, computations and page.
 
     quick  whether to use the smaller extent of a quick study
-    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the extent
+    spans  key of SPANS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the extent
     """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(

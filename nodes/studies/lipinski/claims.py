@@ -1,4 +1,7 @@
-"""Claims of Lipinski's paper and of this study's real-time form, and the rules that decide them. [Lipinski2023]"""
+"""Claims of Lipinski's paper, claims on this study's real-time formulation, and the rules that decide these claims.
+
+[Lipinski2023]
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def printed_claim(runs: Runs) -> Claim:
 
 
 def partition_claim(runs: Runs) -> Claim:
-    """Claim about section 4, the elimination of the multiplier and of the dependent coordinate."""
+    """Claim about section 4, the elimination of the Lagrange multiplier and of the dependent coordinate."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -99,7 +102,7 @@ def partition_claim(runs: Runs) -> Claim:
 
 
 def energy_claim(runs: Runs) -> Claim:
-    """Claim of section 1 that formulations with multipliers conserve energy."""
+    """Claim of section 1 that formulations with Lagrange multipliers conserve energy."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

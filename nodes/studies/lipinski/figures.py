@@ -38,9 +38,9 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
-    """Draw beam and arms at several instants (POSES), or at the end of a run that is shorter.
+    """Draw the beam and the arms of the pendulum at the times POSES, in one row of drawings per kind of supports.
 
-    There is one row of drawings per kind of supports.
+    A run that ends before one of these times is drawn at its end instead.
     """
     axes = figure.subplots(len(supported), len(POSES), sharex=True, sharey=True)
     for row, (supports, run) in zip(axes, supported.items(), strict=True):
@@ -63,7 +63,7 @@ def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
 
 
 def _arms(joints: np.ndarray) -> np.ndarray:
-    """Positions (x, z) in m, shape (3, 2), of the contact, the joint between the arms and the end of the lower arm.
+    """Positions (x, z) in m, (3, 2), of three points: contact, joint of the two arms, free end of the lower arm.
 
     joints  joint positions at one instant
     """

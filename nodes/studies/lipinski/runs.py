@@ -123,7 +123,7 @@ class Runs:
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """All runs, each once."""
+        """All runs, without repetition."""
         found = [*self.forms.values(), self.modal(), self.modal(supports="simple")]
         found.append(self.modal("partitioned_as_printed"))
         found += [self.real_time(modes=modes) for modes in (10, 30)]

@@ -1,4 +1,4 @@
-"""Deformation of the beam in Lipinski's motion: deflection, slope, and the times at which its middle turns back.
+"""Deformation of the beam in Lipinski's motion: deflection, slope, and the times at which mid-span changes direction.
 
 The paper gives no numbers for its figures 4 and 5, so that results can be compared with these figures only by eye.
 [Lipinski2023, sec. 8]
@@ -44,7 +44,7 @@ def deflected(outcome: Any, run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def turning_points(t: np.ndarray, series: np.ndarray) -> list[tuple[float, float, bool]]:
-    """(time, value, whether the value is a maximum) of every local extremum inside a series."""
+    """(time, value, whether the value is a maximum) of every local extremum of a series, without its two ends."""
     rises = np.sign(np.diff(series))
     (places,) = np.nonzero(rises[1:] * rises[:-1] < 0)
     return [(float(t[k + 1]), float(series[k + 1]), bool(rises[k] > 0)) for k in places]

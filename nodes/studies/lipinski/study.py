@@ -13,7 +13,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its runs, claims and page.
 
     quick  whether to use the shorter runs of a quick study
-    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    spans  key of SPANS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the runs
     """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(

@@ -342,8 +342,8 @@ def _failing(results: Results, swept: list[Run]) -> str:
 def settles(results: Results, run: Run) -> bool:
     """Whether a run did not fail and ends without chatter (persistent oscillation of the violation).
 
-    A run ends without chatter if the median of |Phidot| over its last tenth is at most 0.1, or at most the value at the
-    start of the run.
+    |Phidot| is the rate of the violation. A run ends without chatter if the median of |Phidot| over the last tenth of
+    the run is at most 0.1, or at most |Phidot| at the start of the run.
     """
     outcome = results[run]
     return outcome.held and _late(results, run)[1] <= max(float(outcome.phidot[0]), 0.1)

@@ -55,8 +55,8 @@ CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 def first_violation() -> tuple[float, float, float]:
     """Norms (|Phi|, |Phidot|, |v|) that set the scaling of Man's controller in case 2.
 
-    |Phi| and |Phidot| are the violations after one time step of 10 ms without stabilization, and |v| is the norm of
-    the initial velocities.
+    |Phi| is the constraint violation and |Phidot| its rate, both after one time step of 10 ms without stabilization.
+    |v| is the norm of the initial velocities.
     """
     sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
     speed = float(np.linalg.norm(sim.state.v))
@@ -176,7 +176,7 @@ class Runs:
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """All runs, each once."""
+        """All runs, without repetition."""
         found: list[Run] = [*self.twins()]
         for reading in (FIXED, ONE_CALL):
             found += [*self.triples(reading).values(), *self.cranks(reading).values()]

@@ -21,7 +21,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its runs, claims and page.
 
     quick  whether to use the shorter runs of a quick study
-    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    spans  key of SPANS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the runs
     """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
@@ -191,9 +191,10 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
-    """Draw |Phidot| at the end of each run against the step size, one plot per case of the fuzzy controller.
+    """Draw |Phidot|, the rate of the constraint violation, at the end of each run against the step size.
 
-    The value at the end is the median over the last tenth of the run.
+    There is one plot per case of the fuzzy controller. The value at the end is the median over the last tenth of the
+    run.
     """
     import numpy as np
 

@@ -27,7 +27,9 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
 
 
 def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
-    """Text with the growth factor of |Phi| in each run or, for a run that failed, with the time of the failure.
+    """Text with the growth factor of the constraint violation |Phi| in each run.
+
+    For a run that failed, the text has the time of the failure instead.
 
     needed  condition of the claim's rule, which is added to the text in brackets
     """
@@ -39,6 +41,6 @@ def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> 
 
 
 def stable(results: Results, run: Run) -> bool:
-    """Whether a run did not fail, and its |Phi| grew by a factor of less than ten."""
+    """Whether a run did not fail, and the growth factor of its constraint violation |Phi| is less than ten."""
     found = results[run]
     return found.held and growth(found.phi) < ENOUGH

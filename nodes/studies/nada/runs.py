@@ -136,7 +136,7 @@ class Runs:
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 
     def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """{label: run of the rotary pendulum}: two runs with the two forms of direct correction, one without.
+        """{label: run of the rotary pendulum}: one run for each form of direct correction, one without stabilization.
 
         In one form, the corrected state replaces the state of the integrator after each time step. In the other form,
         the corrected state is used only to evaluate the accelerations.
@@ -148,7 +148,11 @@ class Runs:
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
     def triple(self, method: Method, stepping: Stepping = RK4, step: float = 1e-3, seconds: float = 0.0) -> Run:
-        """Run of the triple pendulum that starts horizontal and at rest."""
+        """Run of the triple pendulum that starts horizontal and at rest.
+
+        step     time step, s
+        seconds  simulated duration, s; 0 for the duration in `spans`
+        """
         span = seconds or self.spans.triple
         return Run("triple pendulum", "triple_pendulum", stepping, method, step, span, watch=("outputs",))
 
@@ -223,7 +227,7 @@ class Runs:
         return pair[0], pair[1]
 
     def bounded(self) -> dict[str, Run]:
-        """{label: run of the triple pendulum with fuzzy stabilization}, to compare with the paper's bounds.
+        """{label: run of the triple pendulum with fuzzy stabilization}, for the claims on bounds of the violation.
 
         Two runs have different fixed step sizes, and one run has an adaptive solver. In the fourth run, the gains are
         computed from the permitted violation, as the paper's outline says.
@@ -251,7 +255,7 @@ class Runs:
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """All runs, each once."""
+        """All runs, without repetition."""
         found: list[Run] = []
         for reading in (FIXED, ONE_CALL):
             found += self.unstabilized(reading).values()

@@ -1,5 +1,7 @@
-"""`armswing reproduce nada`: fuzzy constraint stabilization on three mechanisms, with every method.
-[NadaBayoumi2024]"""
+"""`armswing reproduce nada`: fuzzy constraint stabilization of three mechanisms, compared with other stabilizers.
+
+[NadaBayoumi2024]
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its runs, claims and page.
 
     quick  whether to use the shorter runs of a quick study
-    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the runs
+    spans  key of SPANS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the runs
     """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
@@ -147,7 +149,7 @@ def triple_section(runs: Runs) -> Section:
 def rotary_columns(runs: Runs, which: str) -> Columns:
     """Columns of a plot, {title: (label, run) of each curve}.
 
-    There is one column for each fixed step size dt, and one column for runs in a single call of an adaptive solver.
+    There is one column for each fixed step size, and one column for runs that are a single call of an adaptive solver.
 
     which  name of the method of `Runs` that returns the runs of a column, such as "baumgarte"
     """

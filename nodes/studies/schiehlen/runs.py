@@ -38,7 +38,8 @@ class Spans:
     single_cells, double_cells  number of initial states per axis in the map of IS1, for each of the two pendulums
     radii                       number of points of each curve of IS2 over the initial distance r from the equilibrium
     runs                        number of motions in each search for the initial state with the largest IS1
-    boundary                    number of motions in each search next to the distance above which tumbling is possible
+    boundary                    number of motions in each of two searches, at an initial distance just below and just
+                                above `least_radius`, from which on tumbling is possible
     checked                     number of initial states whose motions a second integrator computes again
     """
 
@@ -114,11 +115,11 @@ def is1_of_single(starts: Array) -> Array:
 
 
 def boundary_energy(r: float) -> float:
-    """Largest energy of a double pendulum at distance r from the equilibrium, less the energy needed to tumble.
+    """Largest energy of a double pendulum at distance r from the equilibrium, minus the energy needed to tumble (J).
 
     Tumbling needs at least the energy of the state at rest in which the upper arm hangs and the lower arm is upright.
-    With masses of 1 kg, lengths of 1 m and gravity of 1 m/s^2, the result is 2.5 r^2 - 3 cos r + 1, J. If it is
-    negative, no motion that starts at this distance can tumble.
+    With masses of 1 kg, lengths of 1 m and gravity of 1 m/s^2, the result is 2.5 r^2 - 3 cos(r) + 1. If the result is
+    negative, no motion that starts at the distance r can tumble.
     """
     return 2.5 * r**2 - 3 * math.cos(r) + 1
 
@@ -133,10 +134,10 @@ def least_radius() -> float:
 
 
 def tumbles(distances: Array) -> Array:
-    """Whether each motion tumbles, which means that an angle exceeded pi; shape (n,).
+    """Whether each of n motions tumbles, shape (n,). A motion tumbles if the absolute value of an angle exceeds pi.
 
-    distances  (n, rows), one line per motion: first the largest absolute value of each angle, then the largest absolute
-               value of each angular rate
+    distances  (n, 2 k) for a pendulum with k angles: the first k columns have the largest absolute value of each angle,
+               the other k columns the largest absolute value of each angular rate
     """
     return np.asarray((distances[:, : distances.shape[1] // 2] > math.pi).any(axis=1))
 
@@ -244,10 +245,10 @@ def double_curve(spans: Spans) -> dict[str, Any]:
 
 
 def boundary(spans: Spans) -> dict[str, Any]:
-    """Motions of the double pendulum that go furthest from the equilibrium, for two initial distances from it.
+    """The motion of the double pendulum that goes furthest from the equilibrium, for each of two initial distances.
 
-    One initial distance is just below, the other just above `least_radius`. For each of the two motions, the result has
-    the factor by which the distance to a neighbouring motion grows.
+    One initial distance from the equilibrium is just below `least_radius`, the other just above. For each of the two
+    motions, the result has the factor by which the distance to a neighbouring motion grows.
     """
     system, result = double(), {}
     for name, r in (("below", 0.7126), ("above", 0.713)):
@@ -259,7 +260,7 @@ def boundary(spans: Spans) -> dict[str, Any]:
 
 
 def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
-    """Times, and the distance between two motions of the double pendulum at these times, (n,) each.
+    """(times, distance between two motions of the double pendulum at these times), (n,) each.
 
     The initial states of the motions differ by APART in the first angle.
 
@@ -275,8 +276,8 @@ def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
 def sensitivity() -> dict[str, Any]:
     """Distance between neighbouring motions over time, for two initial states of figure 9.
 
-    From the first initial state (in a dark region of the figure) the pendulum tumbles, from the second (in the middle)
-    it does not.
+    The motion from the first initial state, which is in a dark region of the figure, tumbles. The motion from the
+    second, which is in the middle of the figure, does not tumble.
     """
     (t, dark), (_, light) = separation(DARK), separation(LIGHT)
     return {"t": t, "dark": dark, "light": light}

@@ -14,7 +14,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
     """Definition of the study: its claims, computations and page.
 
     quick  whether to use the smaller extent of a quick study
-    spans  key of SPANS, such as "tiny" for tests, which overrides `quick`; "" to let `quick` select the extent
+    spans  key of SPANS, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on the extent
     """
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     here, full = runs.spans, SPANS["full"]
@@ -61,7 +61,10 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def sections(runs: int) -> tuple[Section, ...]:
-    """Sections of the study's page that follow the table of claims; `runs`: number of motions in each search."""
+    """Sections of the study's page that follow the table of claims.
+
+    runs  number of motions in each search for the initial state with the largest growth, which the page states
+    """
     tall = (7.0, 6.0)
     return (
         Section(
