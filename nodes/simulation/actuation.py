@@ -28,12 +28,12 @@ class Actuation:
     watchdog_s  longest permitted time without a command from a commanding node, s; None for no watchdog
     hold        whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
     servos      servo loops, which keep the latest command of each actuator
-    changed     whether the efforts of the next time step may differ from those of the last one
+    changed     whether the efforts of the next time step may differ from the efforts of the last time step
     safe        names of actuators in their safe mode
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
-    heard_at    time (s) at or after which each node with a watchdog sent its latest command; infinite if there are no
-                watchdogs
+    heard_at    lower bound (s) of the times at which the nodes with a watchdog sent their latest commands; infinite if
+                there are no watchdogs
     by_hand     names of actuators that a user commands; commands of nodes to these actuators have no effect
     joints      monitor of the range of each joint's motion
     cut         (node, message) for each node's first command of a position beyond a joint's limits
@@ -182,9 +182,9 @@ class Actuation:
         self._granted.clear()
 
     def watch(self, joints: Joints, now: float) -> list[str]:
-        """Put the actuators of nodes that sent no command for too long into their safe mode.
+        """Put actuators into their safe mode if the node that commands them has sent no command for too long.
 
-        Returns the names of these nodes.
+        Returns the names of the nodes whose actuators entered their safe mode.
         """
         found: list[str] = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
@@ -224,10 +224,10 @@ class Actuation:
         self._loads.steps += 1
 
     def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
-        """Reset commands, watchdogs and loads after a reset or restore of the simulation.
+        """Discard commands, watchdogs and loads, after the simulation was reset or restored.
 
         effort  efforts of the actuators in the new state, N m or N
-        servos  state of the servos from a snapshot; None if there is no snapshot, and the servos are then reset
+        servos  state of the servos from a snapshot; None: the servos begin from `effort`
         """
         if servos is None:
             self.servos.reset(effort)
@@ -278,7 +278,7 @@ class Actuation:
         self._told_cut = set(plain["told_cut"])
 
     def status(self) -> dict[str, Any]:
-        """Status of the actuation as plain data, with these keys.
+        """Status of the actuation as plain data: a table with the following keys.
 
         watchdog_trips    number of times that a watchdog tripped
         commanded_by      names of the commanding nodes, separated by commas; None where no node commands
@@ -324,10 +324,10 @@ class Loads:
         self._effort[:] = effort
 
     def bind(self, effort: np.ndarray) -> BoundKernel:
-        """A kernel without arguments that does the same as `change(effort)`, with the values that the array
-        `effort` has at the call.
+        """A kernel without arguments that does the same as `change(effort)`.
 
-        Call `count` before each call of the kernel.
+        The kernel uses the values that the array `effort` has when the kernel is called. Call `count` before each call
+        of the kernel.
         """
         sums = [self._largest_square, self._squares, self._effort]
         return BoundKernel(add_loads.address, [self._given, effort], sums)
@@ -345,7 +345,10 @@ class Loads:
             self._add()
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{actuator: peak and rms effort, limit (None if there is no limit), unit}, for actuators of joints."""
+        """{actuator: table with the peak, rms, limit and unit of its effort}, for the actuators that drive joints.
+
+        The limit is None for an actuator without an effort limit.
+        """
         self._add_steps()
         rms = np.sqrt(self._squares / max(self.steps, 1))
         return {

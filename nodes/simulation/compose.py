@@ -26,7 +26,7 @@ def make_server(
     """The simulation server of a plan, of one robot or of several with one clock.
 
     wall_clock  whether the wall clock paces the server; None: the plan's mode decides
-    assembled   the robot of a plan of one robot, where it is assembled already
+    assembled   the robot of a plan of one robot, if it is already assembled; otherwise None
     """
     if not plan.simulations:
         return SimServer(plan, wall_clock, assembled)
@@ -35,15 +35,16 @@ def make_server(
 
 
 class Composition:
-    """The server and the nodes of a plan in this process, stepped together. `close`, or the end of a `with` block,
-    stops the nodes.
+    """The simulation server and the nodes of a plan, which run together in this process.
+
+    `close`, or the end of a `with` block, stops the nodes.
 
     carry  function called with every (topic, encoded message) of the run, in order
     nodes  {name: class} of node classes that are not in a file; each replaces the plan's node of this name, or is added
            if the plan has no such node
     begin  point of a recorded run from which this run continues, see `read_restart`; None for a run from its start
     start  coordinates q and velocities v (n_q,) at the start of a run of one robot; None for the robot's own start
-    assembled  the robot of a plan of one robot, where it is assembled already; many runs can share it
+    assembled  the robot of a plan of one robot, if it is already assembled, as when many runs share it; otherwise None
     """
 
     def __init__(

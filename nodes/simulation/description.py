@@ -135,9 +135,10 @@ def _output_units(mechanism: Any) -> dict[str, str]:
 
 
 def _unit_of_reaction(mechanism: Any, name: str) -> str:
-    """Unit of the reaction of a JointRelation or PrescribedMotion: "N" if all joints are prismatic, otherwise "N m".
+    """Unit of the reaction of the JointRelation or PrescribedMotion `name`.
 
-    A PrescribedMotion of a body-fixed point also has "N".
+    The unit is "N" for a constraint on prismatic joints only and for a PrescribedMotion of a body-fixed point. In all
+    other cases it is "N m".
     """
     constraint = next(each for each in mechanism.constraints if each.name == name)
     if isinstance(constraint, JointRelation):
@@ -146,9 +147,9 @@ def _unit_of_reaction(mechanism: Any, name: str) -> str:
 
 
 def _holds(mechanism: Any) -> list[GripperDescription]:
-    """The mechanism's grippers: body-fixed points that constraints can hold, as reported by a HoldingOutput.
+    """The mechanism's grippers. A gripper is a body-fixed point that constraints with a HoldingOutput can hold.
 
-    Each gripper lists the names of its HoldingOutputs; such an output is 1 while its constraint holds the point,
+    Each gripper lists the names of its HoldingOutputs. A HoldingOutput is 1 while its constraint holds the point,
     otherwise 0.
     """
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
@@ -200,7 +201,7 @@ def _contact_forces(mechanism: Any) -> list[ForceDescription]:
 
 
 def _support(beam: Any, x: float, gravity: Any) -> Shape:
-    """Shape of the support of a beam's end at x: a block for a clamped end, a triangle for a pinned one."""
+    """Shape of the support at the beam's end with coordinate x (m): a block for clamped ends, a triangle for pinned."""
     axis, across = np.array(beam.axis, dtype=float), np.array(beam.direction, dtype=float)
     end = np.array(beam.origin) + x * axis
     if beam.supports == "clamped":

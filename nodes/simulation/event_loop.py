@@ -118,7 +118,7 @@ class SimHost:
             self._close(services)
 
     def _configure_thread(self) -> None:
-        """Set core, priority and garbage collection of the stepping thread, and the priority of the I/O threads."""
+        """Set processor core, priority and garbage collection of this thread, and the priority of the I/O threads."""
         sim = self._plan.sim
         tighten_timer_slack()
         for line in arrange(sim.cpu, sim.realtime_priority):
@@ -181,7 +181,7 @@ class SimHost:
         self._server.restart_pace()
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for each deadline and take the time steps that are due then, until there is other work.
+        """Take time steps, each batch at its deadline on the wall clock, until there is other work or the run pauses.
 
         begins  whether to restart the sequence of deadlines now
         """
@@ -215,10 +215,10 @@ class SimHost:
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
-        """Publish the state before the first time step; return whether to wait longer for the nodes' first commands.
+        """Wait for the nodes' first commands before the first time step. Returns whether to call this method again.
 
-        A controller commands only after it has received a state. Without this wait, the efforts in the first time
-        steps would be zero.
+        A controller sends commands only after it has received a state. The first call therefore publishes the initial
+        state. Without the wait, the efforts in the first time steps would be zero.
         """
         server = self._server
         if self._awaited is None:
@@ -299,7 +299,7 @@ class SimHost:
     # -- publishing
 
     def _publish_first(self, topic: str, payload: bytes) -> None:
-        """Publish a message, and keep it for participants that connect later, which receive it when they first run."""
+        """Publish a message, and keep it for participants that connect later; these receive it when they first run."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
 
@@ -382,9 +382,7 @@ class SimHost:
             self._first.clear()
 
     def _carry_own(self, topic: str, payload: bytes) -> None:
-        """Publish a message of the simulation server; do nothing with messages of the nodes, which publish these
-        themselves.
-        """
+        """Publish a message if it is one of the simulation server. Messages of nodes are published by the nodes."""
         if topic in self._own_topics:
             self._carry(topic, payload)
 

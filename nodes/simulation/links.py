@@ -22,15 +22,15 @@ ALWAYS_ARRIVE = ("event",)  # last parts of topics without loss, beside the latc
 
 
 def takes_time(node: NodePlan) -> bool:
-    """Whether the node's messages take simulation time to arrive, or its computation takes simulation time."""
+    """Whether messages to and from the node, or the computation of the node, take simulation time."""
     return node.link != LinkPlan() or node.compute_ms > 0.0
 
 
 class Links:
-    """Arrival times of the messages of a run.
+    """Arrival times of the messages of a run whose communication links are simulated.
 
-    A message passes the link of its sender and the link of its receiver, if they have links. Each of these links delays
-    the message and may lose it.
+    A message passes the link of its sender and the link of its receiver. Each link delays the message and may lose it.
+    A node without a link adds neither delay nor loss.
 
     A lossless node without a link of its own, such as a recorder, receives every message when it is published.
 
@@ -57,7 +57,10 @@ class Links:
         return self._dropped
 
     def count_on(self, dropped: Mapping[str, list[int]]) -> None:
-        """Continue counting in `dropped` from the counts of earlier links, which this object replaces."""
+        """Set the counts of `Links.dropped` to the given counts, from which this object continues to count.
+
+        dropped  attribute `dropped` of the Links object that this object replaces
+        """
         self._dropped |= {name: list(counts) for name, counts in dropped.items()}
 
     def has(self, node: str) -> bool:

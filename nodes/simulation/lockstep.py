@@ -60,8 +60,8 @@ class Port(Protocol):
         """
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for the participant's reply to the latest request to run, if this reply is pending. Returns the messages
-        in it.
+        """Wait for the reply to the latest request to run, if this reply is pending. Returns the messages in this
+        reply.
         """
 
 
@@ -86,8 +86,8 @@ class LocalPort:
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
         """Run the node for a time step.
 
-        Returns the messages that the node has published since this method was last called. A lossless node that
-        publishes no topic is an exception: the result has the values that it plotted in the previous call, as with a
+        Returns the messages that the node has published since the previous call of this method. For a lossless node
+        that publishes no topic, the result is instead the values that the node plotted in the previous call, as with a
         RemotePort.
         """
         if self._only_listens:
@@ -114,9 +114,8 @@ class LocalPort:
     def settle(self) -> list[EncodedMessage]:
         """Return the messages that `turn` has not returned yet.
 
-        Such messages exist only for a lossless node that publishes no topic. `turn` returns the values that such a node
-        plotted when it ran before, and this method the values that it plotted when it last ran. For any other node the
-        result is [].
+        These are the values that a lossless node without published topics plotted in the latest call of `turn`, because
+        `turn` returns such values one call late. For any other node the result is [].
         """
         if not self._only_listens:
             return []
@@ -125,7 +124,7 @@ class LocalPort:
 
 
 class ScheduledParticipant:
-    """A participant (node that the schedule runs), with the messages that it will receive the next time it runs.
+    """A participant (node that the scheduler runs), with the messages that it will receive when it next runs.
 
     on_the_way  heap of (arrival time, number, topic, message) for messages that a communication link delays
     busy_until  simulation time (s) until which the participant still computes and does not run again
@@ -259,8 +258,9 @@ class Scheduler:
     # -- snapshots
 
     def _take_snapshot(self) -> None:
-        """Publish a snapshot of the whole run. Does nothing if a participant that publishes has not yet returned its
-        state since the last reset.
+        """Publish a snapshot of the whole run.
+
+        Does nothing if, since the last reset, not all participants that publish topics have returned their state.
         """
         speaking = [each for each in self._participants if each.port.publishes]
         if all(each.port.state for each in speaking):
@@ -272,8 +272,8 @@ class Scheduler:
         """State of the communication links (delay, jitter and loss of messages) for a snapshot; None if there are no
         links.
 
-        It contains the counts of random draws, the delayed messages to the server and to these participants, and the
-        simulation times until which the participants compute.
+        The state contains the counts of random draws, the delayed messages to the server and to `participants`, and the
+        simulation times until which these participants compute.
         """
         if self._links is None:
             return None
@@ -304,8 +304,8 @@ class Scheduler:
         """Continue from a snapshot: take unpublished time steps up to the restart tick, then one time step whose
         messages are published.
 
-        Until then only participants that publish messages run. Participants that start anew, without their recorded
-        state, do not run; their recorded messages are used instead. The users' recorded actions are repeated.
+        In the unpublished time steps, only participants that publish messages run. For participants that start anew,
+        without their recorded state, the recorded messages are used instead. The users' recorded actions are repeated.
 
         latched  latest messages of latched topics (such as descriptions), which the server does not send again
         live     whether a run is in progress: sequence numbers then continue from those of this run instead of those of
@@ -398,7 +398,7 @@ class Scheduler:
                 self._send(source, participant, topic, payload)
 
     def _command(self, source: str, topic: str, payload: bytes, timed: bool = True) -> bool:
-        """Pass a command to the simulation of its robot. Returns whether the message is valid."""
+        """Pass a command to the simulation of the commanded robot. Returns whether the message is valid."""
         part = self._commanded[topic]
         try:
             command = decode(topic, payload, JointCommand)
@@ -409,7 +409,7 @@ class Scheduler:
         return True
 
     def _send(self, source: str, participant: ScheduledParticipant, topic: str, payload: bytes) -> None:
-        """Pass a message to a participant, over the participant's communication link where it has one."""
+        """Pass a message to a participant, over the participant's simulated communication link if there is one."""
         port = participant.port
         if self._links is None or (port.lossless and not self._links.has(port.name)):
             participant.waiting.append((topic, payload))

@@ -12,7 +12,7 @@ LONGEST_BATCH = 256
 
 
 class StepPacer:
-    """Paces the time steps of a simulation by the clock, at any speed.
+    """Paces the time steps of a simulation by the wall clock, at any speed.
 
     step_s  simulated time per time step, s
     pacer   pacer of the present speed; None before the first time step

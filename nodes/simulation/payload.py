@@ -1,10 +1,10 @@
 """Payloads of states and poses: numbers are written into a message that was encoded once.
 
-Apart from the stamp (timestamp, seq, sent_ns), the encoded message always has the same length: names and keys stay, and
-a number is a marker byte and eight bytes, most significant first. A server that publishes hundreds of states per second
-therefore builds no list and no message object per state. A state of the rotary pendulum takes 0.5 us, against 4 us for
-making and encoding the message; a state of CHARMIE takes 0.6 us, against 5 us (tests/benchmarks/shortcuts.py, the
-quicker of two runs).
+Apart from the stamp (timestamp, seq, sent_ns), the encoded message always has the same length: names and keys do not
+change, and a number takes a marker byte and eight bytes, most significant first. A server that publishes hundreds of
+states per second therefore builds no list and no message object per state. A state of the rotary pendulum takes 0.5 us,
+against 4 us for making and encoding the message; a state of CHARMIE takes 0.6 us, against 5 us
+(tests/benchmarks/shortcuts.py, the quicker of two runs).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
 class Payload:
     """Encoded form of a message, into which the numbers of an array are written.
 
-    Entry k of the array `buffer` replaces the number signs(buffer)[k] in `message`, which must contain all of these
-    placeholder numbers.
+    `message` contains the placeholder numbers that `signs(buffer)` returns. In the payload, entry k of the array
+    `buffer` takes the place of placeholder number k.
 
     write  kernel that writes the present entries of `buffer` into the payload
     """
@@ -117,7 +117,10 @@ class Payloads:
 
 
 def signs(buffer: np.ndarray) -> list[float]:
-    """Placeholder numbers, one per entry of `buffer`: in an encoded message, number k marks the place of entry k."""
+    """Placeholder numbers, one per entry of `buffer`.
+
+    In an encoded message, placeholder number k marks the place at which entry k of `buffer` is written.
+    """
     return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(buffer))]
 
 
@@ -153,5 +156,5 @@ def poses_payload(placed: np.ndarray, topic: str) -> Payload:
 
 
 def _stamp(message: Message) -> bytes:
-    """Encoded timestamp, seq and sent_ns, with which every encoded message begins after its count of fields."""
+    """Encoded timestamp, seq and sent_ns: the first three fields of every encoded message."""
     return encode(message)[1:]

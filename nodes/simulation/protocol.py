@@ -12,7 +12,7 @@ from nodes.transport.rejections import RejectionLog
 
 
 class Part(Protocol):
-    """Interface of the simulation of one robot for a scheduler that passes commands to it.
+    """Interface of the simulation of one robot for a scheduler that passes commands to this simulation.
 
     A server simulates one robot, or several robots that are stepped together.
     """
@@ -57,9 +57,9 @@ class Stepped(Protocol):
         """Simulation time, s."""
 
     def start(self, restarts: bool = False) -> None:
-        """Publish the description and the initial state; if `restarts`, publish the description only.
+        """Publish the description and the initial state.
 
-        restarts  whether the run continues from a snapshot
+        restarts  whether the run continues from a snapshot; if so, only the description is published
         """
 
     def step(self) -> None:
@@ -84,8 +84,9 @@ class Stepped(Protocol):
         """
 
     def repeat(self, action: Event) -> None:
-        """Repeat a user's action that a recording contains as an event. Its kind is one of ACTIONS in
-        `restart.snapshots`.
+        """Repeat a user's action that a recording contains as the event `action`.
+
+        The event's kind is one of ACTIONS in `restart.snapshots`.
         """
 
     def publish_events(self, events: Iterable[Event]) -> None:
@@ -135,7 +136,7 @@ class Simulated(Stepped, Protocol):
         """Record that a node left; other nodes may command its actuators. Callable from any thread."""
 
     def restart_pace(self) -> None:
-        """Restart the measurement of the real-time factor."""
+        """Begin anew to measure the real-time factor."""
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
         """Response to a service call about the simulation.

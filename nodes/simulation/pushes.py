@@ -68,8 +68,9 @@ class Pushes:
         self._next = min(self._ends.values(), default=math.inf)
 
     def to_plain(self) -> dict[str, int]:
-        """{body: tick at which the push on this body ends}, for a snapshot; the forces are part of the simulation's
-        State.
+        """{body: tick at which the push on this body ends}, for a snapshot.
+
+        The forces of the pushes are not included, because the simulation's State contains them.
         """
         return dict(self._ends)
 
@@ -85,7 +86,7 @@ class Pushes:
 
 
 def _vector(name: str, value: Any) -> list[float]:
-    """`value` as three floats. Raises ValueError with a one-line message unless it is three finite numbers."""
+    """`value` as three floats. Raises ValueError with a one-line message unless `value` is three finite numbers."""
     numbers = list(value) if isinstance(value, list | tuple) else []
     if len(numbers) != 3 or not all(
         isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers

@@ -43,8 +43,9 @@ class Recorded:
 
     server        host of the simulation server
     hosts         {node: its host}
-    round_trips   {(asker, peer): time stamps of the round trips, and number of clock jumps before each, see `ways_of`}
-    gaps          {topic: [messages recorded, messages missing between them]}
+    round_trips   {(asker, peer): (stamps, steps)}, time stamps of the round trips and number of clock jumps before each
+                  round trip, see `ways_of`
+    gaps          {topic: [number of messages recorded, number of messages missing between them]}
     counters      {node: its counters in its latest status}
     """
 
@@ -120,10 +121,10 @@ def ways_of(stamps: NDArray[np.int64], steps: NDArray[np.int64]) -> Floats:
 
 
 def line_through(x: Floats, y: Floats) -> Floats:
-    """Values (n,), at all x, of a least-squares line through the points (x, y), from a fit that ignores outliers.
+    """Straight line fitted to the points (x, y) by least squares without outliers: its values (n,) at the n given x.
 
-    A point is an outlier if its distance from the line exceeds OUTLIER times the median distance. Outliers are left out
-    of the fit only; the result also has the line's values at their x.
+    A point is an outlier if its distance from the line exceeds OUTLIER times the median distance. The result also has
+    values at the x of outliers.
     """
     kept = np.ones(len(x), dtype=bool)
     for _ in range(4):
@@ -135,11 +136,12 @@ def line_through(x: Floats, y: Floats) -> Floats:
 
 
 def ordered_quantiles(period: float) -> tuple[float, float]:
-    """Quantiles LOW and HIGH of the transit times of messages that stay in order.
+    """Quantiles LOW and HIGH of the transit times of messages that arrive in the order in which they were sent.
 
-    Each message draws a time uniformly from 0 .. 1, and waits longer if it would otherwise overtake an earlier message.
-    Messages are sent `period` apart. If F is the distribution function of the draws, the distribution function of the
-    transit times is the product of F(x + i period) over i = 0, 1, ...
+    Messages are sent at intervals of `period`. The transit time of a message is a random number, drawn uniformly from
+    0 .. 1, and is longer if the message would otherwise overtake an earlier message. If F is the distribution function
+    of the random numbers, the distribution function of the transit times x is the product of F(x + i period) over
+    i = 0, 1, ...
     """
     x = np.linspace(0.0, 1.0, GRID)
     product = x.copy()
@@ -150,10 +152,10 @@ def ordered_quantiles(period: float) -> tuple[float, float]:
 
 
 def fitted(times: Floats, period_s: float) -> tuple[float, float]:
-    """(delay, jitter) in s of a link on which messages would have the measured transit times.
+    """(delay, jitter) in s of a simulated communication link on which messages have the measured transit times.
 
     times     measured transit times of messages, s
-    period_s  time between two messages on the link, s; the messages stay in order
+    period_s  time between two messages on the link, s; messages arrive in the order in which they were sent
     """
     low, high = np.quantile(times, [LOW, HIGH])
     spread = float(high - low)
@@ -171,8 +173,9 @@ def fitted(times: Floats, period_s: float) -> tuple[float, float]:
 def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = None) -> tuple[Plan, list[str]]:
     """(the plan with the links that are measured from the recording `timing_from`, one line of text about each node).
 
-    A node whose link is set in the plan keeps this link. A link on which messages take less than a time step is
-    left out, because lockstep delivers messages only at time steps. Raises PlanError with a one-line message if a link
+    A link is the delay, jitter and loss of messages to and from a node. A node whose link is set in the plan keeps this
+    link. A link on which messages take less than a time step is left out, because lockstep delivers messages only at
+    time steps. Raises PlanError with a one-line message if a link
     cannot be measured.
 
     classes  {name: class} of node classes that are in no file
@@ -229,7 +232,10 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
 
 
 def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics: list[str]) -> tuple[LinkPlan, str]:
-    """(link of a node, one line of text about this link), from the transit times of its messages (s)."""
+    """(communication link of a node, one line of text about this link), from the transit times (s) of its messages.
+
+    topics  topics that only this node publishes
+    """
     sim = plan.view(node.namespace).sim
     every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
     delay_s, jitter_s = fitted(times, every * sim.step_s)
@@ -249,9 +255,9 @@ def _link(node: NodePlan, plan: Plan, recorded: Recorded, times: Floats, topics:
 
 
 def _topics(plan: Plan, node: NodePlan, classes: Mapping[str, type[Node]]) -> list[str]:
-    """Topics that no other node of the plan publishes, without the topic `event`.
+    """Topics that only this node of the plan publishes. The topic `event` is left out, because events are never lost.
 
-    On such a topic, each gap in the sequence numbers is a message that this node's link lost.
+    A sequence number missing on such a topic means that this node's communication link lost a message.
     """
     publishers: defaultdict[str, set[str]] = defaultdict(set)
     for each in plan.nodes:

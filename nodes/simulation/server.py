@@ -57,7 +57,7 @@ class SimServer:
     speed       simulated seconds per wall second, in mode realtime
     emergency   reason of the emergency stop in force, in which commands are refused; "" without one
 
-    The parameter `assembled` is the plan's robot, where the caller has assembled it already.
+    The parameter `assembled` is the plan's robot, if the caller has already assembled this robot; otherwise None.
     """
 
     name = "sim"
@@ -225,7 +225,7 @@ class SimServer:
         self.step_times.add(time.perf_counter_ns() - began)
 
     def restart_pace(self) -> None:
-        """Restart the measurement of the real-time factor."""
+        """Begin anew to measure the real-time factor."""
         self.pace.clear()
         if self.runs:
             self.pace.run(self.time)
@@ -246,7 +246,7 @@ class SimServer:
 
         nodes    {name: state of the node}
         waiting  {name of a node: messages that the node has not received yet}
-        links    state of the simulated links between the nodes; None for a run without links
+        links    state of the simulated communication links; None for a run without them
         """
         server = self.run_state()
         server["stamps"][self._topics["snapshot"]] = self._stamper.last.get(self._topics["snapshot"], 0) + 1
@@ -277,8 +277,8 @@ class SimServer:
 
         stamps  whether the sequence numbers of messages continue from the numbers in the snapshot; false if subscribers
                 have already received messages with higher numbers
-        ahead   number of time steps from the snapshot to the first published state. If users have requested single
-                steps, the simulation takes `ahead` steps more than requested.
+        ahead   number of time steps from the snapshot to the first published state. These steps do not count as the
+                single steps that users have requested.
 
         Raises ValueError with a one-line message for an invalid state.
         """
@@ -505,7 +505,10 @@ class SimServer:
         return f"safe mode {self.plan.sim.safe_mode}"
 
     def _release(self) -> str:
-        """End an emergency stop, so that commands are accepted again. Returns whether there was one, as text."""
+        """End the emergency stop, so that commands are accepted again.
+
+        Returns a text that states whether there was an emergency stop.
+        """
         if not self.emergency:
             return NOTHING_STOPPED
         self.emergency = ""
@@ -564,7 +567,7 @@ class SimServer:
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
-        """Clear commands and statistics after a reset or a restore. Then publish an event and the new state.
+        """Discard commands and statistics after a reset or a restore. Then publish an event and the new state.
 
         kind    kind of the event, "reset" or "restore"
         servos  state of the servos from a snapshot; None after a reset
@@ -574,7 +577,7 @@ class SimServer:
         self.publish_state()
 
     def _clear(self, servos: dict[str, Any] | None) -> None:
-        """Clear commands, reached milestones and statistics after a reset, a restore or a restart.
+        """Discard commands, reached milestones and statistics after a reset, a restore or a restart.
 
         servos  state of the servos from a snapshot; None after a reset
         """

@@ -23,7 +23,7 @@ FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")  
 
 
 class SeveralServers:
-    """Steps the simulations of several namespaces together; each behaves like the simulation of a separate launch.
+    """Steps the simulations of several namespaces together. Each simulation behaves as in a separate launch.
 
     The argument `parts` is the table {namespace: simulation}, in the order of the plan. The attribute `parts` is the
     list of the simulations.
@@ -160,7 +160,7 @@ class SeveralServers:
             part.forget(source)
 
     def restart_pace(self) -> None:
-        """Restart the measurement of the real-time factor."""
+        """Begin anew to measure the real-time factor."""
         for part in self.parts:
             part.restart_pace()
 
@@ -237,8 +237,8 @@ class SeveralServers:
     def _hand_command(self, args: dict[str, Any]) -> list[str]:
         """Command actuators as a user, in place of the nodes; returns the names of all actuators that a user commands.
 
-        The name of an actuator begins with its namespace. A call without names renews the user's present commands to
-        all robots.
+        The name of an actuator begins with the namespace, as in "left/arm". A call without names renews the present
+        commands of the user to all robots.
         """
         names, values = args.get("name") or [], args.get("value") or []
         found = []
@@ -273,7 +273,8 @@ def _with_namespaces(tables: Mapping[str, Mapping[str, Any]], key: str | None = 
     """Merge the tables {name: value} of all namespaces into one table {namespace/name: value}.
 
     tables  {namespace: table}
-    key     key under which each of `tables` contains its table {name: value}; None if each is itself such a table
+    key     key under which each table in `tables` contains the table {name: value}; None if each table in `tables` is
+            itself the table {name: value}
     """
     return {
         joined(namespace, name): value

@@ -1,4 +1,4 @@
-"""Rate-limited events about nodes that command: commands refused or limited, and nodes that are silent or left."""
+"""Events about nodes that command actuators: refused or limited commands, and nodes that fell silent or left."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ QUIET_S = 5.0  # wall time between two equal lines on the terminal
 
 
 class CommandEvents:
-    """Makes events about the nodes that command, for the server to publish, and logs the events on the server's
-    terminal.
+    """Makes events about the nodes that command actuators, and logs these events on the terminal of the server.
+
+    The server publishes the events.
 
     watchdog_s  the watchdog's limit (s); None for no watchdog
     safe_mode   name of the safe mode, for the messages
     safe_since  simulation time (s) at which actuators last went to their safe mode; None if they never did
-    gone        nodes that left since the last call of `departures`; any thread may append to it
+    gone        nodes that left since the last call of `departures`; any thread may append a node
     cut         (node, one-line message) of commands limited to a joint's range since the last call of `departures`
     """
 
@@ -44,9 +45,7 @@ class CommandEvents:
         self._refused_at.pop(source, None)
 
     def refused(self, source: str, reason: str, now: float) -> Iterator[Event]:
-        """Yield the event of a refused command, or nothing if a command of this node was refused less than AGAIN_S
-        before.
-        """
+        """Yield the event of a refused command. At most one such event per node is made within AGAIN_S seconds."""
         refused_at = self._refused_at.get(source)
         if refused_at is None or not 0.0 <= now - refused_at < AGAIN_S:
             self._refused_at[source] = now
@@ -62,10 +61,10 @@ class CommandEvents:
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
-        """Yield events for commands limited to a joint's range, and for nodes that left.
+        """Yield the events "cut" for commands limited to a joint's range, and the events "held" for nodes that left.
 
-        If there is no watchdog, the last command of a node that left stays in effect, and the event reports this. With
-        a watchdog, the event "safe" follows later instead.
+        The event "held" reports that the last command of the node stays in effect, because there is no watchdog. With a
+        watchdog, there is no event "held"; the method `silent` makes the event "safe" when the watchdog trips.
         """
         while self.cut:
             source, line = self.cut.popleft()

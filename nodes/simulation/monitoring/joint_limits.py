@@ -16,7 +16,7 @@ TOLERANCE = 0.01  # share of a joint's range: a servo that holds a joint at its 
 class JointLimitMonitor:
     """Smallest and largest position of each joint, rad or m, over the states since the last reset or restore.
 
-    position  array of the joint positions
+    position  array of the present joint positions
     see       kernel that updates the ranges from `position`
     """
 
@@ -33,8 +33,9 @@ class JointLimitMonitor:
         self._lowest[:], self._highest[:] = np.inf, -np.inf
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{joint: data} of each joint that left its limits: its farthest position beyond them, both limits (None: no
-        limit), unit.
+        """{joint: table} of the joints that left their limits.
+
+        A table has the joint's farthest position beyond a limit, both limits (None: no limit) and the unit.
         """
         found: dict[str, dict[str, Any]] = {}
         for joint, lowest, highest in zip(self._joints, self._lowest.tolist(), self._highest.tolist(), strict=True):

@@ -38,9 +38,9 @@ class RoundTrips:
 
 
 class MilestoneWatch:
-    """Detects milestones: a joint stays near a target angle for some time.
+    """Detects milestones. A milestone is reached when its joint has stayed near its target angle for some time.
 
-    reached  {milestone: simulation time at which it was reached, s, or None}
+    reached  {milestone: simulation time (s) at which it was reached; None if it was not reached}
     """
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ class MilestoneWatch:
         self.pending = list(self._milestones)
 
     def to_plain(self) -> dict[str, Any]:
-        """Milestones reached, and the time since when each joint has been near its target, as plain data."""
+        """As plain data: when each milestone was reached, and since when each joint has been near its target angle."""
         return {"reached": dict(self.reached), "since": dict(self._since)}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:

@@ -21,9 +21,9 @@ class Watchdog:
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Reason to refuse a command because the state from which it was computed is too old; "" if it is not too old.
+    """Reason to refuse a command that was computed from a state of too great an age; "" if the age is permitted.
 
-    The watchdog does not notice a node that lags behind but still sends commands, so this function checks the age.
+    The watchdog does not notice a node that lags behind but still sends commands; this function does.
 
     age_s    age of the state in simulation time, s
     limit_s  limit of the watchdog, s
@@ -35,11 +35,11 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """Largest lag at which a command is never too old; for a command with a larger lag, `too_old` decides.
+    """Largest lag of a command that is certainly not too old. For a command with a larger lag, call `too_old`.
 
-    The lag of a command is the number of states that were published after the state from which it was computed.
+    The lag is the number of states that were published after the state from which the command was computed.
 
-    limit_s  limit of the watchdog, s; if there is no watchdog, it is None, and the result is infinite
+    limit_s  limit of the watchdog, s; None if there is no watchdog; the result is then infinite
     every_s  time between two published states, s
     """
     return math.inf if limit_s is None else int(limit_s / every_s) - 1

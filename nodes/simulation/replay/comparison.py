@@ -27,7 +27,8 @@ class Line:
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A field whose values differ; or, if `field` is "", a message that is only in the recording or only in the replay.
 
-    time, seq  time (s) and sequence number of the recorded message; of the replayed message if it was not recorded
+    time, seq  time (s) and sequence number of the recorded message or, for a message that is only in the replay, of the
+               replayed message
     """
 
     topic: str
@@ -55,8 +56,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     first        differences in the first differing message, ordered by topic and seq
     worst        {field: largest difference of a number in the field, in the field's unit}
     unanswered   number of replayed messages without a recorded counterpart, in the replay of a run outside lockstep;
-                 they do not count as differing, because the recorded node may have missed the messages that it would
-                 have replied to
+                 they do not count as differing, because the recorded node may have missed the messages to which the
+                 replayed node replies
     crossed      number of times that the order of reception, deduced from the node's replies, begins or ceases to
                  differ from the file's order
     refused      number of invalid messages that the node published or received

@@ -74,7 +74,7 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
 
 
 def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
-    """Node of the recorded plan that the node class `run` replaces, with `run` as its class.
+    """Plan of the node to replay: a node of the recorded plan, whose class is replaced by the node class `run`.
 
     The replaced node is the one called `name`, or, if `name` is None, the only one whose class has the same name as the
     class in `run`. The result has the recorded parameters, except those given in `params`. Raises PlanError if no node,
@@ -189,8 +189,8 @@ def _replayed(
     lines       recorded messages, in the file's order
     own         (topic, commanded actuators) of the node's own messages, which the node does not receive
     tolerances  permitted differences from the recorded messages. In a run outside lockstep, the order of the received
-                messages is chosen such that the node's messages agree within these tolerances; None: keep the file's
-                order
+                messages is chosen such that the node's messages agree within these tolerances. If `tolerances` is None,
+                the order is that of the file
     """
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, own, plan, hosted)
@@ -217,7 +217,7 @@ class _Tick:
     server  messages that the server published before the nodes ran
     others  {name of a port: recorded messages that this port returns when it runs}, for ports that stand in for the
             nodes other than the replayed node
-    turns   whether the nodes ran at this tick; false if the run ended or was reset before they did
+    turns   whether the nodes ran at this tick; false if the run ended or was reset before the nodes ran
     jump    whether the simulation was reset or restored at this tick, so that queued messages are dropped
     """
 
@@ -443,11 +443,11 @@ def _ticks(
 
 
 def _later(lines: Sequence[Line], own: set[Source], robot: str) -> set[Source]:
-    """(topic, actuators) of the messages of nodes that run after the replayed node in a tick.
+    """(topic, commanded actuators) of the messages of nodes that run after the replayed node in a tick.
 
-    Whether a node runs later is determined from the order of the recorded messages within the ticks.
+    The order of the recorded messages within the ticks shows which nodes run after the replayed node.
 
-    own  (topic, actuators) of the replayed node's own messages
+    own  (topic, commanded actuators) of the replayed node's own messages
     """
     later: set[Source] = set()
     we_spoke = False

@@ -56,10 +56,10 @@ class Stream:
         self._pass(rest[passed:])
 
     def _choices(self, rest: Sequence[Line], state: Line, passed: int, in_file: int) -> list[int]:
-        """Numbers of messages of `rest` that the node may have received before it received the state.
+        """Possible values of n, where n is how many messages of `rest` the node received before it received the state.
 
-        The recorder and the node may have received messages close to the state in different orders. The numbers are
-        sorted by their distance from `in_file`, the number of messages of `rest` before the state in the file.
+        Several values are possible, because the recorder and the node may have received messages close to the state in
+        different orders. The values are sorted by their distance from `in_file`, the value of n by the file's order.
 
         rest    all messages except robot states, in the file's order
         passed  number of messages of `rest` that the node has received already
@@ -75,8 +75,8 @@ class Stream:
         """Pass messages of `rest` and then the state to the node, such that the node gives the recorded reply.
 
         The numbers in `choices` are tried in order. With the number n, the node receives the first n messages of `rest`
-        (without those passed already), and then the state. If no number reproduces the reply, the first is used.
-        Returns the number used.
+        (except the first `passed` messages, which it has received already), and then the state. If no number
+        reproduces the reply, the first number is used. Returns the number that was used.
         """
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:

@@ -35,8 +35,9 @@ class _Tick(msgspec.Struct):
 
 
 class _Run:
-    """Data of one run for a restart: the latest snapshot before a tick, and after that snapshot the nodes' messages and
-    the users' actions.
+    """Data of one run for a restart at a tick.
+
+    These are the latest snapshot before this tick, and the nodes' messages and the users' actions after the snapshot.
     """
 
     def __init__(self) -> None:
@@ -295,10 +296,10 @@ def _text(value: Any) -> str:
 
 
 def _played(begin: Restart, plan: Plan, after: list[tuple[int, Recorded]]) -> dict[str, list[tuple[int, str, bytes]]]:
-    """{node: [(tick, topic, encoded message)]}: recorded messages that are sent in place of nodes until the restart.
+    """{node: [(tick, topic, encoded message)]} of the recorded messages that are sent in place of nodes.
 
-    The replaced nodes are those that start anew without their recorded state, and those that `plan` lacks; the key ""
-    stands for an unknown node. The messages are those after the snapshot and before `begin.tick`.
+    The messages are those after the snapshot and before `begin.tick`. The nodes are those that start anew without their
+    recorded state, and those that `plan` lacks; the key "" stands for an unknown node.
 
     after  (tick, recorded message) of each message after the snapshot
     """

@@ -49,9 +49,9 @@ def _node_changes(recorded: NodePlan, node: NodePlan) -> Iterator[str]:
 
 
 def _changes(target: str, before: Any, after: Any, by_key: bool) -> Iterator[str]:
-    """Overrides that change the value `after` of a key to the recorded value `before`.
+    """Overrides that change the value of the key `target` in the plan from `after` to the recorded value `before`.
 
-    by_key  whether the value is a table, of which each key gets an override of its own
+    by_key  whether the two values are tables, each key of which gets an override of its own
     """
     if before == after:
         return
@@ -73,7 +73,7 @@ def override_text(target: str, value: Any) -> str:
 def _toml(value: Any, bare: bool = False) -> str:
     """A value in TOML notation.
 
-    bare  whether a string that can be nothing else is written without quotation marks
+    bare  whether a string is written without quotation marks if the result cannot be read as another type of value
     """
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"
@@ -85,7 +85,7 @@ def _toml(value: Any, bare: bool = False) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    """Whether an override reads a text without quotation marks as this string."""
+    """Whether `text`, written without quotation marks as the value of an override, is read as this string."""
     try:
         tomllib.loads(f"value = {text}")
     except ValueError:

@@ -26,7 +26,7 @@ ACTIONS = ("push", "set", "pause", "resume", *STOPS)
 
 
 class LinksState(msgspec.Struct, kw_only=True):
-    """State of the simulated links of a run: the delayed messages, and the state of the random delays and losses.
+    """State of the simulated communication links of a run: delayed messages, and state of the random delays and losses.
 
     Arrival times are simulation times in s. Messages with equal arrival times arrive in the order of their sequence
     numbers.
@@ -34,7 +34,7 @@ class LinksState(msgspec.Struct, kw_only=True):
     links       number of random draws and latest arrival time for each pair of nodes, see `Links.snapshot`
     commands    (arrival time, sequence number, node, topic, message) of each message on its way to the server
     on_the_way  {node: (arrival time, sequence number, topic, message) of each message on its way to this node}
-    busy_until  {node: simulation time (s) until which this node computes and is not stepped}
+    busy_until  {node: simulation time (s) until which this node computes, and does not run again}
     """
 
     links: dict[str, Any]
@@ -47,9 +47,9 @@ class RunState(msgspec.Struct, kw_only=True):
     """State of a run at a tick, after the nodes have run.
 
     server   state of the simulation server, see `SimServer.run_state`
-    nodes    {name of a node: state of the node, see `HostedNode.snapshot`}, for the nodes that publish
-    waiting  {name of a node: messages that the node receives in its next turn (lockstep step)}
-    links    state of the links; None for a run without links
+    nodes    {name of a node: state of the node, see `HostedNode.snapshot`}, for the nodes that publish topics
+    waiting  {name of a node: messages that the node receives when it next runs}
+    links    state of the simulated communication links; None for a run without them
     """
 
     tick: int
