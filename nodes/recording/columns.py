@@ -18,11 +18,11 @@ UNNAMED = ("frames", "twists")  # vectors whose entries are not those that the f
 class Columns(dict[str, NDArray[Any]]):
     """{field: array} of the messages of one topic; each array has one entry per message.
 
-    An unknown field raises KeyError, whose message lists all fields and suggests the most similar name.
+    An unknown field raises KeyError. The error message lists all fields and suggests the most similar name.
 
-    present  {field: (n,) bool array, true for the messages that have the field}. Only fields that some messages lack
-             are keys of `present`, such as the values that a node plots. In the array of such a field, the entry of a
-             message without the field is NaN
+    present  {field: (n,) bool array, true for the messages that have the field}, for the fields that some of the n
+             messages lack; an example is a value that a node plots only sometimes. In the array of such a field, the
+             entry of a message without the field is NaN
     """
 
     def __init__(self, *given: Any, **fields: NDArray[Any]) -> None:
@@ -30,7 +30,10 @@ class Columns(dict[str, NDArray[Any]]):
         self.present: dict[str, NDArray[np.bool_]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The data from which pickle rebuilds this object. Equal rows, such as names of joints, are stored once."""
+        """The data from which pickle rebuilds this object.
+
+        If all rows of a column are the same vector, such as names of joints, this vector is stored once.
+        """
         return _unpickled, ({name: _packed(values) for name, values in self.items()}, self.present)
 
     def __missing__(self, field: str) -> NDArray[Any]:
@@ -38,7 +41,7 @@ class Columns(dict[str, NDArray[Any]]):
 
 
 def is_constant(values: NDArray[Any]) -> bool:
-    """Whether all rows of a column of vectors are the same row in memory."""
+    """Whether a column of vectors stores one vector in memory for all its rows."""
     return values.ndim == 2 and len(values) > 0 and values.strides[0] == 0
 
 
@@ -83,7 +86,7 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
 
 
 def _values(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    """The field `name` of each row; None for a row without it."""
+    """The field `name` of each row; None for a row without this field."""
     try:
         return list(map(itemgetter(name), rows))
     except KeyError:
@@ -112,7 +115,7 @@ def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _constant_names(fields: Columns) -> list[str] | None:
-    """Entries of the field "name" if they are the same in all messages; None otherwise."""
+    """Value of the field "name", a list of names, if all messages have the same value; otherwise None."""
     names = fields.get("name")
     if names is None or names.ndim != 2 or len(names) == 0 or not bool(np.all(names == names[0])):
         return None
@@ -120,8 +123,9 @@ def _constant_names(fields: Columns) -> list[str] | None:
 
 
 def column(values: list[Any]) -> NDArray[Any]:
-    """`values` as an array of integers, floats, text, vectors or objects, whichever fits; None becomes NaN among
-    floats.
+    """`values` as an array of integers, truth values, text, floats or vectors.
+
+    In an array of floats, None becomes NaN. Values of which none of these types fits all become an array of objects.
     """
     kinds = set(map(type, values))
     if kinds == {int}:

@@ -36,7 +36,7 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
                  0 and both times are None
     instants     number of instants that both recordings have; `only_first` and `only_second` count the instants that
                  only one recording has
-    cut_off      paths of the truncated files, which lack instants of their run
+    cut_off      paths of the truncated files, in which the end of the run is missing
 
     Raises RecordingError for a file that is no recording, lacks messages before its end, or has no states.
     """

@@ -24,7 +24,7 @@ Values = NDArray[Any]
 
 @dataclass
 class Piece:
-    """Consecutive messages of a recording as arrays, with the state of the reading after them.
+    """Consecutive messages of a recording as arrays, with what is known of the recording once these messages are read.
 
     parts  (topic, index of the run, columns) of the messages; the index is None for latched topics, whose messages
            belong to all runs
@@ -53,8 +53,8 @@ def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | N
     """The pieces of a recording, in file order, of about `length` bytes each; there is at least one piece.
 
     scanned  the recording after a scan of the whole file. The attribute `holes` of every piece then lists the messages
-             that are missing in the whole file. If `scanned` is None, it lists those that are missing in the part of
-             the file that was read so far
+             that are missing in the whole file. If `scanned` is None, `holes` lists the messages that are missing in
+             the part of the file that was read so far
 
     Raises RecordingError for a file that cannot be read.
     """
@@ -117,7 +117,7 @@ class GrowingColumn:
         return self._data[: self._count]
 
     def extend(self, values: Values) -> None:
-        """Add rows. The column is then as if the function `columns` had made it from all rows at once."""
+        """Add rows. The result is the same column that the function `columns` makes from all rows at once."""
         present = self.values
         if is_constant(present) and is_constant(values) and np.array_equal(present[0], values[0]):
             self._set(np.broadcast_to(present[0], (len(present) + len(values), len(present[0]))))
@@ -195,7 +195,7 @@ class GrowingColumns:
 class GrowingRecording:
     """The part of a recording that was read so far, for one run.
 
-    run     number of the run, from 1; -1 for the last run: when a new run begins, messages of earlier runs are dropped
+    run     number of the run, from 1; -1 for the last run, so that each new run replaces the messages of the run before
     whole   whether the file was read to its end
     share   share of the run that was read so far, estimated by bytes; 1 for a run that was read to its end
     """
@@ -282,7 +282,7 @@ def _objects(rows: list[Any]) -> Values:
 
 
 def _absent(like: Values, count: int, is_key: bool) -> Values:
-    """Rows with the missing value, as the function `columns` makes them for `count` messages that lack a field.
+    """Rows for `count` messages that lack a field: the same rows as the function `columns` makes.
 
     like    rows of the same field in other messages
     is_key  whether the field is an entry of a dictionary

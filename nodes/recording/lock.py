@@ -1,4 +1,4 @@
-"""File lock of a recording's writer. The operating system releases it when the process ends."""
+"""File lock of a recording's writer. The operating system releases the lock when the writer's process ends."""
 
 from __future__ import annotations
 

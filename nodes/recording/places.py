@@ -1,4 +1,4 @@
-"""Paths of a recording, of its sidecar and of the previous recording."""
+"""Paths of a recording, of its sidecar file and of the previous recording."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAGIC = b"\x89MCAP0\r\n"  # at the beginning, and at the end of a file that was 
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
-    """Path of a recording's sidecar."""
+    """Path of a recording's sidecar file."""
     return Path(f"{os.fspath(path)}.sidecar.json")
 
 
@@ -24,8 +24,9 @@ def before_path(path: str | os.PathLike[str]) -> Path:
 
 
 def keep_before(target: Path, sidecar: Path) -> None:
-    """Rename the recording at `target` to `before_path(target)`, and its sidecar likewise; files with these names are
-    replaced.
+    """Rename the recording at `target` to `before_path(target)`, and rename its sidecar file accordingly.
+
+    Files that already have the new names are replaced.
     """
     if target.is_file() and target.stat().st_size:
         before = before_path(target)

@@ -59,7 +59,7 @@ class Recorded:
     """One recorded message in its encoded form, with topic and times.
 
     schema   name of the message's type, such as "armswing.RobotState"
-    time_ns  log time: simulation time, nanoseconds
+    time_ns  log time, which is simulation time, in nanoseconds
     payload  the message as JSON
     """
 
@@ -124,7 +124,7 @@ class RecordingFile:
                 yield Recorded(channel.topic, channel.schema, time_ns, payload)
 
     def batches(self) -> Iterator[Iterator[ReadMessage]]:
-        """Consecutive messages in file order, each as (channel, log time in ns, payload).
+        """Yield batches of consecutive messages in file order; a message is (channel, log time in ns, payload).
 
         Each batch has to be read to its end before the next one.
         """

@@ -41,8 +41,8 @@ class RunCutter:
     """Finds the run of each message, given the messages in file order.
 
     A new run begins at a reset or restore event of the first robot in the file, or where the time of this robot's
-    states goes back. Messages that other nodes stamped before this point, but that were written after it, are assigned
-    to the earlier run by their time.
+    states goes back. A message that another node stamped before this point, but that was written after this point, is
+    assigned to the earlier run.
 
     runs  the runs found so far
     """
@@ -98,10 +98,11 @@ class RunCutter:
 
 
 def picked(runs: Sequence[Run], number: int | None) -> int | None:
-    """Index in `runs` of the run with this `number`, which counts from 1; the number -1 means the last run.
+    """Index in `runs` of the run with this `number`.
 
-    If `number` is None, all runs are meant and the result is None. Raises ValueError with a message that lists the
-    existing runs if there is no run with this number.
+    number  number of the run, from 1; -1 for the last run; None for all runs, for which the result is None
+
+    Raises ValueError, with a message that lists the existing runs, if there is no run with this number.
     """
     if number is None:
         return None

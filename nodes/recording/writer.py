@@ -77,7 +77,7 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether the open file is still at `path`; false if it was deleted, moved, replaced or truncated."""
+        """Whether the open file is still at `path`; false if the file was deleted, moved, replaced or truncated."""
         try:
             there = os.stat(path)
         except OSError:
@@ -88,7 +88,7 @@ class BacklogFile:
 
     @property
     def now_at(self) -> Path | None:
-        """Present path of the open file; None where it was deleted or truncated."""
+        """Present path of the open file; None if the file was deleted or truncated."""
         try:
             found = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:
@@ -142,7 +142,7 @@ class Missing:
     end_s: float | None = None
 
     def add(self, time_s: float, messages: int = 1) -> None:
-        """Count messages of one log time, s."""
+        """Count `messages` more messages, which have the log time `time_s` (s)."""
         self.messages += messages
         self.start_s = time_s if self.start_s is None else min(self.start_s, time_s)
         self.end_s = time_s if self.end_s is None else max(self.end_s, time_s)
@@ -159,8 +159,8 @@ class RecordingWriter:
 
     path         path of the file, in an existing folder; a file there is replaced
     metadata     strings that describe the run (plan, parameters), stored in the file
-    aside        whether to write to `part_path(path)` until `take_place` renames the file; `close` deletes a file that
-                 was not renamed
+    aside        whether to write to `part_path(path)` until `take_place` renames the file to `path`; `close` deletes a
+                 file that was not renamed
     chunk_s      simulation seconds per chunk; each chunk is flushed when it is complete. None: a chunk ends at a call
                  of `flush` or when it reaches MAX_CHUNK_BYTES
     flush_s      wall-clock seconds between flushes, checked at each write; None: no flushes by the wall clock, which
@@ -234,7 +234,7 @@ class RecordingWriter:
 
     @property
     def now_at(self) -> Path | None:
-        """Present path of the recording; None where it was deleted or truncated."""
+        """Present path of the recording; None if the recording was deleted or truncated."""
         return None if self._file is None else self._file.now_at
 
     @property
@@ -274,9 +274,9 @@ class RecordingWriter:
         """Add one message. Raises ValueError for a time that cannot be recorded, and OSError if the disk is full.
 
         While at most MAX_BACKLOG_BYTES are queued, a message that raises OSError stays in the queue, and the next flush
-        tries again to write it. While more are queued, `write` first tries to write the queue; if that fails, it drops
-        the new message and raises OSError. The attribute `messages` counts the messages that were not dropped. Readers
-        of the file detect that the dropped messages are missing.
+        tries again to write the queue. While more bytes are queued, `write` first tries to write the queue; if that
+        fails, `write` drops the new message and raises OSError. The attribute `messages` counts the messages that were
+        not dropped. Readers of the file detect that the dropped messages are missing.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")
@@ -460,7 +460,7 @@ def _frame_crc(written: memoryview) -> int:
 
 
 def _replaceable(path: Path) -> bool:
-    """Whether the file at `path` can be replaced by renaming a new one; false for a device or a pipe.
+    """Whether a new file can be renamed to `path`, replacing a file there; false for a device or a pipe at `path`.
 
     Raises PermissionError for a file without write permission.
     """
@@ -477,8 +477,8 @@ def is_complete(path: str | os.PathLike[str]) -> bool:
 def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
     """Rename a truncated recording at `path`, so that a new recording does not overwrite it.
 
-    Returns the new path of the truncated recording, or None if there is none at `path`. A recorder that is restarted
-    after a crash must not overwrite the file of the crashed recorder.
+    Returns the new path of the truncated recording, or None if there is no truncated recording at `path`. A recorder
+    that is restarted after a crash must not overwrite the file of the crashed recorder.
     """
     old = Path(path)
     if not old.is_file() or old.stat().st_size == 0 or is_complete(old):

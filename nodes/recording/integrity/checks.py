@@ -54,7 +54,7 @@ class Check(msgspec.Struct, omit_defaults=True):
 
     offset     position of the chunk before the check record; 0 for the check record at the file's beginning
     length     number of bytes from `offset` to the check record
-    frame_crc  CRC-32 of the chunk record except its messages, followed by all records between the chunk record and the
+    frame_crc  CRC-32 of the chunk record without its messages, and of all records between the chunk record and the
                check record
     channels   counts of each channel so far
     run_crc    CRC-32 of the run's metadata

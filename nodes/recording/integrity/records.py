@@ -17,8 +17,8 @@ class Channel:
     expected  value of `sequence` that the channel's next message must have
     read      number of messages read from this channel
     damaged   number of messages of this channel that were lost in damaged parts of the file
-    seen_at   place in the scan up to which all messages of this channel are accounted for, as read or as missing; given
-              by the number of messages that the scan had read from all channels
+    seen_at   place in the scan up to which each message of this channel is known to be read or missing; the place is
+              given as the number of messages that the scan had read from all channels
     """
 
     topic: str

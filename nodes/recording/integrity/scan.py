@@ -1,11 +1,11 @@
-"""Scanner: reads every intact message of an MCAP file that may be partly damaged, and determines which are missing.
+"""Scanner: reads every intact message of an MCAP file that may be damaged, and counts the missing messages.
 
 Only data confirmed by a checksum are used: messages come from chunks with the right CRC. The scanner skips from record
-to record by the records' lengths. If a length is implausible, the scanner continues at the next intact chunk, or at the
-next check record, which is an additional record with message counts (module `checks`). It searches for them from the
-end of the last confirmed record on. The number of missing messages follows from three sources: the field `sequence` of
-the messages, the check records, and the statistics at the end of the file. A file that has only the statistics, or no
-counts at all, can be read too.
+to record by the records' lengths. If a length is implausible, the scanner searches, from the end of the last confirmed
+record on, for the next intact chunk or the next check record. A check record is an additional record with message
+counts (module `checks`). The number of missing messages follows from three sources: the field `sequence` of the
+messages, the check records, and the statistics at the end of the file. A file that has only the statistics, or no
+message counts at all, can be read too.
 """
 
 from __future__ import annotations
@@ -200,8 +200,9 @@ class Scanner:
         return end
 
     def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
-        """Process a record that has no checksum, if the lengths inside its content are consistent. Returns whether they
-        are.
+        """Process a record that has no checksum, if the lengths inside its content are consistent.
+
+        Returns whether the lengths are consistent.
 
         position  position of the record in the file
         chunk     list to which the record's message is appended, if the record is a message
@@ -321,8 +322,9 @@ class Scanner:
         return channel
 
     def _channel_elsewhere(self, number: int) -> Channel | None:
-        """The channel with this number from the file's summary, otherwise from the next check record; None if neither
-        has it.
+        """The channel with this number from the file's summary, or otherwise from the next check record.
+
+        Returns None if neither the summary nor the check record contains the channel.
         """
         summary = self._summary()
         if summary is not None and number in summary.channels:
@@ -362,7 +364,7 @@ class Scanner:
         """Count `count` missing messages of a channel.
 
         The messages are added to the latest hole. If a message of the channel was read after the latest hole, or a
-        check record showed that none was missing, a new hole is opened instead.
+        check record showed that no message of the channel was missing, a new hole is opened instead.
         """
         place = self._found_holes[-1] if self._found_holes else None
         if place is None or place.opened_at < channel.seen_at:
@@ -529,8 +531,9 @@ class Scanner:
         return self._summary_found
 
     def _is_end(self, end: int) -> bool:
-        """Whether the messages end at the position `end`. Returns False if the record DATA_END, which marks this end,
-        is damaged.
+        """Whether the part of the file that contains messages ends at the position `end`.
+
+        Returns False if the record DATA_END, which marks the end of this part, is damaged.
         """
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
@@ -575,10 +578,10 @@ class Scanner:
     def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
         """Compare the numbers of messages read with the file's statistics, and assign missing messages to a hole.
 
-        Only the missing messages that are not yet counted in a damaged hole are assigned. If exactly one damaged hole
-        has an unknown number of missing messages, they must belong to this hole. If no damaged hole has an unknown
-        number, they are assigned to the last damaged hole, or to a new one if there is none. If several damaged holes
-        have unknown numbers, they are not assigned.
+        Messages that are already counted in a damaged hole are not assigned again. The other missing messages are
+        assigned to the damaged hole whose number of missing messages is unknown. If there is no such hole, they are
+        assigned to the last damaged hole or, if there are no damaged holes, to a new hole. If there are several such
+        holes, they are not assigned.
 
         is_open  the damaged holes, which are those with the cause "damaged"
         """
