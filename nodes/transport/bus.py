@@ -124,7 +124,7 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Send `END` and close the socket. Messages still in the queue are sent for up to LAST_WORDS_MS (ms)."""
+        """Send the message `END` and close the socket. For up to LAST_WORDS_MS (ms), queued messages are still sent."""
         with contextlib.suppress(zmq.ZMQError):
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
@@ -178,7 +178,7 @@ class PublisherConnection:
         return bool(zmq_poll(self._asked, 0))
 
     def receive(self) -> tuple[str, Message, bytes] | None:
-        """Return the next (topic, message, payload) that has arrived, or None if none has. Never waits."""
+        """Return (topic, message, payload) of the next message, without waiting; None if no message has arrived."""
         socket = self.socket
         for _ in range(BATCH):
             try:
@@ -301,7 +301,7 @@ class Subscriber:
             connection.close()
 
     def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
-        """Return the next (source, topic, message) that arrives within the timeout, or None if none does."""
+        """Return (source, topic, message) of the next message; None if no message arrives within `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while True:
             for connection in self.connections.values():
@@ -316,8 +316,8 @@ class Subscriber:
     def receive_batch(self, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
         """Return (source, topic, message) of all messages that have arrived, at most BATCH from each publisher.
 
-        If no message has arrived, waits for one up to the timeout. `receive_batch` is faster than one call of `receive`
-        per message, because `receive` checks every connection in each call.
+        If no message has arrived, waits up to `timeout_s` for one message. `receive_batch` is faster than one call of
+        `receive` per message, because `receive` checks every connection in each call.
         """
         deadline = time.monotonic() + timeout_s
         while True:

@@ -1,10 +1,11 @@
 """Scheduling of libzmq's I/O threads: a deferred I/O thread does not interrupt another thread.
 
 A message that is sent, and a packet that arrives, wake an I/O thread. If no core is idle, the operating system may run
-the thread at once on the core of a simulation step or a control step, which is then longer by the work of the thread.
-Beside other processes on two busy cores, time steps of the rotary pendulum with a hostile peer
-(tests/benchmarks/hostile_peer.py) had a 99 % quantile of 224 to 244 us, and of 91 to 110 us with deferred I/O threads.
-The round trip to the controller was not longer.
+the I/O thread at once on a core that computes a simulation step or a control step; the step then takes longer.
+
+In a test with a hostile peer and two busy cores (tests/benchmarks/hostile_peer.py), the 99 % quantile of the time steps
+of the rotary pendulum was 224 to 244 us, and 91 to 110 us with deferred I/O threads. The round trip to the controller
+was not longer.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def defer(is_deferred: bool) -> None:
     """Set the scheduling policy of all of this process's I/O threads: SCHED_BATCH if deferred, otherwise SCHED_OTHER.
 
     A thread with SCHED_BATCH has the same share of the processor, but begins only when its core is free or the time
-    slice of the running thread is over. Threads with another policy, such as SCHED_FIFO, keep it. After
-    `defer_permanently` the threads stay deferred.
+    slice of the running thread is over. An I/O thread with another policy, such as SCHED_FIFO, keeps that policy. After
+    `defer_permanently`, the I/O threads stay deferred.
     """
     before, after = os.SCHED_OTHER, os.SCHED_BATCH
     if not is_deferred:

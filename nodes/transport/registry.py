@@ -91,8 +91,8 @@ class News(msgspec.Struct, kw_only=True):
     instance              id of the registry process, which differs after a restart
     revision              number that increases with each change of the entries
     ending                whether the launch is about to end
-    plan                  {part of the launch's plan: digest of this part}; other hosts compare the digests with their
-                          own plan
+    plan                  {part of the launch's plan: digest of this part}; other hosts compare these digests with the
+                          digests of their own plan
     rejected_connections  {kind: number of rejected connections} at all sockets of the launch
     refused               number of calls refused because the peer had no permission
     """
@@ -107,7 +107,7 @@ class News(msgspec.Struct, kw_only=True):
 
 
 class DomainLock:
-    """Lock of a domain, which one process per host holds.
+    """Lock of a domain. On each host, at most one process holds the lock.
 
     Raises RegistryError with a one-line message if another process holds the lock.
     """
@@ -138,7 +138,7 @@ class Registry:
 
     host_config  configuration of this computer; if it has an address, the registry also serves other hosts, with CURVE
                  keys
-    ending       whether the launch is about to end; set by the launch
+    ending       whether the launch is about to end; the launch sets this attribute
     plan         {part of the launch's plan: digest of this part}, published with the entries
     hosts        {name: host} of the plan's nodes and of the server; a node with such a name may run only on that host
     """
@@ -383,10 +383,10 @@ class Registry:
                 self._unregister(name)
 
     def _lives(self, entry: NodeEntry) -> bool:
-        """Whether the node of an entry may be assumed to run.
+        """Whether the node of an entry counts as running.
 
-        On this host, the node's process must run. For a node on another host, the keys of the entry's endpoints must
-        still be authorized.
+        A node on this host counts as running if its process runs. A node on another host counts as running if the keys
+        of the entry's endpoints are still authorized.
         """
         if entry.host == self.host_config.host:
             return is_alive(entry.pid)

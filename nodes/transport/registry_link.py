@@ -41,8 +41,8 @@ OnChange = Callable[[list[NodeEntry]], None]
 class RegistryLink:
     """Keeps a node registered and receives the registry's publications, on a thread of its own.
 
-    on_change             function called on the link's thread, with the entries of all nodes, when a node appears,
-                          changes or leaves
+    on_change             function called with the entries of all nodes, on the thread of this object, when a node
+                          appears, changes or leaves
     counted               function that returns {kind: number of connections rejected by this node's sockets}
     instance              id of the registry process in its latest publication; "" before the first publication
     ending                whether the registry has announced the end of the launch

@@ -1,4 +1,4 @@
-"""Log of rejected frames, calls and connections, which counts them and limits the rate of its warnings."""
+"""Log that counts rejected frames, calls and connections, and limits the rate of its warnings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class RejectionLog:
     For one topic or peer and one reason, the pause between two warnings is at least QUIET_S seconds. While rejections
     continue, the pause doubles up to `longest_s`.
 
-    template   format of the warning, with owner, count, topic or peer, and reason
-    longest_s  longest pause between two warnings of one topic or peer and reason (s)
+    template   format string of the warning, for four values: owner, count, topic or peer, reason
+    longest_s  longest pause (s) between two warnings with the same topic or peer and the same reason
     """
 
     def __init__(

@@ -89,7 +89,7 @@ class SubscriptionGuard:
         self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
-        """Count a subscription request, and return whether its sender has not exceeded the quota of subscriptions.
+        """Count a subscription request. Returns False if its sender has exceeded the quota of subscriptions.
 
         frame     the request as received
         is_known  whether the topic is in the topic table or was published by this publisher
@@ -222,10 +222,10 @@ class RemoteStream:
         return True
 
     def _take_echo(self, payload: bytes) -> None:
-        """Handle the publisher's reply to the probe that this stream sent.
+        """Handle the publisher's reply to the probe message of this stream.
 
         The reply means that all later messages of the publisher arrive at this stream. The stream therefore replies now
-        to subscribers on other computers that have sent a probe and wait for a reply.
+        to those subscribers on other computers that wait for a reply to their own probe messages.
         """
         if payload != END:
             self._joined = True
@@ -257,7 +257,7 @@ class RemoteStream:
         return True
 
     def _is_known(self, wanted: bytes) -> bool:
-        """Whether a subscription is to all topics, to the probe topic, or to a known topic.
+        """Whether `wanted`, the topic of a subscription, is a known topic, the probe topic, or "" for all topics.
 
         A topic is known if it is in the topic table or was published by this publisher.
         """

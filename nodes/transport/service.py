@@ -47,7 +47,7 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class Reply(msgspec.Struct, kw_only=True):
-    """A reply: the result, or a one-line reason why there is none."""
+    """A reply: the result or, for a refused call, a one-line reason."""
 
     id: int
     ok: bool = True
@@ -73,8 +73,8 @@ class ServiceServer:
 
     now_ns           clock for the call `clock` (nanoseconds since the epoch)
     remote_endpoint  second endpoint, with CURVE, for other computers; "" if the server has no second endpoint
-    guards           {name of a call: function that returns why a peer may not make this call, or "" if it may};
-                     `receive` refuses calls that are not permitted
+    guards           {name of a call: function that returns the reason why a peer may not make this call; "" if the
+                     peer may make this call}; `receive` refuses calls that are not permitted
     refused          log that counts the calls refused for lack of permission
     """
 
@@ -106,7 +106,7 @@ class ServiceServer:
         return bool(int(self.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def receive(self) -> Request | None:
-        """Return the next call that has arrived, or None if none has. Invalid frames are counted and dropped."""
+        """Return the next call; None if no call has arrived. Invalid frames are counted and dropped."""
         while True:
             try:
                 parts = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -156,7 +156,7 @@ class ServiceServer:
         self._send(request, payload)
 
     def refuse(self, request: Request, line: str) -> None:
-        """Send the reply that a request is refused. `line` is the one-line reason."""
+        """Refuse a request by a reply with the one-line reason `line`."""
         self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
 
     def _send(self, request: Request, payload: bytes) -> None:

@@ -3,9 +3,9 @@
 Loopback and ipc addresses need no key. Any other address requires CURVE with an allow-list, and is written
 tcp://ADDRESS:PORT#KEY, where KEY is the public key of the bound socket, in hexadecimal.
 
-LINGER is 0, so that a dead peer never delays an exit. A frame above `LARGEST_FRAME` makes libzmq end the connection,
-before libzmq allocates memory for the frame. A smaller frame may still exceed the limit of the codec; the receiver
-counts and drops such frames.
+LINGER is 0, so that a dead peer never delays an exit. If a frame is larger than `LARGEST_FRAME`, libzmq ends the
+connection before it allocates memory for the frame. A smaller frame may still exceed the limit of the codec; the
+receiver counts and drops such frames.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def lock_path(path: Path) -> Path:
 
 
 def lock(path: Path) -> int | None:
-    """Lock the path of a socket. Returns the file descriptor that holds the lock; None if another process holds it."""
+    """Lock the path of a socket. Returns the file descriptor of the lock; None if another process has the lock."""
     while True:
         descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,7 +1,6 @@
 """CURVE authentication: checks each handshake against the allow-list (ZAP, RFC 27), and counts and logs rejections.
 
-Each ZeroMQ context with sockets open to other computers has one authenticator with one thread. Other contexts have
-none.
+Each ZeroMQ context with sockets open to other computers has one authenticator, which runs on a thread of its own.
 """
 
 from __future__ import annotations
@@ -118,7 +117,8 @@ def rejected_by_kind(context: Context) -> dict[str, int]:
 def block_key(context: Context, key: str) -> None:
     """Reject connections with this key for BLOCK_S seconds.
 
-    A further call soon after the end of this time blocks the key for twice as long, up to LONGEST_BLOCK_S.
+    If the key is blocked again soon after this time, the new block lasts twice as long as the previous block, at most
+    LONGEST_BLOCK_S seconds.
     """
     known = _authenticators.get(context)
     if known is not None:
@@ -193,7 +193,7 @@ class CurveAuthenticator:
         )
 
     def _is_blocked(self, key: str) -> bool:
-        """Count a handshake with this key, and return whether the key is blocked. Too many handshakes block a key."""
+        """Count a handshake with this key, and block the key if there were too many. Returns whether it is blocked."""
         now = time.monotonic()
         if now < self._blocked_keys.get(key, (0.0, 0.0))[0]:
             return True
@@ -379,9 +379,9 @@ class CurveAuthenticator:
             self._set_filters(watched)
 
     def _defer_io(self) -> None:
-        """Let other threads run before the I/O threads (`io_threads.defer`) while an address or a key is blocked.
+        """Defer the I/O threads (`io_threads.defer`) while an address or a key is blocked.
 
-        After the block of a key has ended, the I/O threads stay deferred for as long again as the block lasted.
+        After the block of a key has ended, the I/O threads stay deferred for a further period as long as the block.
         """
         now = time.monotonic()
         blocks = list(self._blocked_keys.values())

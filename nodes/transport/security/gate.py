@@ -1,10 +1,11 @@
 """A listening tcp socket that drops connection attempts from chosen addresses in the kernel.
 
-The filter is a classic BPF program on the socket (Linux, no privilege needed). It drops the packets that would open a
-connection; established connections stay. A firewall could do the same if one is configured.
+The filter is a classic BPF program on the socket (Linux, no privilege needed). The filter drops the packets that would
+open a connection; established connections stay. A configured firewall could do the same.
 
-Two processes that connect 4900 times a second raise the load of a publisher without the filter to 26 % of a core. With
-the filter the load is 2.8 %, the same as without these processes (tests/benchmarks/flood.py, two cores).
+Two processes that connect 4900 times a second raise the processor load of a publisher without the filter to 26 % of a
+core. With the filter, the processor load is 2.8 %, the same as without these processes (tests/benchmarks/flood.py, two
+cores).
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def own_key() -> OwnKey:
 def make_key(name: str, replace: bool = False) -> OwnKey:
     """Make a key pair for this user, or rename the existing pair. Returns the pair.
 
-    replace  whether an existing pair is replaced by a new one. If not, an existing pair is renamed to `name`, and
-             KeysError is raised if it already has this name
+    replace  whether to replace an existing pair by a new pair. If false, an existing pair is renamed to `name`;
+             KeysError is raised if the existing pair already has this name
     """
     check_name(name)
     file = keys_folder() / "own"

@@ -22,10 +22,7 @@ MOST_ANCESTORS = 64
 
 @dataclass(frozen=True)
 class Peer:
-    """The sender of a frame.
-
-    It is a process of this computer (uid, pid), the holder of a key (key, address), or unknown.
-    """
+    """The sender of a frame: a process of this computer (uid, pid), the holder of a key (key, address), or unknown."""
 
     uid: int = -1
     pid: int = 0

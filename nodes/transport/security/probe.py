@@ -1,9 +1,9 @@
 """Diagnosis of a connection to another computer: makes one attempt and finds the reason if it fails.
 
-CURVE does not tell a rejected peer the reason. The number of bytes that arrive before the connection ends shows which
-key was wrong. A ZMTP greeting is 64 bytes long. The server sends more bytes ("welcome") only to a client that knows the
-server's key. Afterwards the server checks the client's key against its allow-list. ZeroMQ does not report the number of
-bytes, so a socket of this module forwards and counts the bytes.
+CURVE does not tell a rejected peer the reason. The number of bytes that arrive from the server before the connection
+ends shows which key was wrong. A ZMTP greeting is 64 bytes long. The server sends more bytes (the command WELCOME) only
+to a client that knows the server's key. Afterwards the server checks the client's key against the server's allow-list.
+ZeroMQ does not report the number of bytes; a socket of this module therefore forwards and counts the bytes.
 """
 
 from __future__ import annotations
