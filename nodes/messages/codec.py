@@ -129,7 +129,7 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
 
 
 def _check(topic: str, message: Message) -> None:
-    """Raise WireError for contents that no message may have. Called at the sender and at each receiver."""
+    """Raise WireError if the contents of a message are invalid. Called by the sender and by each receiver."""
     if not 0.0 <= message.timestamp <= LATEST_S:
         raise WireError(topic, f"timestamp is {message.timestamp}; it must be in 0 .. {LATEST_S:g} s")
     if not 0 <= message.seq <= LARGEST_SEQ:
@@ -153,7 +153,7 @@ def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
 
 
 def _not_a_list(message: Message) -> str:
-    """Name of the first field of a message that should be a flat list and is not, such as "field 'value' of Twist"."""
+    """Text such as "field 'value' of Twist" with the first field of a message that is not a flat list but should be."""
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
         is_list = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
@@ -252,8 +252,8 @@ def _check_encoders(topic: str, encoders: Encoders) -> None:
 def _check_each(topic: str, **fields: list[float]) -> None:
     """Raise WireError for the first field with a number that is not finite.
 
-    For speed, most callers call this function only if the sum of the numbers is not finite. Because a sum of finite
-    numbers may overflow, each number is tested here.
+    For speed, most callers call this function only if the sum of the numbers is not finite. A sum of finite numbers may
+    overflow; this function therefore tests each number.
     """
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):

@@ -15,9 +15,9 @@ SCALAR = -1  # shape of a single number, beside the lengths of vectors
 
 
 class PlottedValues:
-    """The named values that a node has plotted since the last call of `take`; names and shapes are checked.
+    """The named values that a node has plotted since the last call of `take`.
 
-    An invalid value is discarded and the node keeps running: plotting must not stop a controller.
+    A value with an invalid name or shape is discarded, and the node keeps running: plotting must not stop a controller.
 
     refuse  called with the reason, one line, for each discarded value
     warn    called with one line for the first NaN or infinite number of each name
@@ -35,7 +35,7 @@ class PlottedValues:
         return bool(self._values)
 
     def add(self, name: str, value: Any) -> None:
-        """Add a number or a vector; a later value of the same name replaces it until the next `take`."""
+        """Add a number or a vector. The value replaces an earlier value of the same name, if that was not taken yet."""
         if type(value) is not float:
             try:
                 value = _numbers(value)

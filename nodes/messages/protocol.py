@@ -10,7 +10,7 @@ FIRST = 1  # version of peers and recordings that carry none
 
 
 def mismatch(what: str, protocol: object) -> str:
-    """One-line error message where the peer's `protocol` differs from this protocol version; "" where it is equal.
+    """One-line error message if the version `protocol` differs from this protocol version; "" if the two are equal.
 
     what      name of the peer or recording, as the message calls it
     protocol  protocol version of the peer or recording

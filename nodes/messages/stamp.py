@@ -33,7 +33,7 @@ class MessageStamper:
         return dict(self._seq)
 
     def resume(self, last: Mapping[str, int]) -> None:
-        """Continue the sequence numbers from {topic: seq}, the attribute `last` of an earlier stamper."""
+        """Continue the sequence numbers of an earlier stamper, whose attribute `last` is given as `last`."""
         self._seq = dict(last)
 
     def stamp(self, topic: str, message: Message) -> int:
@@ -48,7 +48,7 @@ class MessageStamper:
 class SequenceTracker:
     """Tracks the sequence numbers of messages from one publisher.
 
-    A gap means lost messages; a number that is not higher than the last one means a repeated message.
+    A gap means that messages were lost. A number that is not higher than the last number means a repeated message.
     """
 
     def __init__(self) -> None:

@@ -104,10 +104,12 @@ class SpringDescription(msgspec.Struct, kw_only=True):
 
 
 class ForceDescription(msgspec.Struct, kw_only=True):
-    """A force on a body at a point given in the body's frame, m. The force is the sum of outputs[i] axes[i].
+    """A force on a body. The point at which the force acts is given in the body's frame, m.
+
+    The force vector is the sum over i of output i times axis i.
 
     outputs  names of the outputs in RobotState that are the components of the force (N)
-    axes     unit vectors in the world frame, one after another, one per output
+    axes     (3 n,): for each of the n outputs, the unit vector in the world frame along which the component acts
     """
 
     name: str
@@ -120,8 +122,8 @@ class ForceDescription(msgspec.Struct, kw_only=True):
 class GripperDescription(msgspec.Struct, kw_only=True):
     """A gripper: the body that it belongs to, and its grip point in that body's frame, m.
 
-    outputs  names of outputs that are 1 while a constraint of the grip holds, otherwise 0. If all are 1, the gripper
-             grips; if some are 1, it slides; if none is 1, it is open
+    outputs  names of outputs that are 1 while a constraint of the grip holds, otherwise 0. The gripper grips if all
+             outputs are 1, slides if some are 1, and is open if all are 0
     """
 
     name: str
@@ -135,7 +137,7 @@ class Description(Message, kw_only=True):
 
     ground        fixed shapes in the world frame: supports, bars, obstacles
     output_units  unit of each output; "" for an unknown unit
-    holds         grippers of the robot
+    holds         the robot's grippers
     frames        names of the spherical and free joints, in the order of RobotState.frames
     pushable      bodies on which the service `push` lets a force act
     """
@@ -165,7 +167,7 @@ class RobotState(Message, kw_only=True):
     name       the joints in the order of the description, then actuators that belong to no joint
     position   rad or m, one per name, finite
     velocity   rad/s or m/s, one per name, finite
-    effort     N m or N, effort applied over the time step that ended in this state; one per name, or empty; finite
+    effort     effort applied over the time step that ended in this state, N m or N; one per name, or empty; finite
     phi        |Phi|_1, position-level constraint violation
     phidot     |Phidot|_1, velocity-level constraint violation
     energy     kinetic plus potential energy, J
@@ -215,10 +217,10 @@ class JointCommand(Message, kw_only=True):
     """A command to actuators. Each actuator is commanded by one node.
 
     mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
-    name     actuators; those not named keep their last mode and value
+    name     names of actuators; an actuator that is not named keeps its last mode and value
     value    one per name, finite; the actuator's limits apply
-    state_seq  seq of the state that the command was computed from; None if it was computed from no state
-    clock    in `applied_command`: name of the node whose own clock gave `timestamp`; "" for simulation time
+    state_seq  seq of the state from which the command was computed; None if there is no such state
+    clock    on the topic `applied_command`: name of the node whose own clock gave `timestamp`; "" for simulation time
     """
 
     mode: Literal["effort", "velocity", "position"] = "effort"
@@ -249,7 +251,7 @@ class Twist(Message, kw_only=True):
 
 
 class Enable(Message, kw_only=True):
-    """State of a switch that a user holds to enable the robot; sent repeatedly while it is held.
+    """State of a switch that a user holds to enable the robot; sent repeatedly while the user holds the switch.
 
     pressed  whether the switch is pressed, so that the robot may move
     """
@@ -285,7 +287,8 @@ class Event(Message, kw_only=True):
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change of constraint mode, J
-    node    node to which the event belongs: its parameter was set, it sent the command, or its clock jumped
+    node    node to which the event belongs: the node whose parameter was set, that sent the command, or whose clock
+            jumped
     key     name of the parameter that was set
     old     value of the parameter before, as JSON; for "speed" the previous speed
     new     value of the parameter from then on, as JSON; for "speed" the new speed
@@ -367,12 +370,12 @@ class GuardStops(msgspec.Struct, kw_only=True):
     def is_open(self) -> bool:
         """Whether the robot is stopped, or no command was passed on since its latest stop was acknowledged.
 
-        A stop in force that has lasted for 0 s does not count: it began after the last state of the run.
+        A stop in force that has lasted for 0 s does not count, because it began after the last state of the run.
         """
         return (bool(self.reason) and self.latest_s > 0.0) or self.idle
 
     def text(self) -> str:
-        """Text such as "at t = 1.500 s for 3.200 s, still stopped at the end: lower of elbow: ..."."""
+        """Time, duration and cause of the stops, such as "at t = 1.500 s for 3.200 s: no measured state for 100 ms"."""
         at = "once" if self.first_time is None else f"at t = {self.first_time:.3f} s"
         again = f", the first of {self.count} stops, together" if self.count > 1 else ""
         end = ", still stopped at the end" if self.reason else ""
@@ -415,8 +418,8 @@ class Residual(Message, kw_only=True):
 
     name      joints
     position  rad or m, one per name
-    velocity  rad/s or m/s, one per name; empty where one of the two states has none
-    effort    N m or N, one per name; empty where one of the two states has none
+    velocity  rad/s or m/s, one per name; empty if one of the two states has no velocities
+    effort    N m or N, one per name; empty if one of the two states has no efforts
     state_seq  seq of the measured state
     """
 
@@ -428,7 +431,7 @@ class Residual(Message, kw_only=True):
 
 
 class PlotValues(Message, kw_only=True):
-    """Values that a node plots with `context.plot`: all of one callback in one message.
+    """Values that a node plots with `context.plot`; one message contains all values of one callback.
 
     values  {name: number or vector}; the length of a vector stays the same; a number may be NaN or infinite
     """
@@ -439,8 +442,8 @@ class PlotValues(Message, kw_only=True):
 class PeerClock(Message, kw_only=True):
     """One round trip to another node's clock, and the estimate of that clock from the latest round trips.
 
-    The asker's clock starts at the time of its computer's wall clock and then runs without jumps. If the computer's
-    wall clock is set later, the asker's clock does not change, so that the peer's clock does not seem to jump.
+    The asker's clock starts at the time of its computer's wall clock and then runs without jumps. A later adjustment of
+    this wall clock does not change the asker's clock, so that the peer's clock does not seem to jump.
 
     asker          node that made the round trip
     peer           node whose clock was read
@@ -448,7 +451,8 @@ class PeerClock(Message, kw_only=True):
     received_ns    arrival of the request, by the peer's clock
     answered_ns    departure of the reply, by the peer's clock
     heard_ns       arrival of the reply, by the asker's clock
-    round_trip_s   transit time of request and reply together; half of it bounds the error of a single round trip
+    round_trip_s   sum of the transit times of request and reply; an offset computed from this round trip alone has an
+                   error of at most half this sum
     offset_s       peer's clock minus asker's clock at the arrival of the reply; None while round trips are too few
     drift          rate of change of offset_s, s per s
     uncertainty_s  standard deviation of offset_s, including the unknown asymmetry of the transit times
@@ -473,7 +477,9 @@ class PeerClock(Message, kw_only=True):
 class SwingPlan(Message, kw_only=True):
     """Plan of one swing of a gibbon robot: motion of one hand to its next grip, with elbow motion and torque.
 
-    number    number of the plan, increasing; from its start on, a plan replaces earlier ones
+    The line is the cable or the row of bars that the hands grip.
+
+    number    number of the plan, which increases; from its start on, a plan replaces all earlier plans
     hand      hand that grips during the swing, "a" or "b"; the other hand swings
     start     simulation time of the start, s
     duration  time from the start to the arrival of the hand, s
@@ -503,7 +509,7 @@ class SwingPlan(Message, kw_only=True):
 
 
 class SwingProgress(Message, kw_only=True):
-    """Progress of a gibbon's swing plans; published whenever it changes. A field that is UNSET is not sent.
+    """Progress of a gibbon's swing plans; published at each change. A field that is UNSET is not sent.
 
     plan        number of the active plan; UNSET if no plan is active
     refused     number of the latest plan that arrived after its start and was discarded; UNSET if no plan was discarded

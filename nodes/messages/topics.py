@@ -37,9 +37,9 @@ class Topic:
     """One row of the table: the topic's message type and its quality of service.
 
     latched  the last message is sent again to each new subscriber, with its seq
-    sampled  each message replaces the previous one: a node that runs only on every n-th time step, or fell behind,
-             receives only the latest message. Topics that are not sampled are lossless: every message is delivered.
-             A topic without a row in the table is lossless, too.
+    sampled  each message replaces the previous one: a node that runs only on every n-th time step, or that has fallen
+             behind, receives only the latest message. Topics that are not sampled are lossless: every message is
+             delivered. A topic without a row in the table is lossless, too
     """
 
     name: str
@@ -111,6 +111,6 @@ def lookup(topic: str) -> Topic | None:
 
 @lru_cache(maxsize=1024)
 def is_sampled(topic: str) -> bool:
-    """Whether a topic, by its full name, is sampled: of several waiting messages only the latest is delivered."""
+    """Whether the topic with this full name is sampled: of several waiting messages, only the latest is delivered."""
     row = lookup(topic)
     return row is not None and row.sampled
