@@ -31,7 +31,7 @@ from sim_core.support.suggestion import did_you_mean
 MAX_BYTES = 1 << 20
 LATEST_S = 9e9  # 285 years: in nanoseconds it still fits 64 bits, as recordings need
 LARGEST_SEQ = 2**53
-MODES = ("effort", "velocity", "position")  # of a JointCommand
+MODES = ("effort", "velocity", "position")  # modes of a JointCommand
 
 M = TypeVar("M", bound=Message)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from nodes.messages.structs import PlotValues
 
-MOST_NAMES = 256  # of one node
-MOST_NUMBERS = 64  # of one vector
+MOST_NAMES = 256  # largest number of names that one node plots
+MOST_NUMBERS = 64  # largest number of entries of a vector
 LONGEST_NAME = 80  # characters
-SCALAR = -1  # shape of a single number, beside the lengths of vectors
+SCALAR = -1  # shape of a single number; the shape of a vector is its length
 
 
 class PlottedValues:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim_core.support.suggestion import did_you_mean
 
-UNNAMED = ("frames", "twists")  # vectors whose entries are not those that the field "name" names
+UNNAMED = ("frames", "twists")  # vectors whose entries the field "name" does not name
 
 
 class Columns(dict[str, NDArray[Any]]):

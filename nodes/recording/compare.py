@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nodes.recording.reader import Recording, RecordingError, read_recording, require_no_hole
 
 Floats = NDArray[np.float64]
-BEGINS = 1e-3  # share of a joint's largest deviation from which on the deviation counts as begun
+BEGINS = 1e-3  # fraction of a joint's largest deviation at which the deviation counts as begun
 SAME_INSTANT_S = 1e-6
 MISSING = "(not there)"
 

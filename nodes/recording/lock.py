@@ -36,7 +36,7 @@ def lock(descriptor: int, path: Path) -> None:
 
 
 def require_unlocked(path: Path) -> None:
-    """Raise FileInUseError where another process is writing the recording at `path`."""
+    """Raise FileInUseError if another process is writing the recording at `path`."""
     with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -47,7 +47,7 @@ def require_unlocked(path: Path) -> None:
 
 
 def _holder(descriptor: int) -> int:
-    """Id of the process that holds the file's lock; 0 where no process does."""
+    """Id of the process that holds the file's lock; 0 if no process holds the lock."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))

@@ -179,7 +179,7 @@ class RecordingFile:
     def require_no_hole(self, purpose: str) -> None:
         """Raise RecordingError for a recording with messages missing before its end, or with a damaged plan.
 
-        purpose  what the recording cannot be, for the error message: a participle such as "replayed"
+        purpose  participle such as "replayed", which ends the error message "...; the recording cannot be replayed"
         """
         require_no_hole(self, purpose)
 
@@ -260,7 +260,7 @@ def require_no_hole(recording: Recording | RecordingFile, purpose: str) -> None:
     An analysis of such a recording would attribute effects of the missing messages to the robot or a node. A truncated
     end, or damage that removed no message, causes only a RecordingWarning.
 
-    purpose  what the recording cannot be, for the error message: a participle such as "replayed"
+    purpose  participle such as "replayed", which ends the error message "...; the recording cannot be replayed"
     """
     if inner(recording.holes) or recording.metadata_damaged:
         raise RecordingError(f"{recording.warning}; the recording cannot be {purpose}")

@@ -53,7 +53,7 @@ class RunCutter:
         self._now = 0
         self._payload = b""  # payload of the latest state
         self._open = False  # whether the latest run began with an event and has no state yet
-        self._topics: dict[str, tuple[str, str, bool]] = {}  # robot, last part of the name, whether it is latched
+        self._topics: dict[str, tuple[str, str, bool]] = {}  # {topic: (robot, last part of its name, is latched)}
 
     def place(self, topic: str, time_ns: int, payload: bytes) -> int | None:
         """Index of the run that a message belongs to; None for latched messages, which belong to all runs."""

@@ -116,7 +116,7 @@ class BacklogFile:
     def hand_over(self) -> None:
         """Write all queued bytes to the disk.
 
-        Raises OSError where the disk refuses; bytes that were not written stay queued.
+        Raises OSError if the disk refuses the bytes; bytes that were not written stay queued.
         """
         while self._pending:
             written = os.write(self._descriptor, self._pending)

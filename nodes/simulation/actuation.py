@@ -51,11 +51,11 @@ class Actuation:
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
         self.by_hand: set[str] = set()
-        self._displaced: dict[str, str] = {}  # owners of actuators before a user took them
+        self._displaced: dict[str, str] = {}  # {actuator: node that commanded it before a user did}
         self._granted: dict[str, tuple[str, list[str], Known]] = {}  # latest accepted command of each node
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
-        self.heard_at = math.inf  # earliest of the watchdogs' latest commands
+        self.heard_at = math.inf  # lower bound of the times of the watchdogs' latest commands
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
@@ -153,7 +153,7 @@ class Actuation:
         return JointCommand(mode=command.mode, name=[n for n, _ in left], value=[v for _, v in left])
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
-        """Note in the list `cut` the first command of a node to a position outside a joint's limits."""
+        """If the command sets a position beyond a joint's limits, note this in `cut`, once per node."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
             self._told_cut.add(source)
@@ -314,7 +314,7 @@ class Loads:
         self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
-        """Set all sums to zero, and the actuators' efforts to `effort`."""
+        """Begin new statistics, and set the actuators' efforts to `effort`."""
         self._effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
         self.steps = self._added = 0
 
@@ -339,7 +339,7 @@ class Loads:
             self._given[1] = self._since = since
 
     def _add_steps(self) -> None:
-        """Add to the sums the time steps that were taken since the efforts last changed."""
+        """Update the statistics by the time steps that were taken since the efforts last changed."""
         if self.steps > self._added:
             self.count()
             self._add()

@@ -45,10 +45,10 @@ log = logging.getLogger("armswing.node")
 
 LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step's deadline can be interrupted by calls
 SUBSCRIPTIONS_S = 0.01
-MOST_CALLS = 64  # calls waiting for the stepping thread
+MOST_CALLS = 64  # largest number of calls that wait for the stepping thread
 STEPS_IN_A_ROW = 8  # without pacing: steps between two checks for other work
-STEP_REPLY_S = 1.5  # latest reply to a call of `step`, even if its steps take longer
-ROUND_TRIP_EVERY = 16  # steps; one wait in so many receives commands as they arrive, to measure round trips
+STEP_REPLY_S = 1.5  # longest time until the reply to a call of `step`, even if the steps take longer, s
+ROUND_TRIP_EVERY = 16  # every 16th step receives commands as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
 FAST_BATCH = 32  # time steps after which a lossless participant runs again, in mode fast

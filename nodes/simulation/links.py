@@ -17,8 +17,8 @@ import numpy as np
 from nodes.messages.topics import lookup
 from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan
 
-ROUNDING_S = 1e-9  # a message that arrives this much after a step's time, s, arrives with it
-ALWAYS_ARRIVE = ("event",)  # last parts of topics without loss, beside the latched ones
+ROUNDING_S = 1e-9  # largest delay after the time of a step at which a message still counts as in time, s
+ALWAYS_ARRIVE = ("event",)  # last parts of the names of topics without loss; latched topics have no loss either
 
 
 def takes_time(node: NodePlan) -> bool:

@@ -77,7 +77,7 @@ class LocalPort:
         self.wants = hosted.wants
         self._hosted = hosted
         self._outgoing: list[EncodedMessage] = []
-        self._only_listens = hosted.lossless and not hosted.publishes  # its plotted values are late, as a RemotePort's
+        self._only_listens = hosted.lossless and not hosted.publishes  # its plotted values come one call late
         hosted.out = self._collect
 
     def _collect(self, topic: str, payload: bytes) -> None:
@@ -185,7 +185,7 @@ class Scheduler:
     ) -> None:
         self.server = server
         self._links = links
-        self._commands: list[tuple[float, int, str, str, bytes]] = []  # on their way: (arrival, number, node, ...)
+        self._commands: list[tuple[float, int, str, str, bytes]] = []  # delayed commands: (arrival, number, node, ...)
         self._numbers = count()
         self._carry = carry
         self._commanded = {f"{part.robot}/command": part for part in server.parts}

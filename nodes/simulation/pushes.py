@@ -12,8 +12,8 @@ import numpy as np
 from nodes.messages import Event
 from sim_core.simulation import Simulation
 
-DURATION_S = 0.1  # s, of a push without another
-MOST_S = 3600.0  # s, longest push
+DURATION_S = 0.1  # default duration of a push, s
+MOST_S = 3600.0  # longest duration of a push, s
 
 
 class Pushes:
@@ -21,8 +21,8 @@ class Pushes:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._ends: dict[str, int] = {}  # {body: tick}
-        self._next = math.inf  # first of these ticks
+        self._ends: dict[str, int] = {}  # {body: tick at which the push on this body ends}
+        self._next = math.inf  # smallest tick in `_ends`
 
     @property
     def next_end(self) -> float:

@@ -30,11 +30,11 @@ from nodes.recording.schema import schema_name
 Floats = NDArray[np.float64]
 
 SERVER = "sim"
-FEWEST = 20  # round trips from which a link is measured
-FEWEST_OF_A_CLOCK = 5  # the same between two steps of the clock
-OUTLIER = 6.0  # distance from a line, as a multiple of the median distance, from which a point is left out
+FEWEST = 20  # smallest number of round trips from which a link is measured
+FEWEST_OF_A_CLOCK = 5  # smallest number of round trips used between two jumps of the clock
+OUTLIER = 6.0  # multiple of the median distance from the line; points farther away are left out
 LOW, HIGH = 0.05, 0.95  # quantiles that determine delay and jitter
-GRID = 501  # points of a distribution function
+GRID = 501  # number of points at which distribution functions are computed
 WIDEST = 100.0  # largest jitter as a multiple of the spread of the measured times
 
 

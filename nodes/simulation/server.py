@@ -44,7 +44,7 @@ from sim_core.system import System, assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
 DRAWN = 6  # decimals of the points of lines, m
-HAND_S = 3.0  # s without a renewal after which a user's command of actuators ends
+HAND_S = 3.0  # a user's command of actuators ends if it is not renewed for this time, s
 MOST_WAITING = 1024  # most commands between two steps
 
 
@@ -67,7 +67,7 @@ class SimServer:
         sim = plan.sim
         self.plan = plan
         self.robot = sim.robot_name
-        self._within = f"{sim.namespace}/" if sim.namespace else ""  # of the nodes' names, which are local in messages
+        self._within = f"{sim.namespace}/" if sim.namespace else ""  # prefix of the nodes' names; messages leave it out
         self.out: Out = _nobody
         with loop_compiled_ahead(sim.stepper):
             system = assemble(sim.make_mechanism()) if assembled is None else assembled

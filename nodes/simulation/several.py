@@ -19,7 +19,7 @@ from sim_core.support.suggestion import did_you_mean
 LARGEST = ("peak_phi", "peak_phidot", "substeps", "peak_solve_residual", "energy_drift", "largest_departure")
 SUMS = ("energy", "watchdog_trips")
 BY_PART = ("milestones", "loads", "beyond_limits", "commands_taken", "commands_refused")  # tables by local names
-FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")  # the first simulation that has one
+FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")  # the first value that is not empty
 
 
 class SeveralServers:

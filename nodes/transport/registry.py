@@ -40,7 +40,7 @@ __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_end
 LEASE_S = 5.0
 NEWS_S = 0.5
 CHECK_MS = 100
-MOST_ENTRIES = 64  # registered with one key
+MOST_ENTRIES = 64  # largest number of entries registered with one key
 LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
 

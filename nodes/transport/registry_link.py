@@ -1,4 +1,4 @@
-"""A node's permanent connection to the registry: keeps the node registered, also when the registry restarts."""
+"""A node's permanent connection to the registry: keeps the node registered, even if the registry restarts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Connection = tuple[int, str, int]  # descriptor, address and port of the peer
 PROBE = b"~"  # sorts after every robot name: a new connection sends its subscriptions in sorted order
 END = b"end"  # payload of the probe topic when a publisher closes; no message follows
 LARGEST_SUBSCRIPTION = 448  # bytes, CURVE overhead included (its handshake: 300); libzmq ends the connection above
-NO_LIMIT = 0  # for the receive queue: libzmq aborts when a connection ends that it throttles; the quota limits it
+NO_LIMIT = 0  # of the receive queue: libzmq aborts if a connection that it throttles ends; the quota limits the queue
 BATCH = 64
 SUBSCRIPTIONS_BATCH = 32
 LONGEST_WAIT_MS = 10  # longest delay of a message published without `notify`
@@ -154,7 +154,7 @@ class RemoteStream:
         self._near.connect(f"inproc://armswing-near-{number}")
         self._latched: dict[bytes, bytes] = {}
         self._said: set[bytes] = set()
-        self._asked = self._joined = False  # whether it has subscribed to the publisher; whether messages arrive
+        self._asked = self._joined = False  # whether the stream has subscribed; whether messages arrive
         self._probed = False  # whether a subscriber waits for the echo of the probe
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stop = threading.Event()
@@ -199,7 +199,7 @@ class RemoteStream:
             self._remote_socket.send_multipart([PROBE, END])
 
     def _forward(self) -> bool:
-        """Forward a batch of messages. Returns whether more may be waiting."""
+        """Forward a batch of messages. Returns whether more messages may be waiting."""
         near, remote = self._near, self._remote_socket
         for _ in range(BATCH):
             try:
@@ -234,7 +234,7 @@ class RemoteStream:
                 self._remote_socket.send_multipart([PROBE, b""])
 
     def _take_subscriptions(self) -> bool:
-        """Handle a batch of subscriptions. Returns whether more may be waiting."""
+        """Handle a batch of subscriptions. Returns whether more subscriptions may be waiting."""
         for _ in range(SUBSCRIPTIONS_BATCH):
             try:
                 frame = self._remote_socket.recv(NOBLOCK, False)

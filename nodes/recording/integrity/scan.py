@@ -524,7 +524,7 @@ class Scanner:
     # -- the end of the file
 
     def _summary(self) -> Summary | None:
-        """The summary section; None where it is missing or damaged."""
+        """The summary section of the file; None if the section is missing or damaged."""
         if not self._summary_read:
             self._summary_read = True
             self._summary_found = read_summary(self._bytes, self._size)

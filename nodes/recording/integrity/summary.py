@@ -15,7 +15,7 @@ from nodes.recording.places import MAGIC
 
 _FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
 _STATISTICS_BYTES = 46  # length of a statistics record up to its counts by channel
-Read = Callable[[int, int], bytes]  # (start, length) -> that part of the file, as far as it goes
+Read = Callable[[int, int], bytes]  # (start, length) -> bytes of the file from `start`, at most `length`
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Summary:
 
 
 def read_summary(read: Read, size: int) -> Summary | None:
-    """The summary section of a file with `size` bytes; None where it is missing or damaged."""
+    """The summary section of a file with `size` bytes; None if the section is missing or damaged."""
     try:
         return _summary(read, size)
     except (struct.error, ValueError):

@@ -10,7 +10,7 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
 from sim_core.servos.kernels import widen
 
-TOLERANCE = 0.01  # share of a joint's range: a servo that holds a joint at its limit oscillates about it
+TOLERANCE = 0.01  # fraction of a joint's range: a servo that holds a joint at its limit oscillates about the limit
 
 
 class JointLimitMonitor:

@@ -16,7 +16,7 @@ REMEMBERED = 1024  # number of latest states whose send times are kept
 class RoundTrips:
     """Times from the publication of a state to the arrival of the command that replies to it.
 
-    seq    seq of the latest state, 0 before the first
+    seq    sequence number of the latest state; 0 before the first state
     times  histogram of the round-trip times
     """
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-ENOUGH = 10.0  # factor from which a quantity counts as grown, or as clearly different
+ENOUGH = 10.0  # growth factor, or ratio of two quantities, from which on a change counts as clear
 SETTLED = 0.1  # fraction of its peak below which a series has settled
 
 

@@ -14,7 +14,7 @@ from nodes.studies.framework.runs import Outcome, Run
 
 BINS = 240
 FEW = 400
-MOST_TICKS = 6  # most steps that each get a tick on an axis
+MOST_TICKS = 6  # largest number of step sizes that each get a tick on an axis
 FLOOR = 1e-17  # value drawn for zero on a logarithmic axis
 CEILING = 1e3
 HIDDEN = 0.02  # distance in decades below which one of two curves hides the other

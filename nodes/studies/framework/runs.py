@@ -107,7 +107,8 @@ class Outcome:
     lost_at      time at which the run failed, s; None for a run that did not fail
     reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run that did
                  not fail
-    peak_*       largest 1-norms of Phi and Phidot over all time steps, up to a failure
+    peak_*       largest 1-norms of the constraint violation Phi and of its rate Phidot over all time steps, up to a
+                 failure
     evaluations  number of evaluations of the right-hand side; None if they are not counted
     limit_s      largest step size in s that the stabilizer's linearized analysis allows; inf if it sets no limit
     length       characteristic length of the robot, m

@@ -26,9 +26,10 @@ def nada(
 ) -> FuzzyPaper:
     """Nada's fuzzy controller with set I (triangles), II (trapezoids) or III (Gaussians).
 
-    permitted  (|Phi|_1, |Phidot|_1): the permitted violation, or the violation after the first time steps. The gains
-               are Kp = 1 / |Phi|_1, Kd = 1 / |Phidot|_1, Ku = 100 Kp, as in item 4 of the paper's outline. With None,
-               the gains are those of the paper's examples: Kp = 1e2, Kd = 1e-2, Ku = 1e4
+    permitted  (|Phi|_1, |Phidot|_1), 1-norms of the constraint violation and of its rate: the permitted values, or
+               the values after the first time steps. The gains of the inputs are Kp = 1 / |Phi|_1 and
+               Kd = 1 / |Phidot|_1, the gain of the output is Ku = 100 Kp, as in item 4 of the paper's outline. With
+               None, the gains are those of the paper's examples: Kp = 1e2, Kd = 1e-2, Ku = 1e4
 
     The paper states neither the conjunction nor the width of the sets. [NadaBayoumi2024, secs. 3.3, 4]
     """
@@ -51,7 +52,8 @@ def man(
 ) -> FuzzyPaper:
     """Man's fuzzy controller with Gaussian sets. [Man2025, sec. 4.4]
 
-    The output U depends on the output FLC of the fuzzy rules:
+    The controller's inputs are the constraint violation Phi and its rate Phidot. Its output U depends on the output FLC
+    of the fuzzy rules:
 
     case 1 (start at rest)    U = 100 FLC(Phi, Phidot)
     case 2 (start in motion)  U = ku FLC(n kp Phi, n kd Phidot), with n = 2, kp = 1 / phi, kd = 1 / phidot and
@@ -101,7 +103,7 @@ def man_case_2(
 
     [Man2025, sec. 4.4]
 
-    phi, phidot  1-norms of Phi and Phidot after the first time step
+    phi, phidot  1-norms of the constraint violation Phi and of its rate Phidot after the first time step
     speed        2-norm of the initial velocities
     sigma        width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
     """

@@ -22,8 +22,8 @@ from nodes.studies.framework.methods import (
 )
 from nodes.studies.framework.runs import Method, Options, Run, Stepping, simulation_of
 
-STEP = 1e-2  # the paper's h, s
-TICK = 5e-2  # tick of an adaptive call, s
+STEP = 1e-2  # the paper's time step h, s
+TICK = 5e-2  # interval between the outputs of a call of an adaptive solver, s
 STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 LENGTH, LINKS = 2.0, 3
 REACH = LENGTH * LINKS

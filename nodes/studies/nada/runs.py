@@ -33,7 +33,7 @@ from nodes.studies.framework.runs import Method, Run, Stepping
 STEPS = (1e-3, 1e-2, 5e-2)  # the paper's values of dt, s
 LARGEST = STEPS[-1]
 FLC = {"set I": FLC1, "set II": FLC2, "set III": FLC3}
-GEAR_TICK = 1e-2  # tick of an adaptive call for the gear train, whose motion lasts 2 s
+GEAR_TICK = 1e-2  # interval between the outputs of an adaptive call for the gear train, whose motion lasts 2 s
 RK4_STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2)
 BOUND_PHI, BOUND_PHIDOT = 1e-6, 1e-4  # the upper limits that the paper sets for its triple pendulum
 LENGTH, LINKS = 0.3, 3  # length of a bar of the triple pendulum, m, and number of bars

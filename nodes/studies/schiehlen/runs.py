@@ -25,7 +25,7 @@ T = 100.0  # duration of the paper's motions, without unit as all its equations
 CRITICAL = 1.47817026643  # r*: root of r^2 = 2 (1 + cos r)
 EXAMPLE = (0.5, -0.5, 0.5, 0.5)  # start of figures 5 and 6
 RATE = 0.5  # rates of both arms in figure 9
-STEP = 0.05  # step of maps and of the search on figure 7; the share of a map is the same at 0.025
+STEP = 0.05  # time step for maps and for the search of figure 7; 0.025 gives maps the same tumbling fraction
 FINE = 0.01
 APART = 1e-6  # distance of the two starts of figure 8, rad
 DARK, LIGHT = (2.0, 2.0, RATE, RATE), EXAMPLE  # a start in a dark region of figure 9, and one in the middle
