@@ -194,7 +194,7 @@ class RobotState(Message, kw_only=True):
 
 
 class BodyPoses(Message, kw_only=True):
-    """World poses of the bodies in the order of the description: p (3n,) in m, quaternion (4n,) as w x y z, finite."""
+    """World poses of the n bodies in the description's order: p (3n,) in m, quaternion (4n,) as w x y z, finite."""
 
     p: list[float] = []
     quaternion: list[float] = []
@@ -397,7 +397,7 @@ class Status(Message, kw_only=True):
     guard     stops of the robot by the node; None if there was no stop
     limited   one line about the latest command that the node's guard changed or did not pass on; "" if there was no
               such command
-    emergency  reason of the emergency stop in force at this node; "" without one
+    emergency  reason of the emergency stop in force at this node; "" if there is no emergency stop
     """
 
     node: str = ""

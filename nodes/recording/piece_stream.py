@@ -1,6 +1,6 @@
 """`python -m nodes.recording.piece_stream FILE BYTES` writes the pieces of a recording, pickled, to standard output.
 
-A program starts this module as a process and reads the pieces from it. The file is first scanned for holes (missing
+A program runs this module as a process and reads the pieces from the pipe. The file is first scanned for holes (missing
 messages), which is much faster than making the pieces, so that the first piece already has the holes of the whole file.
 If the file cannot be read, the last item of the stream is one line of text with the reason.
 """

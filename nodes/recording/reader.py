@@ -275,7 +275,7 @@ def read_recording(
     *,
     warn: bool = True,
 ) -> Recording:
-    """The recording at `path` as arrays. Raises RecordingError if it cannot be read.
+    """The recording at `path` as arrays. Raises RecordingError if the file cannot be read.
 
     topics  names of the topics to read; None for all
     run     number of the run to read, counted from 1; -1 for the last run; None for all runs one after the other, as in

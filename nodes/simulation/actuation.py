@@ -69,7 +69,7 @@ class Actuation:
 
     @property
     def commanded_by(self) -> str | None:
-        """Names of the commanding nodes, separated by commas; None where no node commands."""
+        """Names of the nodes that command actuators, separated by commas; None if there are no such nodes."""
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
@@ -281,7 +281,7 @@ class Actuation:
         """Status of the actuation as plain data: a table with the following keys.
 
         watchdog_trips    number of times that a watchdog tripped
-        commanded_by      names of the commanding nodes, separated by commas; None where no node commands
+        commanded_by      names of the nodes that command actuators, separated by commas; None without such nodes
         by_hand           names of the actuators that a user commands in place of the nodes
         commands_taken    {node: number of its accepted commands}
         commands_refused  {node: number of its refused commands, and the latest reason}

@@ -48,7 +48,7 @@ SUBSCRIPTIONS_S = 0.01
 MOST_CALLS = 64  # largest number of calls that wait for the stepping thread
 STEPS_IN_A_ROW = 8  # without pacing: steps between two checks for other work
 STEP_REPLY_S = 1.5  # longest time until the reply to a call of `step`, even if the steps take longer, s
-ROUND_TRIP_EVERY = 16  # every 16th step receives commands as they arrive, to measure round trips
+ROUND_TRIP_EVERY = 16  # once in this many steps, commands are received as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
 FAST_BATCH = 32  # time steps after which a lossless participant runs again, in mode fast
@@ -382,7 +382,7 @@ class SimHost:
             self._first.clear()
 
     def _carry_own(self, topic: str, payload: bytes) -> None:
-        """Publish a message if it is one of the simulation server. Messages of nodes are published by the nodes."""
+        """Publish a message of the simulation server. Ignore a message of a node, which the node itself publishes."""
         if topic in self._own_topics:
             self._carry(topic, payload)
 

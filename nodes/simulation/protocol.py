@@ -123,7 +123,7 @@ class Simulated(Stepped, Protocol):
 
     @property
     def emergency(self) -> str:
-        """Reason of the emergency stop in force; "" without one."""
+        """Reason of the emergency stop in force; "" if there is no emergency stop."""
 
     @property
     def runs(self) -> bool:

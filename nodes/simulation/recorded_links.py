@@ -175,8 +175,7 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
 
     A link is the delay, jitter and loss of messages to and from a node. A node whose link is set in the plan keeps this
     link. A link on which messages take less than a time step is left out, because lockstep delivers messages only at
-    time steps. Raises PlanError with a one-line message if a link
-    cannot be measured.
+    time steps. Raises PlanError with a one-line message if a link cannot be measured.
 
     classes  {name: class} of node classes that are in no file
     """

@@ -55,7 +55,8 @@ class SimServer:
                 or after an emergency stop) or "stopped" (at the end, `duration_s`)
     steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
-    emergency   reason of the emergency stop in force, in which commands are refused; "" without one
+    emergency   reason of the emergency stop in force; "" if there is no emergency stop. During an emergency stop, the
+                server refuses commands
 
     The parameter `assembled` is the plan's robot, if the caller has already assembled this robot; otherwise None.
     """

@@ -104,7 +104,7 @@ class SeveralServers:
 
     @property
     def emergency(self) -> str:
-        """Reason of the emergency stop in force; "" without one."""
+        """Reason of the emergency stop in force; "" if there is no emergency stop."""
         return self._first.emergency
 
     def start(self, restarts: bool = False) -> None:

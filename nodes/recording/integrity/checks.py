@@ -5,8 +5,8 @@ for applications, so other readers skip it. Its content:
 
     magic (8 bytes) | CRC-32 of the JSON (4) | length of the JSON (4) | JSON of `Check`
 
-The content has its own magic and length, so that a check record can be found by search where the heads of earlier
-records are damaged.
+The content has its own magic and length, so that a search finds a check record even if the heads of earlier records are
+damaged.
 """
 
 from __future__ import annotations

@@ -494,7 +494,7 @@ class Scanner:
         return None
 
     def _next_chunk(self, start: int, until: int) -> int | None:
-        """Position of the next intact chunk between `start` and `until`; None where there is none."""
+        """Position of the next intact chunk between `start` and `until`; None if there is no such chunk."""
         while start < until:
             window = self._bytes(start, WINDOW_BYTES + _LONGEST_CHUNK_HEAD)
             place = 0

@@ -76,9 +76,9 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
 def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
     """Plan of the node to replay: a node of the recorded plan, whose class is replaced by the node class `run`.
 
-    The replaced node is the one called `name`, or, if `name` is None, the only one whose class has the same name as the
-    class in `run`. The result has the recorded parameters, except those given in `params`. Raises PlanError if no node,
-    or no single node, fits.
+    The node is the one called `name` or, if `name` is None, the only node whose class has the same name as the class in
+    `run`. The result has the recorded parameters, except those given in `params`. Raises PlanError if there is no such
+    node, or if there are several.
     """
     there = [node.name for node in plan.nodes]
     if name is not None:

@@ -64,8 +64,9 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
     run   number of the run in the recording, from 1; None for the last run
 
     Raises RecordingError if the recording cannot be restarted at `at_s`, for example because it has no snapshot before
-    that time. Raises PlanError if `plan` has several robots, if its robot, its [sim] or its simulated communication
-    links differ from the recorded ones, or if the state of one of its nodes was not recorded. Each message is one line.
+    that time. Raises PlanError if `plan` has several robots, if the state of a node of `plan` was not recorded, or if
+    the robot, the table [sim] or the simulated communication links of `plan` differ from the recorded ones. Each error
+    message is one line.
 
     A node whose code or parameters differ from the recorded ones starts anew; `Restart.fresh` names the node and the
     reason.
@@ -208,7 +209,7 @@ def _code_hash(recorded: Recorded) -> str:
 
 
 def _require_same(recorded: Plan, plan: Plan, path: Path) -> None:
-    """Raise PlanError with a one-line message if the robot, [sim] or the simulated links differ from the recorded ones.
+    """Raise PlanError with a one-line message if robot, table [sim] or simulated links differ from the recorded ones.
 
     A simulated link delays the messages of a node. The keys of [sim] that are listed in FREE may differ.
     """

@@ -1,4 +1,4 @@
-"""Loads of every actuator in a motion: effort over time, power, peak and RMS effort, and their ratios to the limit.
+"""Loads of every actuator in a motion: effort over time, power, and peak and RMS effort relative to the effort limit.
 
 CHARMIE's paper computes the forces in the closed kinematic loops mainly to choose actuators. [GoncalvesEtAl2024,
 secs. 1 and 7]

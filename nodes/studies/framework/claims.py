@@ -65,8 +65,8 @@ class Claim:
     judge  function that applies the rule, and returns one `Finding` per interpretation or case
     plots  names of the plot files that show the results on which the claim is judged
     timed  whether the claim depends on measured times, which differ from run to run and are kept in separate tables
-    met    verdict if the rule is met: REPRODUCED for a claim of the paper that the met rule supports; another verdict
-           for other claims, such as HOLDS for a claim of the project's own
+    met    verdict if the rule is met, for example REPRODUCED for a claim of the paper, HOLDS for a claim of the
+           project's own
     """
 
     key: str

@@ -86,7 +86,7 @@ class Raised(NamedTuple):
 
 
 class CallJob:
-    """Interface of the worker processes to a study: each task is a function call `Call`, encoded as bytes."""
+    """Job of a study's worker processes. Each task of the job is a function call (`Call`), encoded as bytes."""
 
     def encode(self, task: Call) -> bytes:
         """A call as bytes."""

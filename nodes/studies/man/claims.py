@@ -190,8 +190,9 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def parting(results: Results, one: Run, other: Run) -> float | None:
-    """First time at which two runs differ by more than APART (rad) in the angle of bar 2 or bar 3; None if they never
-    do.
+    """First time at which two runs differ by more than APART (rad) in the angle of bar 2 or bar 3.
+
+    Returns None if the two runs never differ by more than APART.
     """
     t, first, second = at_common_times(results[one], results[other], "bars")
     return parting_time(t, first[:, 1:], second[:, 1:], APART)

@@ -249,7 +249,7 @@ class Runs:
     def swept_all(self) -> list[list[Run]]:
         """Lists of runs, one list for each curve that is drawn over the step size.
 
-        The runs of a list differ only in the step size, and in the gains that depend on it.
+        The runs of a list differ only in the step size, and in the gains that depend on the step size.
         """
         return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
 

@@ -38,8 +38,8 @@ class Spans:
     single_cells, double_cells  number of initial states per axis in the map of IS1, for each of the two pendulums
     radii                       number of points of each curve of IS2 over the initial distance r from the equilibrium
     runs                        number of motions in each search for the initial state with the largest IS1
-    boundary                    number of motions in each of two searches, at an initial distance just below and just
-                                above `least_radius`, from which on tumbling is possible
+    boundary                    number of motions in each of two searches, one just below and one just above the initial
+                                distance `least_radius`, from which on tumbling is possible
     checked                     number of initial states whose motions a second integrator computes again
     """
 
