@@ -290,11 +290,13 @@ class Batch:
             raise InvalidRequest(
                 f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
             )
-        if steps < 0 or every < 1 or not 0 < step_s < np.inf:
-            raise InvalidRequest(
-                f"steps is {steps} and must be at least 0; every is {every} and must be at least 1; "
-                f"step_s is {step_s} and must be above 0"
-            )
+        for name, value, valid, wanted in (
+            ("steps", steps, steps >= 0, "at least 0"),
+            ("every", every, every >= 1, "at least 1"),
+            ("step_s", step_s, 0 < step_s < np.inf, "above 0 and finite"),
+        ):
+            if not valid:
+                raise InvalidRequest(f"the argument {name!r} is {value}; it must be {wanted}")
         return len(np.atleast_2d(np.asarray(q0, dtype=float)))
 
     def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:

@@ -282,8 +282,8 @@ class CommandGuard:
             return NOTHING_STOPPED
         if self._seen_at is not None and (line := self.envelope.outside(self._position)):
             raise ValueError(
-                f"the robot is outside its limits ({line}); first move the robot back inside its limits by hand, in a "
-                "simulation with 'armswing sim reset', or launch again with wider limits"
+                f"the robot is outside its limits ({line}); first move the robot back inside its limits (a real robot "
+                "by hand, a simulated robot with 'armswing sim reset'), or launch again with wider limits"
             )
         cause, self.stopped = self.stopped, ""
         self._mode[:], self._rejoins[:] = NONE, True

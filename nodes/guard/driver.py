@@ -25,7 +25,7 @@ def require_driver(cls: type[Node], params: GuardParams, plan: Plan) -> None:
     Raises ValueError with a one-line message otherwise.
     """
     if cls.subscribes.get("command") is not JointCommand:
-        raise ValueError("the node does not subscribe to 'command'; move the guard to the driver of the robot")
+        raise ValueError("this node does not subscribe to 'command'; move the guard to the node that drives the robot")
     if RobotState not in cls.publishes.values():
         raise ValueError(
             "the node publishes no RobotState, which a guard needs; move the guard to the driver of the robot"

@@ -206,8 +206,8 @@ def with_recorded_links(plan: Plan, classes: Mapping[str, type[Node]] | None = N
             if recorded.is_remote(node.name):
                 raise PlanError(
                     f"timing_from: {path} has {len(found) // 2} round trips to node {node.name!r} on host "
-                    f"{recorded.hosts[node.name]!r}; record at least {FEWEST} round trips, with a node "
-                    "that runs nodes/clock_watch.py:ClockWatch on the server's computer"
+                    f"{recorded.hosts[node.name]!r}; record at least {FEWEST} round trips, which "
+                    "the node nodes/clock_watch.py:ClockWatch measures when it runs on the server's computer"
                 )
             there = "ran on the server's computer" if node.name in recorded.hosts else "is not in the recording"
             lines.append(

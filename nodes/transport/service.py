@@ -116,7 +116,7 @@ class ServiceServer:
             frames = [part.bytes for part in parts]
             *route, payload = frames
             if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
-                self.refusals.refuse("(service)", f"{len(frames) - 1} frames; expected 1, the call")
+                self.refusals.refuse("(service)", f"a message of {len(frames) - 1} frames; a call is 1 frame")
             elif len(payload) > MAX_BYTES:
                 self.refusals.refuse("(service)", f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
             else:

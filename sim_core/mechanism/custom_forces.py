@@ -132,8 +132,8 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
             )
         if _has_nan(results[name]):
             raise InvalidMechanism(
-                f"{where}: the expression that the law returned for {name} contains NaN, as functions of math give for "
-                "an expression; use those of CasADi, such as casadi.sin"
+                f"{where}: the expression that the law returned for {name} contains NaN, which the functions of "
+                "Python's module math return for an expression; use those of CasADi, such as casadi.sin"
             )
     if missing := [name for name in states if name not in results]:
         raise InvalidMechanism(f"{where}: the law returned no rate for the state {missing[0]!r}; return a rate")

@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
         batch.rollout(q, v, np.zeros((3, 4, 2)), step_s=1e-3, steps=5)
     with pytest.raises(InvalidRequest, match="must be a finite number"):
         batch.rollout(np.full((3, 2), np.nan), v, step_s=1e-3, steps=5)
-    with pytest.raises(InvalidRequest, match=r"step_s is 0\.0 and must"):
+    with pytest.raises(InvalidRequest, match=r"step_s' is 0\.0; it must be above 0"):
         batch.rollout(q, v, step_s=0.0, steps=5)
     with pytest.raises(
         ValueError, match=r"shape \(2, 4\) and is C-contiguous; it must be C-contiguous with shape \(size, 2\)"

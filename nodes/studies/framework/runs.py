@@ -244,6 +244,6 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
     if name == "rolling rows":
         return lambda: [float(np.abs(residual()[1][kernels.n_holonomic :]).sum())]
     raise ValueError(
-        f"a study cannot watch {name!r}; use outputs, joints, bars, coordinates, energy, 'row N', 'rows JOINT', "
-        "'unit rows' or 'rolling rows'"
+        f"a study cannot watch {name!r}; use outputs, joints, bars, coordinates, energy, or constraint equations: "
+        "'row N' (number N), 'rows JOINT' (those of a joint), 'unit rows' (unit norms) or 'rolling rows'"
     )

@@ -54,7 +54,7 @@ def _check_joint(joint: Joint, where: str, bodies: str) -> None:
     if joint.kind == "prismatic":
         if not _is_within(joint.axis):
             raise InvalidMechanism(
-                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z; for other "
+                f"{where}: axis is {joint.axis}, but must be perpendicular to z because {bodies}; for other "
                 "axes give the bodies the orientation 'zxz' or 'euler_parameters'"
             )
     elif joint.kind != "fixed" and not _is_normal(joint.axis):

@@ -227,7 +227,7 @@ WRONG = {
     "[nodes.guard]\nheartbeat = 3": (HARDWARE, "unknown key 'heartbeat'; did you mean 'heartbeat_ms'?"),
     "[nodes.guard.joints.joint_2]\nupper = 1.0": (
         "nodes/controllers/gravity_pd.py:GravityPD",
-        "the node does not subscribe to 'command'; move the guard to the driver of the robot",
+        "this node does not subscribe to 'command'; move the guard to the node that drives the robot",
     ),
 }
 
