@@ -42,7 +42,8 @@ class Hardware(Node):
     robot received the command as its timestamp.
 
     The robot runs in simulation time, which it takes from the model's states: it pauses and resets with the run, and in
-    lockstep equal seeds give equal samples. With all differences at zero, the robot behaves exactly like the model. In
+    lockstep equal seeds give equal samples. If all parameters that make
+    the robot differ from the model are 0, the robot behaves exactly like the model. In
     realtime, the stamps of `measured_state` are readings of the robot's own clock, as on a real robot. In lockstep,
     they are simulation times.
     """

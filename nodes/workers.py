@@ -159,7 +159,7 @@ class Pool(Generic[Task, Result]):
     def ended(self, timeout_s: float) -> Iterator[tuple[Task, Result]]:
         """Yield (task, result) of the tasks that have ended. Waits at most timeout_s (s) for the first of them.
 
-        A task that has exceeded the time limit is ended here, as a lost task.
+        A task that has exceeded its time limit is stopped; its result, from `job.lost`, contains the time limit.
         """
         by_connection: dict[Any, Worker[Task, Result]] = {worker.connection: worker for worker in self.busy}
         for ready in wait(list(by_connection), timeout_s):

@@ -26,11 +26,11 @@ def with_stops(mechanism: Mechanism) -> Mechanism:
 
     The mechanism must be a tree in joint coordinates.
 
-    The stiffness of a stop is chosen such that a joint that hits the stop at the speed in SPEEDS for its unit bounces
-    with the circular frequency RATE; the inertia of the joint is taken as its smallest value over several postures. A
-    joint with this inertia that hits its stop at v rad/s or v m/s goes beyond the stop by at most 0.031 sqrt(v) rad or
-    0.0097 sqrt(v) m. The stiffness suits steps of 1 ms. It does not represent the real machine: under load, light
-    joints move well beyond their limits. A joint that moves no mass gets no stops.
+    A joint that hits its stop at the speed SPEEDS[unit], where unit is the unit of its position, bounces with the
+    circular frequency RATE. The stiffness of the stop follows from this and from the smallest inertia of the joint over
+    several postures. A joint with this inertia that hits its stop at v rad/s or v m/s goes beyond the stop by at most
+    0.031 sqrt(v) rad or 0.0097 sqrt(v) m. The stiffness suits steps of 1 ms. It does not represent the real machine:
+    under load, light joints move well beyond their limits. A joint that moves no mass gets no stops.
     """
     limited = [joint for joint in mechanism.joints if joint.coordinates and (joint.lower, joint.upper) != (None, None)]
     least = least_inertias(mechanism) if limited else {}

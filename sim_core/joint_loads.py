@@ -47,7 +47,7 @@ class Posture:
     def r_AO(self) -> Array:
         """Vector (3,), m, from the joint's point on the parent to the body's origin, in the body's axes.
 
-        [GoncalvesEtAl2024, eq. 1, with d along the axis]
+        The displacement of a prismatic joint along its axis is included. [GoncalvesEtAl2024, eq. 1]
         """
         back = -np.array(self.joint.child_point)
         return back if self.slide is None else self.R_PB.T @ self.slide + back

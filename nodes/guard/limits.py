@@ -78,7 +78,7 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     """Limits of a guard: limits of each joint, of joint combinations, and of the age of commands.
 
     joints             {joint: its limits}
-    keep_out           inequalities of joint combinations
+    keep_out           conditions; each keeps a weighted sum of joint positions at or below a value
     max_age_ms         largest age of the state from which a command was computed; 0 accepts any age
     heartbeat_ms       largest time without a command to an actuator; a longer time causes a controlled stop. With 0,
                        there is no limit

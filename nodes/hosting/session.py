@@ -108,7 +108,7 @@ class NodeSession:
 
     @property
     def refusals(self) -> list[RejectionLog]:
-        """Refusal logs of the sockets that every node owns; the logs name invalid messages, for example."""
+        """Logs of the messages, requests and subscriptions that this node's own sockets refused."""
         link = [] if self._link is None else [self._link.refusals]
         remote = self.publisher.remote
         streams = [] if remote is None else [remote.refusals, remote.refused]

@@ -186,7 +186,8 @@ def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | N
     Robot and time step come from the robot's description. If the simulation sends no description, the table contains
     only the given `robot`; if `robot` is None too, the result is None.
 
-    alone  whether `robot` need not be live; otherwise UnknownNameError is raised if only other robots are live
+    alone  whether the call also succeeds if `robot` is not among the live robots. If False, UnknownNameError is raised
+           in this case
     """
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]

@@ -266,7 +266,7 @@ def _are_alike(one: Values, other: Values) -> bool:
 
 
 def _rows(values: Values) -> list[Any]:
-    """The rows of a column as the plain data that `column` takes, with None for NaN."""
+    """The rows of an array as nested lists, with None for NaN."""
     if values.dtype.kind != "f":
         return list(values.tolist())
     if values.ndim == 1:

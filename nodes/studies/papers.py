@@ -8,8 +8,8 @@ from nodes.studies.framework.study import Study
 def make_study(paper: str, *, quick: bool, spans: str) -> Study:
     """The study with this name: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
 
-    quick  whether to use shorter runs, for a first look
-    spans  name of a set of run lengths, such as "tiny" for tests; if `spans` is not "", `quick` has no effect on them
+    quick  whether to use shorter runs, for a first look; without effect if `spans` is given
+    spans  name of a set of run lengths, such as "tiny" for tests; "" if `quick` chooses the lengths
 
     Raises ValueError for another name.
     """

@@ -152,7 +152,7 @@ def ranges_from(
     Run k starts from the coordinates q[k] and the velocities v[k]. A run that diverges is not an error; its values are
     nan.
 
-    plan      plan in lockstep with one robot, whose nodes also run
+    plan      plan in lockstep with one robot; all nodes of the plan take part in each run
     system    system of this robot
     q         (n, n_q) initial coordinates (m or rad)
     v         (n, n_q) initial velocities (m/s or rad/s)

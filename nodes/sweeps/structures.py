@@ -69,8 +69,9 @@ def is_of_node(axis: Axis) -> bool:
 
 
 def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
-    """Return a function from the number of a cell (run) to the index of its combination of values, on the axes `keys`
-    only.
+    """Return a function that maps the number of a run of the sweep to the index of the values of the axes `keys`.
+
+    Two runs have the same index if all axes named in `keys` have the same values in both.
     """
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 

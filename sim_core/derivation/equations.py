@@ -128,7 +128,8 @@ def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Functio
 
     `rates` returns the accelerations a and multipliers lam. Without stabilization, it is a function (t, q, v, u, p).
     With stabilization, it is a function (t, q, v, u, p, U), and the kernel `correction` (t, q, v, u, p, gains) returns
-    the stabilization U by the sampled fuzzy law. With spherical or free joints there is also `rebase` (t, q, v, u, p),
+    the stabilization U of the stabilizer "sampled_fuzzy". With spherical or free joints there is also the kernel
+    `rebase` (t, q, v, u, p), which moves the rotation of each such joint from q to its reference orientation in p,
     which returns q, v, p.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name

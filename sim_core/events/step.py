@@ -233,7 +233,7 @@ class StepEvents:
         group        indices of the guards
         lost_by_row  energy loss by the impulse of each constraint row, J
         lost         loss of the whole impact, J
-        held         (n_switched,) constraints that held before the impact
+        held         (n_switched,) whether each switched constraint was active before the impact
         """
         shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:

@@ -32,7 +32,8 @@ class PrescribedMotion(Frozen):
     Give either `joint` or `body`, and either `motion` or `input`.
 
     joint              name of the joint
-    body, point, axis  body-fixed point r and world unit vector: the coordinate axis . r, m, follows the motion
+    body, point, axis  body-fixed point and world unit vector: the coordinate of the point along the axis, in m, follows
+                       the motion
     motion             function that takes time t, s, and returns the position, rad or m, as a CasADi expression, twice
                        differentiable
     input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a

@@ -210,7 +210,8 @@ class FastestMode:
         yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
 
     def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to a mode of shape x) for the elements of spherical and free joints.
+        """Yield (name, contribution to a mode of shape x) for the springs, dampers and stops of spherical and
+        free joints.
 
         x     shape of the mode (n_q,)
         rate  absolute value of the mode's eigenvalue, 1/s

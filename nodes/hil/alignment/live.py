@@ -199,7 +199,9 @@ class JointSums:
 
     @property
     def delay_s(self) -> float | None:
-        """Delay d (s) of the measurement, from a fit of -d v to the differences r, with the predicted velocities v.
+        """Delay d (s) of the measurement, from a fit of -d v to r.
+
+        r are the measured minus the predicted positions, v the predicted velocities.
 
         None if the fit explains less than half of the variance of r.
         """

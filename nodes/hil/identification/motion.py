@@ -50,8 +50,8 @@ class Motion:
 class Applied:
     """Tells how to determine the efforts that acted between two samples of the measurement.
 
-    hold_s   time (s) for which a commanded effort is constant, which is the time step of the simulation. The effort in
-             a measured state acted during this time before the state, but not before the previous sample
+    hold_s   time (s) for which a commanded effort is constant: the time step of the simulation. The effort in a
+             measured sample at time t acted from t - hold_s, or from the previous sample if that is later, until t
     finer    stream of the same run with efforts at a higher rate. This stream replaces the measured efforts if the
              measurement is too slow to contain every effort; None if there is no such stream
     delay_s  delay of the measurement relative to `finer` (s)

@@ -22,7 +22,7 @@ Judged = Iterator[tuple[Residual, list[float]]]
 
 
 class LivePrediction:
-    """Pairs measured states, in simulation time, with predicted states as both arrive.
+    """Pairs each measured state with the predicted state of the same simulation time, as both arrive.
 
     At first, the simulation server publishes the predicted states. Once the robot reports an applied command, a local
     model predicts instead. The local model receives each command at the instant at which the robot applied this

@@ -465,7 +465,7 @@ class Scanner:
         """Find the next intact chunk or check record from position `start` on; None if there is neither.
 
         For a chunk, the result is (position of the chunk, None). For a check record that ends at position p, the result
-        is (p, (content of the check record, p)).
+        is (p, (content of the check record, p)): the end of the record, twice.
         """
         check = self._next_check(start)
         until = self._size if check is None else check[1]

@@ -73,7 +73,7 @@ def override_text(target: str, value: Any) -> str:
 def _toml(value: Any, bare: bool = False) -> str:
     """A value in TOML notation.
 
-    bare  whether a string is written without quotation marks if the result cannot be read as another type of value
+    bare  whether strings have no quotation marks, except those that TOML would read as a number, a date or a boolean
     """
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"

@@ -1,4 +1,4 @@
-"""Functions shared by the rules of Nada's claims: results as text and as numbers. [NadaBayoumi2024]"""
+"""Functions that several checks of Nada's claims use: they return results as text and as numbers. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 

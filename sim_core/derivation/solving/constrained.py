@@ -127,7 +127,7 @@ class ConstrainedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
+        """All numbers of the factorization that `solve` needs, as one column, from which `with_parts` restores it."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
