@@ -311,7 +311,7 @@ class Subscriber:
             left = deadline - time.monotonic()
             if left <= 0.0:
                 return None
-            self._poller.poll(int(left * 1e3) + 1)
+            self._wait(left)
 
     def receive_batch(self, timeout_s: float = 0.0) -> list[tuple[str, str, Message]]:
         """Return (source, topic, message) of all messages that have arrived, at most BATCH from each publisher.
@@ -330,7 +330,14 @@ class Subscriber:
             left = deadline - time.monotonic()
             if found or left <= 0.0:
                 return found
-            self._poller.poll(int(left * 1e3) + 1)
+            self._wait(left)
+
+    def _wait(self, longest_s: float) -> None:
+        """Wait up to `longest_s` (s) for a message of a connected publisher."""
+        if self.connections:
+            self._poller.poll(int(longest_s * 1e3) + 1)
+        else:
+            time.sleep(longest_s)  # a poll of no sockets returns at once, whatever its timeout
 
     def close(self) -> None:
         """Disconnect from all publishers."""

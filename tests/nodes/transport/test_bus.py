@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -288,3 +289,21 @@ def test_a_live_ipc_path_cannot_be_taken_and_a_dead_one_can(context: Any, domain
     first.close()
     Path(endpoint.removeprefix("ipc://")).touch()  # what a killed process leaves
     Publisher(context, "sim", endpoint).close()
+
+
+@pytest.mark.parametrize("receive", [Subscriber.receive, Subscriber.receive_batch])
+def test_a_subscriber_that_is_connected_to_no_publisher_waits_without_a_busy_loop(
+    receive: Callable[[Subscriber, float], Any], context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber, looks = Subscriber(context, [STATE], "listener"), []
+    monotonic = time.monotonic
+
+    def counted() -> float:
+        looks.append(threading.current_thread())
+        return monotonic()
+
+    monkeypatch.setattr(time, "monotonic", counted)
+    began = monotonic()
+    assert not receive(subscriber, 0.2)
+    assert monotonic() - began >= 0.2
+    assert looks.count(threading.current_thread()) <= 3
