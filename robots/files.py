@@ -6,6 +6,7 @@ modules cannot replace packages of armswing.
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import re
 import sys
@@ -14,7 +15,7 @@ import traceback
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from sim_core.errors import InvalidRequest
@@ -119,6 +120,18 @@ def load(robot: str) -> Callable[..., Any]:
     return found
 
 
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Loader of a Python file that compiles the file at each import, and neither reads nor writes bytecode files.
+
+    Python takes the bytecode of an earlier import for an edited file of the same length and the same second.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Code of the file as the file is now."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def python_module(path: Path, version: bytes = b"") -> ModuleType:
     """Import a Python file as a module with a unique name.
 
@@ -130,7 +143,8 @@ def python_module(path: Path, version: bytes = b"") -> ModuleType:
     name = f"{path.stem}_{zlib.crc32(version, zlib.crc32(str(path).encode())):08x}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = SourceLoader(name, str(path)) if path.suffix == ".py" else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded as Python; name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)

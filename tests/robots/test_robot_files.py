@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,16 @@ def test_an_edited_file_is_read_anew_and_its_kernels_too(folder: Path) -> None:
     after = assemble(build("rods.py:rod"))
     assert mass_matrix(before, np.zeros(1)) == pytest.approx(3.0)
     assert mass_matrix(after, np.zeros(1)) == pytest.approx(7.0)
+
+
+def test_an_edit_of_the_same_length_in_the_same_second_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = folder / "rods.py"
+    for inertia, mass in (("inertia=(1, 1, 1", 3.0), ("inertia=(5, 5, 5", 7.0)):
+        file.write_text(ROD.replace("inertia=(1, 1, 1", inertia))
+        os.utime(file, (1e9, 1e9))
+        assert mass_matrix(assemble(build("rods.py:rod")), np.zeros(1)) == pytest.approx(mass)
+    assert not list(folder.glob("__pycache__/rods*"))
 
 
 @pytest.mark.parametrize(
