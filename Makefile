@@ -8,6 +8,8 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
+unexport PYTHONDONTWRITEBYTECODE  # of the shell: without bytecode files each process compiles all modules anew
+
 .PHONY: demo picture docs test soak fresh check fuzz aarch64 bench bench-viewer install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture

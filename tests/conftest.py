@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from hypothesis import settings
 from viewer.availability import APT_LINE
 
 os.environ.pop("ARMSWING_DOMAIN", None)  # of the shell: tests make folders of their own, and use domain 0 there
+# of the shell too: without bytecode files each of a thousand processes compiles the sources of all modules anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("armswing", deadline=None)  # timings are benchmarks: a busy computer fails no test
 settings.load_profile("armswing")
