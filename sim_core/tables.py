@@ -12,6 +12,7 @@ import inspect as signatures
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -93,7 +94,20 @@ def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: 
            entry of the list `axes` is called axes.1 in messages; by default it is called axes[0]
     at     dotted key of `data` itself
     """
-    return _wrong(data, inspect.type_info(kind), at, first or {})
+    schema = _schema(kind) if isinstance(kind, type) else inspect.type_info(kind)
+    return _wrong(data, schema, at, first or {})
+
+
+# Resolving annotations takes longer than the checks themselves. Few classes are kept: users reload files with classes.
+@lru_cache(maxsize=256)
+def _schema(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+@lru_cache(maxsize=256)
+def fields_of(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Fields of a struct, in order, with resolved types."""
+    return msgspec.structs.fields(kind)
 
 
 def arguments(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +182,7 @@ def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping
         return Misfit(at, unknown_key(unknown[0], fields))
     if missing := [name for name, field in fields.items() if field.required and name not in data]:
         return Misfit(at, f"lacks the key {missing[0]!r}; give it {article(fields[missing[0]].type)}")
-    hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind.cls)}
+    hints = {field.encode_name: field.type for field in fields_of(kind.cls)}
     for key, item in data.items():
         if key not in fields or not (_all_finite(item) or _all_finite(fields[key].default)):
             continue

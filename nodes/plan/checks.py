@@ -9,8 +9,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from nodes.messages.topics import resolve
 from nodes.node import Node
 from nodes.plan.files.including import Entry, Tables
@@ -22,7 +20,7 @@ from nodes.plan.loading import is_file, load_class, locate, reference, shortened
 from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics, unexecuted, unreceived
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
-from sim_core.tables import out_of_range
+from sim_core.tables import fields_of, out_of_range
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
@@ -250,7 +248,7 @@ def _check_sim(plan: Plan, tables: Tables, with_methods: bool) -> None:
 
 def check_duration(plan: Plan, where: str) -> None:
     """Raise PlanError for a duration that is out of range or below one time step; the message begins with `where`."""
-    kind = next(field.type for field in msgspec.structs.fields(Plan) if field.name == "duration_s")
+    kind = next(field.type for field in fields_of(Plan) if field.name == "duration_s")
     if plan.duration_s is None:
         return
     if line := out_of_range(plan.duration_s, kind):

@@ -12,7 +12,7 @@ import msgspec
 
 from nodes.plan.files.source import Source, at
 from sim_core.support.suggestion import did_you_mean
-from sim_core.tables import misfit, ranges_of, unknown_key
+from sim_core.tables import fields_of, misfit, ranges_of, unknown_key
 
 T = TypeVar("T", bound=msgspec.Struct)
 RENAMED = {"every": "decimation", "deadline": "overrun_policy"}  # keys of earlier launch files
@@ -45,7 +45,7 @@ def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
     type. The message begins with `where` and names the wrong key and the nearest known key. Inner tables whose type has
     no schema are not checked.
     """
-    fields = msgspec.structs.fields(kind)
+    fields = fields_of(kind)
     known = [field.encode_name for field in fields]
     value = worded(value, kind)
     for key in value:
@@ -67,7 +67,7 @@ def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, An
 
     This is needed because TOML reads the bare words nan and inf as numbers.
     """
-    words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
+    words = {field.encode_name for field in fields_of(kind) if field.type is str}
     return {
         key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item
         for key, item in value.items()

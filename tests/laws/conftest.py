@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -300,13 +301,14 @@ OWN = (
     friction_wheels,
     floating_arm,
 )
-CASES: dict[str, Callable[[], Mechanism]] = {
+MAKERS: dict[str, Callable[[], Mechanism]] = {
     "-".join([name, *[f"{key}={value}" for key, value in variant.items()]]): (
         lambda name=name, variant=variant: build(name, **variant)
     )
     for name in names()
     for variant in VARIANTS.get(name, [{}])
 } | {made.__name__: made for made in OWN}
+CASES = {name: cache(make) for name, make in MAKERS.items()}  # each mechanism is built once for all fixtures
 
 
 @pytest.fixture(params=list(CASES), scope="session")
