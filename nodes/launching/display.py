@@ -6,16 +6,15 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import NamedTuple
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.launching.logs import RunLog
 from nodes.node import STOPPED, WAITS_FOR
+
+if TYPE_CHECKING:  # rich is imported where a terminal is redrawn: a launch without one starts without it
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import Progress
 
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
@@ -43,8 +42,6 @@ class Display:
     def __init__(self, duration_s: float | None) -> None:
         self._duration_s = duration_s
         self.log: RunLog | None = None
-        # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._live: Live | None = None
         self._progress: Progress | None = None
         self._next_plain = time.monotonic() + PLAIN_PERIOD_S
@@ -53,16 +50,22 @@ class Display:
         self._last_plain = ("", 0.0)  # the last line printed, and when
 
     def __enter__(self) -> Display:
-        if self._console.is_terminal:
+        # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            console = Console(stderr=True, highlight=False, soft_wrap=True)
             if self._duration_s is not None:
                 self._progress = Progress(
                     TextColumn("t = {task.completed:.1f} of {task.total:g} s"),
                     BarColumn(),
                     TimeRemainingColumn(),
-                    console=self._console,
+                    console=console,
                 )
                 self._progress.add_task("run", total=self._duration_s)
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live = Live(console=console, auto_refresh=False, transient=True)
             self._live.start()
         return self
 
@@ -81,7 +84,9 @@ class Display:
         if self.log is not None:
             self.log.add(name, text)
         if self._live is not None:
-            self._console.print(Text(f"[{name}] {text}"))
+            from rich.text import Text
+
+            self._live.console.print(Text(f"[{name}] {text}"))
         else:
             print(f"[{name}] {text}", file=sys.stderr, flush=True)
 
@@ -96,6 +101,10 @@ class Display:
             self._plain(time_s, nodes)
 
     def _picture(self, time_s: float, nodes: Sequence[NodeLine]) -> Group:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table.grid(padding=(0, 2))
         for line in nodes:
             lost = "" if not line.lost else f"lost {line.lost}"
