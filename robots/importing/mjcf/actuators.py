@@ -2,93 +2,254 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from robots.importing.mjcf.document import ACTUATORS, Defaults
+from robots.importing.mjcf.document import Defaults
+from robots.importing.mjcf.joints import not_negative
+from robots.importing.mjcf.schema import CHILDREN
+from robots.importing.mjcf.unread import is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import Actuator, Joint, Servo
+from sim_core.mechanism.quantities import value_of
 
-MOTORS = ("motor", "position")
+# names of gains, which an element also takes from a default of another kind of actuator
+GAINS = ("kp", "kv", "gainprm", "biasprm", "gaintype", "biastype", "dyntype", "timeconst", "dampratio")
+GAINS_OF: dict[str, tuple[str, ...]] = {
+    "general": ("gainprm", "biasprm", "gaintype", "biastype", "dyntype"),
+    "position": ("kp", "kv", "timeconst", "dampratio"),
+}
+NOT_READ = "is not read: the robot lacks this actuator"
+SMALL = 1e-9  # share of a limit by which two numbers of a file may differ and count as equal
 
 
-def actuators_of(
-    root: Element, defaults: Defaults, compiler: Mapping[str, str], joints: Sequence[Joint], notes: Notes
-) -> tuple[Actuator, ...]:
-    """Actuators of the moving joints in an MJCF file.
+@dataclass(frozen=True)
+class Transmission:
+    """What an actuator does: effort at the joint = gear * (gain * control), or that of a servo."""
 
-    The command of an actuator is the effort at its joint, which is MuJoCo's control value times the gear. Actuators
-    that cannot be read are left out with a warning.
+    gear: float
+    gain: float
+    servo: Servo | None
+
+
+class Actuators:
+    """Reads the actuators of the moving joints in an MJCF file.
+
+    The command of an actuator is the effort at its joint, which is MuJoCo's control value times gear and gain.
+    Actuators that cannot be read are left out with a warning.
+
+    joints  {joint: its element}, with the defaults applied
     """
-    known = {joint.name: joint for joint in joints if joint.kind != "fixed"}
-    found: dict[str, Actuator] = {}
-    for holder in root.all("actuator"):
-        for child in holder.children:
-            element = defaults.applied(child)
-            for actuator in _read(element, known, compiler.get("autolimits", "true") == "true", notes):
+
+    def __init__(
+        self,
+        root: Element,
+        defaults: Defaults,
+        compiler: Mapping[str, str],
+        joints: Mapping[str, Element],
+        notes: Notes,
+    ) -> None:
+        self._root, self._joints, self._notes = root, joints, notes
+        self._automatic = compiler.get("autolimits", "true") == "true"
+        self._elements: list[Element] = []
+        for holder in root.all("actuator"):
+            for child in holder.children:
+                element = defaults.applied(child)
+                element.label = f"actuator {_name_of(element)!r}"
+                self._elements.append(element)
+
+    def carried_by(self, joints: Sequence[Joint]) -> list[Joint]:
+        """The joints with the armature and damping of the actuators that drive them.
+
+        Raises InvalidMechanism for armature or damping of an actuator that does not drive a joint of one coordinate.
+        """
+        found = {joint.name: joint for joint in joints}
+        for element in self._elements:
+            armature, damping = not_negative(element, "armature"), not_negative(element, "damping")
+            if armature == damping == 0.0:
+                continue
+            joint = found.get(element.attributes.get("joint", ""))
+            if joint is None or joint.coordinates != (joint.name,):
+                element.fail(
+                    "armature and damping are supported only of an actuator that drives a hinge or slide joint; "
+                    "remove them"
+                )
+            ratio = _gear(element) ** 2
+            armature, damping = value_of(joint.armature) + ratio * armature, value_of(joint.damping) + ratio * damping
+            found[joint.name] = replace(joint, armature=armature, damping=damping)
+        return list(found.values())
+
+    def read(self, joints: Sequence[Joint]) -> tuple[Actuator, ...]:
+        """The actuators.
+
+        joints  all joints of the mechanism
+        """
+        known = {joint.name: joint for joint in joints if joint.kind != "fixed"}
+        found: dict[str, Actuator] = {}
+        for element in self._elements:
+            for actuator in self._read(element, known):
                 if actuator.name in found:
                     element.fail(f"two actuators are named {actuator.name!r}; names must be unique")
                 found[actuator.name] = actuator
-    return tuple(found.values())
+        driving = Counter(actuator.joint for actuator in found.values())
+        return tuple(self._within_range(actuator, driving[actuator.joint]) for actuator in found.values())
+
+    def _read(self, element: Element, joints: Mapping[str, Joint]) -> Iterator[Actuator]:
+        target = element.attributes.get("joint")
+        if element.tag not in CHILDREN["actuator"].split():
+            element.fail("MuJoCo has no actuator with this tag; use motor or position")
+        if self._is_disabled(element):
+            self._notes.add(element, "the actuator is disabled in <option>, and is not read")
+            return
+        if target is not None and target not in joints:
+            element.fail(f"the model has no joint {target!r}; its joints are {', '.join(joints)}")
+        if target is None:
+            self._notes.add(element, f"an actuator that does not drive a joint {NOT_READ}")
+            return
+        joint = joints[target]
+        if joint.orientation_names:
+            self._notes.add(element, f"an actuator of a {joint.kind} joint {NOT_READ}")
+            return
+        does = self._transmission(element)
+        if does is None:
+            return
+        note_attributes(element, "actuator", self._notes)
+        if does.servo is None and abs(does.gear * does.gain) != 1.0:
+            factor = "gear" if does.gain == 1.0 else "gear and gain"
+            self._notes.add(element, f"commands are efforts at the joint: {factor} times MuJoCo's control")
+        if does.servo is not None:
+            self._note_positions(element, does.gear, joint)
+        yield Actuator(
+            name=_name_of(element),
+            joint=target,
+            unit="N" if joint.kind == "prismatic" else "N m",
+            effort_limit=self._effort_limit(element, does),
+            servo=does.servo,
+        )
+
+    def _is_disabled(self, element: Element) -> bool:
+        """Whether <option> disables all actuators, or the group of an actuator."""
+        groups = [word for option in self._root.all("option") for word in _words(option, "actuatorgroupdisable")]
+        return is_disabled(self._root, "actuation") or element.attributes.get("group", "0").strip() in groups
+
+    def _transmission(self, element: Element) -> Transmission | None:
+        """Gear, gain and servo of an actuator; None, with a note, if it is neither a motor nor a servo."""
+        gear = _gear(element)
+        if element.tag not in ("motor", "position", "general"):
+            self._notes.add(element, f"<{element.tag}> {NOT_READ}")
+            return None
+        if gear == 0.0:
+            element.fail("gear is 0; give a gear ratio other than 0")
+        if element.tag == "motor":
+            return Transmission(gear, 1.0, None)
+        foreign = [name for name in GAINS if name in element.attributes and name not in GAINS_OF[element.tag]]
+        if foreign:
+            element.fail(
+                f"{foreign[0]} comes from a default of another kind of actuator, which is not supported; write the "
+                f"defaults of {element.tag} actuators as <{element.tag}>"
+            )
+        if element.tag == "position":
+            if element.number("dampratio", 0.0) > 0.0:
+                element.fail("dampratio is not supported; write kv instead")
+            kp, kv = element.number("kp", 1.0), element.number("kv", 0.0)
+            if not kp > 0.0:
+                element.fail(f"kp is {kp:g}; it must be above 0")
+            return Transmission(gear, kp, Servo(stiffness=kp * gear * gear, damping=kv * gear * gear))
+        return self._general(element, gear)
+
+    def _general(self, element: Element, gear: float) -> Transmission | None:
+        """Gain and servo of a <general> actuator, which can be a motor or a servo in other words; otherwise None."""
+        given = element.attributes
+        gain, constant, of_position, of_velocity = _first(element, "gainprm", (1.0,)) + _first(
+            element, "biasprm", (0.0, 0.0, 0.0)
+        )
+        biased = given.get("biastype", "none")
+        plain = given.get("gaintype", "fixed") == "fixed" and given.get("dyntype", "none") == "none"
+        if plain and gain != 0.0 and biased == "none":
+            return Transmission(gear, gain, None)
+        balanced = constant == 0.0 and of_position == -gain and of_velocity <= 0.0
+        if plain and gain > 0.0 and biased == "affine" and balanced:
+            servo = Servo(stiffness=gain * gear * gear, damping=-of_velocity * gear * gear)
+            return Transmission(gear, gain, servo)
+        self._notes.add(element, f"<general> whose gain and bias are not those of a motor or servo {NOT_READ}")
+        return None
+
+    def _effort_limit(self, element: Element, does: Transmission) -> float | None:
+        """Largest effort at the joint, N m or N, that the ranges of control and force permit; None for no limit."""
+        limits = []
+        for name, factor in (("ctrl", does.gear * does.gain), ("force", does.gear)):
+            if name == "ctrl" and (does.servo is not None or is_disabled(self._root, "clampctrl")):
+                continue  # the control is a position, or is not limited
+            limit = self._range(element, name)
+            if limit is not None:
+                limits.append(abs(factor) * self._size(element, f"{name}range", *limit))
+        positive = [limit for limit in limits if limit > 0.0]
+        return min(positive) if positive else None
+
+    def _range(self, element: Element, name: str) -> tuple[float, float] | None:
+        """The range of an actuator's control or force, "ctrl" or "force"; None if it is not limited."""
+        limited = element.attributes.get(f"{name}limited", "auto")
+        given = f"{name}range" in element.attributes
+        if limited == "false" or (limited == "auto" and not (self._automatic and given)):
+            return None
+        lower, upper = element.numbers(f"{name}range", 2)
+        return lower, upper
+
+    def _size(self, element: Element, name: str, lower: float, upper: float) -> float:
+        """The larger bound of a range; a note if the range is not symmetric, as effort limits are."""
+        if abs(lower + upper) > SMALL * max(abs(lower), abs(upper)):
+            self._notes.add(element, f"{name} is not symmetric; the larger of its bounds limits efforts on both sides")
+        return max(abs(lower), abs(upper))
+
+    def _note_positions(self, element: Element, gear: float, joint: Joint) -> None:
+        """Notes about position commands: they are those of the joint, within the limits of the joint."""
+        if gear != 1.0:
+            self._notes.add(element, "position commands are those of the joint: MuJoCo's control divided by gear")
+        limit, inherited = self._range(element, "ctrl"), element.number("inheritrange", 0.0)
+        bounds = None if limit is None else sorted(bound / gear for bound in limit)
+        stops = [-math.inf if joint.lower is None else joint.lower, math.inf if joint.upper is None else joint.upper]
+        inside = bounds is not None and any(
+            abs(bound - stop) > SMALL * max(abs(bound), abs(stop)) for bound, stop in zip(bounds, stops, strict=True)
+        )
+        if inside or inherited not in (0.0, 1.0):
+            self._notes.add(
+                element,
+                "the range of its control (ctrlrange) is not read: the joint's limits are those of position commands",
+            )
+
+    def _within_range(self, actuator: Actuator, driving: int) -> Actuator:
+        """The actuator, with the range of the total actuator force on its joint as an effort limit.
+
+        driving  number of actuators that drive the joint
+        """
+        element = self._joints[actuator.joint]
+        limited, given = element.attributes.get("actuatorfrclimited", "auto"), "actuatorfrcrange" in element.attributes
+        if limited == "false" or not given or (limited == "auto" and not self._automatic):
+            return actuator
+        if driving > 1:
+            self._notes.add(
+                element, f"actuatorfrcrange limits each of the {driving} actuators of the joint, not their sum"
+            )
+        limit = self._size(element, "actuatorfrcrange", *element.numbers("actuatorfrcrange", 2))
+        return replace(actuator, effort_limit=min(actuator.effort_limit or math.inf, limit))
 
 
-def _read(element: Element, joints: Mapping[str, Joint], automatic: bool, notes: Notes) -> Iterator[Actuator]:
-    target = element.attributes.get("joint")
-    name = element.attributes.get("name") or target or element.tag
-    element.label = f"actuator {name!r}"
-    if element.tag not in ACTUATORS:
-        element.fail("MuJoCo has no actuator with this tag; use motor or position")
-    if target is not None and target not in joints:
-        element.fail(f"the model has no joint {target!r}; its joints are {', '.join(joints)}")
-    if element.tag not in MOTORS or target is None:
-        what = f"<{element.tag}>" if target is not None else "an actuator that does not drive a joint"
-        notes.add(element, f"{what} is not read: the robot lacks this actuator")
-        return
-    gear = _gear(element)
-    if gear == 0.0:
-        element.fail("gear is 0; give a gear ratio other than 0")
-    if abs(gear) != 1.0 and element.tag == "motor":
-        notes.add(element, "commands are efforts at the joint: gear times MuJoCo's control")
-    joint = joints[target]
-    if joint.orientation_names:
-        notes.add(element, f"an actuator of a {joint.kind} joint is not read: the robot lacks this actuator")
-        return
-    yield Actuator(
-        name=name,
-        joint=target,
-        unit="N" if joint.kind == "prismatic" else "N m",
-        effort_limit=_effort_limit(element, abs(gear), automatic),
-        servo=_servo(element, gear) if element.tag == "position" else None,
-    )
+def _name_of(element: Element) -> str:
+    return element.attributes.get("name") or element.attributes.get("joint") or element.tag
+
+
+def _words(element: Element, name: str) -> list[str]:
+    return element.attributes.get(name, "").split()
 
 
 def _gear(element: Element) -> float:
-    words = element.attributes.get("gear", "1").split()
-    return element.numbers("gear", len(words), (1.0,))[0]
+    return _first(element, "gear", (1.0,))[0]
 
 
-def _effort_limit(element: Element, gear: float, automatic: bool) -> float | None:
-    """Largest effort at the joint, N m or N, that the ranges of control and force permit; None for no limit.
-
-    automatic  whether a given range is a limit unless the element says otherwise (MuJoCo's autolimits)
-    """
-    limits = []
-    for name in ("ctrl", "force"):
-        limited = element.attributes.get(f"{name}limited", "auto")
-        given = f"{name}range" in element.attributes
-        if limited == "false" or (limited == "auto" and not (automatic and given)):
-            continue
-        if name == "ctrl" and element.tag == "position":
-            continue  # the control is a position
-        limits.append(gear * max(map(abs, element.numbers(f"{name}range", 2))))
-    positive = [limit for limit in limits if limit > 0.0]
-    return min(positive) if positive else None
-
-
-def _servo(element: Element, gear: float) -> Servo:
-    if element.number("dampratio", 0.0) > 0.0:
-        element.fail("dampratio is not supported; write kv instead")
-    stiffness = element.number("kp", 1.0) * gear * gear
-    if not stiffness > 0.0:
-        element.fail(f"kp is {element.number('kp', 1.0):g}; it must be above 0")
-    return Servo(stiffness=stiffness, damping=element.number("kv", 0.0) * gear * gear)
+def _first(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """The first numbers of an attribute, as many as `default` has; those that are missing are those of `default`."""
+    given = element.numbers(name, len(element.text(name).split())) if name in element.attributes else ()
+    return (*given, *default[len(given) :])[: len(default)]

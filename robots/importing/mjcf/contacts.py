@@ -23,7 +23,7 @@ import numpy as np
 
 from robots.importing.mjcf.document import Defaults
 from robots.importing.mjcf.geoms import Geom
-from robots.importing.mjcf.unread import is_disabled
+from robots.importing.mjcf.unread import is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
@@ -93,11 +93,11 @@ class Softness:
         The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
         and k the stiffness from solref.
 
-        step  MuJoCo's time step, s
+        step  MuJoCo's time step, s; the time constant in solref is at least twice as long. 0 for no such bound
         """
         first, second = self.solref
         most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
-        constant = max(first, 2.0 * step)  # MuJoCo's option flag refsafe
+        constant = max(first, 2.0 * step)
         k = 1.0 / (most * constant * second) ** 2 if first > 0.0 else -first / most**2
         low, high = 0.0, DEEPEST
         for _ in range(100):
@@ -142,6 +142,7 @@ class Contacts:
         self._names = names
         self._soft: dict[str, Softness] = {}
         self._noted: set[tuple[int, str]] = set()  # lines and messages
+        self._attributes_noted: set[int] = set()  # lines
 
     def added_to(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the contacts of the file."""
@@ -162,6 +163,7 @@ class Contacts:
         masses = masses_for_stiffness(whole)
         gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
         step = next((each.number("timestep", STEP) for each in reversed(self._root.all("option"))), STEP)
+        step = 0.0 if is_disabled(self._root, "refsafe") else step
         contacts = []
         for contact in found:
             depth = self._soft[contact.name].depth(gravity, step)
@@ -245,6 +247,11 @@ class Contacts:
             self._noted.add((element.line, message))
             self._notes.add(element, message)
 
+    def _note_attributes(self, element: Element) -> None:
+        if element.line not in self._attributes_noted:
+            self._attributes_noted.add(element.line)
+            note_attributes(element, "contact", self._notes)
+
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
         """Friction, solref and solimp of a pair of geoms.
 
@@ -268,9 +275,7 @@ class Contacts:
             np.average([_numbers(each, "solimp", SOLIMP) for each in elements], axis=0, weights=weights).tolist()
         )
         for each in elements if element is None else (element,):
-            for key in ("margin", "gap"):
-                if each.number(key, 0.0) != 0.0:
-                    self._note(each, f"{key} is not read: geoms touch where their surfaces meet")
+            self._note_attributes(each)
         if element is not None:
             dimension = element.number("condim", dimension)
             friction = (

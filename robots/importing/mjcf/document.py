@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from robots.importing.mjcf.schema import CHILDREN
 from robots.importing.xml_reader import Element, read_xml
 from sim_core.spatial import rotation_about, rotation_from_quaternion
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MAIN = "main"
-ACTUATORS = ("general", "motor", "position", "velocity", "intvelocity", "damper", "cylinder", "muscle", "adhesion")
+ACTUATORS = CHILDREN["actuator"].split()
 ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from robots.importing.mjcf.document import Defaults
+from robots.importing.mjcf.unread import note_attributes
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element
@@ -57,6 +58,7 @@ class Equalities:
                 if child.attributes.get("active", "true") == "false":
                     notes.add(child, "the equality constraint is not active, and is not read")
                     continue
+                note_attributes(child, "equality", notes)
                 found += self._read(child, name)
         return tuple(found)
 

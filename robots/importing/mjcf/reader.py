@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robots.importing.mjcf.actuators import actuators_of
+from robots.importing.mjcf.actuators import Actuators
 from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import Angles, Defaults, read_document
 from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
@@ -31,7 +31,7 @@ from robots.importing.mjcf.joints import (
 )
 from robots.importing.mjcf.meshes import MeshAssets
 from robots.importing.mjcf.names import check_names
-from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled
+from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.visuals import hex_color
@@ -117,7 +117,8 @@ class Reader:
         self._lines: dict[str, Element] = {}
         self._poses: dict[str, Pose] = dict(WORLD)  # of the file's bodies, with all joints at `ref`
         self._in_mechanism: dict[str, str] = dict(WORLD_NAMES)  # {body in the file: body}
-        self._reads_equalities = "equality" not in ignored
+        self._reads_equalities = "equality" not in ignored and not is_disabled(root, "equality")
+        self._joint_elements: dict[str, Element] = {}
         self._surfaces: list[Surface] = []
         # {body: the body whose joints move it}, and {such a body: the one that carries its joints}
         self._weld, self._weld_parent = {GROUND: GROUND}, {GROUND: GROUND}
@@ -138,19 +139,20 @@ class Reader:
             for element in world.all("body"):
                 self._read_body(element, GROUND, "", WORLD[""])
         self._scale()
+        actuators = Actuators(self._root, self._defaults, self._compiler, self._joint_elements, self.notes)
+        self._joints = actuators.carried_by(self._joints)
         self._check_massless()
         if not self._refs:
             self._root.fail("no body has a joint, so nothing can move; add a joint")
         q, v = self._start(keyframe)
         constraints = self._equalities().constraints(self.notes) if self._reads_equalities else ()
-        actuators = actuators_of(self._root, self._defaults, self._compiler, self._joints, self.notes)
         mechanism = Mechanism(
             name=self._root.attributes.get("model") or name,
             coordinates="joint",
             bodies=tuple(self._bodies),
             joints=tuple(self._joints),
             constraints=constraints,
-            actuators=actuators,
+            actuators=actuators.read(self._joints),
             gravity=self._gravity(),
             initial_q=q,
             initial_v=v,
@@ -276,9 +278,10 @@ class Reader:
         if kind not in KINDS:
             joint.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}")
         check_joint(joint, self.notes)
+        self._joint_elements[name] = joint
         if kind in ("ball", "free"):
             self._friction_of(joint)
-            limit = largest_angle(joint, self._angles.unit, self._autolimits, self.notes) if kind == "ball" else None
+            limit = self._largest_angle(joint) if kind == "ball" else None
             bare = Joint(name=name, kind=KINDS[kind], parent=parent, child=child)
             self._joints.append(oriented_joint(joint, bare, p, R, limit))
             self._refs.append((*(vector(p) if kind == "free" else ()), 0.0, 0.0, 0.0))
@@ -294,7 +297,7 @@ class Reader:
             R = np.asarray(rotation_about(axis, -ref)) @ R
         elif ref != 0.0:
             at = at - ref * np.array(axis)
-        lower, upper = limits_of(joint, unit, self._autolimits)
+        lower, upper = (None, None) if self._unlimited else limits_of(joint, unit, self._autolimits)
         self._refs.append((ref,))
         self._joints.append(
             Joint(
@@ -321,12 +324,21 @@ class Reader:
         Raises InvalidMechanism for a ball or free joint with dry friction, unless friction is ignored.
         """
         loss, kind = not_negative(joint, "frictionloss"), kind_of(joint)
+        if is_disabled(self._root, "frictionloss"):
+            return None
         if loss > 0.0 and self._friction == "ignore":
             self.notes.add(joint, "frictionloss is left out, as friction=ignore asks")
             return None
         if loss > 0.0 and kind in ("ball", "free"):
             joint.fail(f"frictionloss of a {kind} joint is not supported; remove it, or pass friction=ignore")
         return JointFriction(coulomb=loss) if loss > 0.0 else None
+
+    def _largest_angle(self, ball: Element) -> float | None:
+        return None if self._unlimited else largest_angle(ball, self._angles.unit, self._autolimits, self.notes)
+
+    @property
+    def _unlimited(self) -> bool:
+        return is_disabled(self._root, "limit")
 
     @property
     def _autolimits(self) -> bool:
@@ -366,8 +378,12 @@ class Reader:
         printed = f"({low:.4g}, {middle:.4g}, {high:.4g}) kg m2"
         if low < -1e-9 * max(abs(low), abs(high)):
             inertial.fail(f"inertia has principal moments {printed}; none may be negative")
-        if high - low - middle > 1e-9 * high and self._compiler.get("balanceinertia", "false") != "true":
-            inertial.fail(f"inertia has principal moments {printed}; the largest must not exceed the sum of the others")
+        if high - low - middle > 1e-9 * high:
+            if self._compiler.get("balanceinertia", "false") != "true":
+                inertial.fail(
+                    f"inertia has principal moments {printed}; the largest must not exceed the sum of the others"
+                )
+            tensor = (low + middle + high) / 3.0 * np.eye(3)  # as MuJoCo balances it
         return Lump(mass, center, tensor)
 
     def _scale(self) -> None:
@@ -412,6 +428,7 @@ class Reader:
             self._root.fail(f"the model has no keyframe {keyframe!r}; its keyframes are {known}")
         key = named[keyframe]
         key.label = f"keyframe {keyframe!r}"
+        note_attributes(key, "key", self.notes)
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
 
     def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:

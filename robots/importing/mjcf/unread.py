@@ -27,7 +27,28 @@ SEEN = {
 }
 ACTING = ("stiffness", "damping", "frictionloss", "armature", "springlength")
 FLUID = {"density": 1, "viscosity": 1, "wind": 3}
-FLAGS = ("passive", "spring", "damper", "gravity", "actuation")  # flags of <option> that change the passive motion
+FLAGS = ("passive", "spring", "damper")  # flags of <option> that change the passive motion and are not supported
+CONSTRAINTS = ("contact", "equality", "limit", "frictionloss")  # flags that the flag `constraint` includes
+# {part: [(attributes that are not read, what holds in their place)]}
+NOT_READ = {
+    "option": [
+        ("timestep integrator", "the launch file gives them"),
+        ("cone impratio noslip_iterations", "contacts are forces, see the documentation of MJCF"),
+    ],
+    "limit": [("margin solreflimit solimplimit", "stops begin at the limits, with a stiffness of their own")],
+    "friction": [("solreffriction solimpfriction", "friction is smooth near rest, or has bristles")],
+    "actuator": [("delay timeconst", "commands act without delay")],
+    "equality": [("solref solimp torquescale", "the constraint holds exactly")],
+    "contact": [
+        ("margin gap", "geoms touch where their surfaces meet"),
+        ("adhesion surfacevel", "the surfaces of geoms neither adhere nor move"),
+        ("solreffriction", "friction is smooth below a sliding speed"),
+    ],
+    "key": [
+        ("ctrl act", "actuators start with the command 0"),
+        ("mpos mquat", "mocap bodies stay where they are"),
+    ],
+}
 BOUNDS = ("boundmass", "boundinertia")
 
 
@@ -65,9 +86,11 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
         for name, count in FLUID.items():
             if any(option.numbers(name, count, (0.0,) * count)):
                 _refuse(option, "fluid", f"{name} is not 0, and forces of a fluid are not supported", ignored, notes)
-        if "timestep" in option.attributes:
-            notes.add(option, "timestep and integrator are not read: the launch file gives them")
-    for name in FLAGS[:3]:
+        note_attributes(option, "option", notes)
+        for flag in option.all("flag"):
+            if flag.attributes.get("override") == "enable":
+                notes.add(flag, "override is not read: contacts have the parameters of their geoms")
+    for name in FLAGS:
         if is_disabled(root, name):
             root.fail(f"the option flag {name} is disabled, which is not supported; enable it")
 
@@ -75,7 +98,20 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
 def is_disabled(root: Element, name: str) -> bool:
     """Whether a <flag> in <option> disables the part `name` of MuJoCo's dynamics."""
     flags = [flag for option in root.all("option") for flag in option.all("flag")]
-    return any(flag.attributes.get(name) == "disable" for flag in flags)
+    names = (name, "constraint") if name in CONSTRAINTS else (name,)
+    return any(flag.attributes.get(each) == "disable" for flag in flags for each in names)
+
+
+def note_attributes(element: Element, part: str, notes: Notes) -> None:
+    """Add a note about the attributes of an element that are not read, except those that are 0.
+
+    part  key of NOT_READ
+    """
+    for names, instead in NOT_READ[part]:
+        given = [name for name in names.split() if {*element.attributes.get(name, "").split()} - {"0", "0.0"}]
+        if given:
+            verb = "are" if len(given) > 1 else "is"
+            notes.add(element, f"{' and '.join(given)} {verb} not read: {instead}")
 
 
 def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> None:
@@ -117,5 +153,9 @@ def check_joint(joint: Element, notes: Notes) -> None:
     """Refuse attributes of a joint that affect its motion and are not supported."""
     if any(joint.numbers("springdamper", 2, (0.0, 0.0))):
         joint.fail("springdamper is not supported; write stiffness and damping instead")
-    if "actuatorfrcrange" in joint.attributes:
-        notes.add(joint, "actuatorfrcrange is not read")
+    if {*joint.attributes.get("springyield", "").split()} - {"0"}:
+        joint.fail("springyield is not supported; remove it")
+    if joint.attributes.get("limited", "auto") == "true" or "range" in joint.attributes:
+        note_attributes(joint, "limit", notes)
+    if joint.number("frictionloss", 0.0) > 0.0:
+        note_attributes(joint, "friction", notes)

@@ -409,7 +409,7 @@ def test_equality_constraints_allow_the_velocities_that_those_of_mujoco_allow(wr
 
 
 def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
-    after = '<equality><weld body1="b"/></equality><actuator><general name="g" joint="hinge"/></actuator>'
+    after = '<equality><weld body1="b"/></equality><actuator><velocity name="g" joint="hinge"/></actuator>'
     file = write_mjcf(made(joint='<joint name="hinge" frictionloss="0.1" range="-10 10"/>', after=after))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -419,7 +419,7 @@ def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
     for line in (
         r"line 2: equality constraints are left out, as ignore=equality asks",
         r"line 2 \(joint 'hinge'\): frictionloss is left out, as friction=ignore asks",
-        r"line 2 \(actuator 'g'\): <general> is not read: the robot lacks this actuator",
+        r"line 2 \(actuator 'g'\): <velocity> is not read: the robot lacks this actuator",
         r"line 1: contacts are left out, as contacts=ignore asks: geoms do not touch one another",
     ):
         assert re.search(line, said), line
