@@ -352,11 +352,16 @@ class Reader:
         return found
 
     def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
-        """Mass, centre of mass and inertia of a body, from its <inertial> or from its geoms."""
+        """Mass, centre of mass and inertia of a body, from its <inertial> or from its geoms.
+
+        Geoms without mass do not replace an <inertial>.
+        """
         inertial, choice = element.optional("inertial"), self._compiler.get("inertiafromgeom", "auto")
         if choice == "true" or (inertial is None and choice != "false"):
             least, most = self._groups()
-            return together([geom.lump() for geom in geoms if least <= geom.element.number("group", 0.0) <= most])
+            whole = together([geom.lump() for geom in geoms if least <= geom.element.number("group", 0.0) <= most])
+            if inertial is None or whole.mass > 0.0:
+                return whole
         return Lump(0.0, np.zeros(3), np.zeros((3, 3))) if inertial is None else self._inertial(inertial, element.label)
 
     def _groups(self) -> tuple[float, ...]:

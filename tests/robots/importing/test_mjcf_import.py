@@ -188,6 +188,22 @@ def test_geoms_orientations_classes_and_references_are_those_of_mujoco(write_mjc
     assert worst_miss(file, 100) < RELATIVE
 
 
+@pytest.mark.parametrize("choice", ["true", "auto"])
+@pytest.mark.parametrize(
+    "geoms", ["", '<geom size="0.1" mass="0"/>', '<geom size="0.1" group="5"/>', '<geom size="0.1"/>']
+)
+def test_a_body_has_the_inertia_of_mujoco_whatever_its_geoms(write_mjcf: Write, choice: str, geoms: str) -> None:
+    inertial = '<inertial pos="0 0 0.1" mass="2" diaginertia="1 1.1 1.2"/>'
+    file = write_mjcf(
+        f'<compiler inertiafromgeom="{choice}" inertiagrouprange="0 3"/><worldbody><body name="b"><joint name="x"/>'
+        f"{inertial}{geoms}</body></worldbody>"
+    )
+    (ours,), theirs = build(file).bodies, mujoco.MjModel.from_xml_path(file)
+    assert ours.mass == pytest.approx(theirs.body_mass[1], rel=1e-12)
+    assert ours.center_of_mass == pytest.approx(theirs.body_ipos[1])
+    assert sorted(ours.inertia[:3]) == pytest.approx(sorted(theirs.body_inertia[1]), rel=1e-12)  # type: ignore[type-var]
+
+
 def test_a_file_that_is_read_written_and_read_again_moves_the_same(write_mjcf: Write, tmp_path: Path) -> None:
     first = build(
         write_mjcf(EVERYTHING.format(**DEGREES).replace('<geom type="mesh" mesh="none"/>', "")), contacts="ignore"
