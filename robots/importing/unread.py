@@ -18,7 +18,14 @@ CHILDREN = {
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "safety_controller", "calibration"},
 }
-ATTRIBUTES = {
+ATTRIBUTES: dict[str, set[str]] = {
+    "robot": {"name", "version"},
+    "link": {"name"},
+    "inertial": set(),
+    "inertia": {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"},
+    "joint": {"name", "type"},
+    "parent": {"link"},
+    "child": {"link"},
     "origin": {"xyz", "rpy"},
     "axis": {"xyz"},
     "dynamics": {"damping", "friction"},
@@ -43,11 +50,12 @@ def note_unread(robot: Element, notes: Notes) -> None:
     instead.
     """
     owners = [robot, *robot.all("link"), *robot.all("joint")]
+    _check_attributes(robot, robot, notes)
     owners += [inertial for link in robot.all("link") for inertial in link.all("inertial")]
     for owner in owners:
         _check_children(owner, notes)
         for child in owner.children:
-            if child.tag in ATTRIBUTES and owner is not robot:
+            if child.tag in ATTRIBUTES:
                 _check_attributes(owner, child, notes)
 
 
@@ -66,9 +74,10 @@ def _check_children(owner: Element, notes: Notes) -> None:
 
 def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
     known = ATTRIBUTES[child.tag]
-    for name in sorted(child.attributes.keys() - known):
+    for name in sorted(each for each in child.attributes.keys() - known if not each.startswith("xmlns")):
         for meant in _misspelt(name, known, child.attributes):
-            child.label = f"{owner.label or f'<{owner.tag}>'}: <{child.tag}>"
+            if child.tag not in ("robot", "link", "joint"):
+                child.label = f"{owner.label or f'<{owner.tag}>'}: <{child.tag}>"
             child.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
         notes.add(child, f"attribute {name!r} of <{child.tag}> is not read")
 

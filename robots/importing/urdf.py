@@ -219,6 +219,8 @@ class Reader:
     def _limits(self, joint: Element, kind: str) -> tuple[float | None, float | None]:
         limit = joint.optional("limit")
         if kind not in ("revolute", "prismatic"):
+            if limit is not None and limit.number("lower", 0.0) < limit.number("upper", 0.0):
+                self.notes.add(limit, f"lower and upper of a {kind} joint are not read: it moves without limits")
             return None, None
         if limit is None:
             joint.fail(f"a {kind} joint must have a <limit>; add it, or use type continuous to rotate without limits")

@@ -217,6 +217,24 @@ def told(file: str, **parameters: str) -> list[str]:
         ),
         ((*TWO, HINGE.replace("<axis", "<friction/><axis")), r"<friction> in <joint> is not read"),
         (
+            (*TWO, HINGE.replace("<joint ", '<joint damping="3" ')),
+            r"'hinge'\): attribute 'damping' of <joint> is not read",
+        ),
+        ((*TWO, HINGE.replace("<child ", '<child pose="1" ')), r"attribute 'pose' of <child> is not read"),
+        (
+            (link("a"), link("b").replace("<link ", '<link mass="3" '), HINGE),
+            r"'b'\): attribute 'mass' of <link> is not",
+        ),
+        (
+            (link("a"), link("b").replace("<inertia ", '<inertia unit="g" '), HINGE),
+            r"attribute 'unit' of <inertia> is not",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", "continuous")),
+            r"line \d+: lower and upper of a continuous joint are not read",
+        ),
+        ((*TWO, joint("hinge", "a", "b", "planar")), r"line \d+: lower and upper of a planar joint are not read"),
+        (
             (link("a"), link("b").replace("0.03", "0.3"), HINGE),
             r"\(link 'b'\): inertia has principal moments \(.*\) kg m2; the largest never exceeds the sum",
         ),
