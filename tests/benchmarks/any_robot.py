@@ -4,15 +4,16 @@
 
 All in one run, pinned to one core, ours and the peer in turns of the same length; microseconds of processor time per
 call or step, as in engines.py. Before anything is timed, inverse dynamics of both must agree to 1e-9, and both standing
-robots must have come to rest at the same penetration: MuJoCo's contacts are as stiff as ours, and neither slips. Last,
-how soon the kernels of talos are ready, compiled and from the cache. The URDF files are those of the package
-example-robot-data.
+robots, on a slope of SLOPE, must sink in by the same depth and creep down at the same speed, to 1 %: MuJoCo's contacts
+get the stiffness (solref) and the ratio of frictional to normal impedance (impratio) that do this. Last, how soon the
+kernels of talos are ready, compiled and from the cache. The URDF files are those of the package example-robot-data.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import subprocess
 import sys
@@ -46,6 +47,9 @@ STEP_S, SETTLE_STEPS = 5e-4, 4000
 LEG, FOOT, TRUNK, MASS = 0.3, (0.06, 0.03), (0.3, 0.2, 0.1), 6.0  # m, m, m, kg
 STIFFNESS, DAMPING = 2e4, 100.0  # N/m and N s/m of one contact point
 HIP = 60.0  # N m/rad: springs hold the legs
+SLOPE = 0.1  # rad: an eighth of the friction coefficient
+GRAVITY = (9.81 * math.sin(SLOPE), 0.0, -9.81 * math.cos(SLOPE))
+CREEP_STEPS, EQUAL = 1000, 0.01
 COLD_BAR_S, WARM_BAR_S, STARTS = 20.0, 0.2, 3
 READY = """
 import json, sys, time, warnings
@@ -152,15 +156,17 @@ def standing_robot() -> Mechanism:
         joints=tuple(joints),
         contacts=tuple(contacts),
         actuators=tuple(Actuator(name=joint.name, joint=joint.name) for joint in joints[1:]),
+        gravity=GRAVITY,
         initial_q=(0, 0, LEG + z / 2, 0, 0, 0, 0, 0),
         initial_v=(0,) * 8,
     )
 
 
-def standing_in_mujoco(stiffness: float) -> str:
+def standing_in_mujoco(stiffness: float, impratio: float) -> str:
     """The same robot as MJCF: spheres of 0.1 mm radius at the corners, elliptic cones, critically damped contacts.
 
     stiffness  of its contacts, 1/s^2
+    impratio   ratio of frictional to normal impedance of its contacts
     """
     mechanism = standing_robot()
     _, y, z = TRUNK
@@ -180,7 +186,8 @@ def standing_in_mujoco(stiffness: float) -> str:
             f'<body name="{body.name}" pos="0 {sign * y / 2} {-z / 2}"><joint name="{body.name}_hip" axis="0 1 0" '
             f'stiffness="{HIP}" damping="2"/>{inertial(body)}{corners}</body>'
         )
-    return f"""<mujoco><option integrator="RK4" timestep="{STEP_S}" cone="elliptic" gravity="0 0 -9.81"/>
+    return f"""<mujoco><option integrator="RK4" timestep="{STEP_S}" cone="elliptic" impratio="{impratio}"
+gravity="{" ".join(map(str, GRAVITY))}"/>
 <default><geom friction="0.8" solref="-{stiffness} -{2.0 * stiffness**0.5}" solimp="0.9 0.9 0.001"/></default>
 <worldbody><geom name="floor" type="plane" size="2 2 1"/>
 <body name="trunk" pos="0 0 {LEG + z / 2}"><freejoint/>{inertial(mechanism.bodies[0])}{legs}</body>
@@ -188,31 +195,34 @@ def standing_in_mujoco(stiffness: float) -> str:
 
 
 def standing() -> tuple[Contest, dict[str, float]]:
-    """A step of the standing robot beside mj_step, both RK4, and the penetrations, m, and slips, m/s, of both."""
+    """A step of the standing robot beside mj_step, both RK4, and the equal penetrations, m, and slips, m/s, of both."""
     try:
         import mujoco
     except ImportError as error:
         raise NotMeasuredError("MuJoCo is not installed") from error
     sim = Simulation(assemble(standing_robot()), step_s=STEP_S, stepper="rk4", stabilizer="none")
+    height = LEG + TRUNK[2] / 2
     sim.step(SETTLE_STEPS)
-    depth = LEG + TRUNK[2] / 2 - float(sim.state.q[2])
-    stiffness = 2e4
-    for _ in range(6):  # the penetration of a contact in MuJoCo goes with 1 / stiffness
-        model = mujoco.MjModel.from_xml_string(standing_in_mujoco(stiffness))
+    depth, begin = height - float(sim.state.q[2]), float(sim.state.q[0])
+    sim.step(CREEP_STEPS)
+    slip = (float(sim.state.q[0]) - begin) / (CREEP_STEPS * STEP_S)
+    stiffness, impratio = 1e3, 1.0
+    for _ in range(6):  # in MuJoCo, the penetration goes with 1 / stiffness, and the slip with 1 / impratio
+        model = mujoco.MjModel.from_xml_string(standing_in_mujoco(stiffness, impratio))
         data = mujoco.MjData(model)
         mujoco.mj_step(model, data, SETTLE_STEPS)
-        theirs = LEG + TRUNK[2] / 2 - float(data.qpos[2])
-        stiffness *= theirs / depth
-    if data.ncon != 8 or not abs(theirs / depth - 1.0) < 0.01:
-        raise RuntimeError(
-            f"standing: ours sinks in by {depth:.3g} m, MuJoCo's by {theirs:.3g} m at {data.ncon} points"
-        )
+        depth_of_mujoco, begin = height - float(data.qpos[2]), float(data.qpos[0])
+        mujoco.mj_step(model, data, CREEP_STEPS)
+        slip_of_mujoco = (float(data.qpos[0]) - begin) / (CREEP_STEPS * STEP_S)
+        stiffness, impratio = stiffness * depth_of_mujoco / depth, impratio * slip_of_mujoco / slip
     facts = {
         "depth_m": depth,
-        "depth_of_mujoco_m": theirs,
-        "slip_m_s": float(np.abs(sim.state.v[:2]).max()),
-        "slip_of_mujoco_m_s": float(np.abs(data.qvel[:2]).max()),
+        "depth_of_mujoco_m": depth_of_mujoco,
+        "slip_m_s": slip,
+        "slip_of_mujoco_m_s": slip_of_mujoco,
     }
+    if data.ncon != 8 or abs(depth_of_mujoco / depth - 1.0) > EQUAL or abs(slip_of_mujoco / slip - 1.0) > EQUAL:
+        raise RuntimeError(f"standing: penetration and slip are not equal, with {data.ncon} contacts: {facts}")
     q, v = data.qpos.copy(), data.qvel.copy()
 
     def ours(steps: int) -> float:
