@@ -47,3 +47,21 @@ def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[st
     ]
     if found:
         yield f"{language} cannot express velocity limits; left out are those of the joints {', '.join(found)}"
+
+
+def servos_left_out(mechanism: Mechanism, language: str) -> Iterator[str]:
+    """Yield a note that lists the servos of the actuators, for a format whose actuators have none.
+
+    MJCF has actuators with a servo, but they have no commands of effort, and they act also before the first command.
+
+    No note is yielded if no actuator has a servo.
+
+    language  name of the format
+    """
+    found = [
+        f"{actuator.name!r} (stiffness {actuator.servo.stiffness:g}, damping {actuator.servo.damping:g})"
+        for actuator in mechanism.actuators
+        if actuator.servo is not None
+    ]
+    if found:
+        yield f"actuators of an export take efforts in {language}; left out are the servos of {', '.join(found)}"

@@ -29,7 +29,7 @@ from robots.export.attributes import (
 )
 from robots.export.closures import Mimic, PointClosure, constraints_of, gap_of, mimics_of, point_closures
 from robots.export.exact import exact_axis, exact_offset, exact_quaternion
-from robots.export.joint_parts import left_out, velocity_limits_left_out
+from robots.export.joint_parts import left_out, servos_left_out, velocity_limits_left_out
 from robots.export.orientations import at_reference, starts_of
 from robots.export.tree import (
     NO_LIMIT,
@@ -97,6 +97,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     notes += boxed_meshes(mechanism)
     notes += left_out(mechanism, EXPRESSIBLE, "MJCF")
     notes += velocity_limits_left_out(mechanism, "MJCF")
+    notes += servos_left_out(mechanism, "MJCF")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", and its shapes are left out" if mechanism.body(name).shapes else ""

@@ -28,7 +28,7 @@ from robots.export.attributes import (
 )
 from robots.export.closures import Mimic, mimics_of
 from robots.export.exact import exact_axis, exact_rpy
-from robots.export.joint_parts import left_out
+from robots.export.joint_parts import left_out, servos_left_out
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -121,6 +121,7 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
         yield f"URDF has no springs; left out are {', '.join(repr(spring.name) for spring in mechanism.springs)}"
     yield from boxed_meshes(mechanism)
     yield from left_out(mechanism, {"Coulomb friction"}, "URDF")
+    yield from servos_left_out(mechanism, "URDF")
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:

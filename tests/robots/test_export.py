@@ -21,6 +21,7 @@ from sim_core.mechanism import (
     Joint,
     Mechanism,
     Perpendicular,
+    Servo,
     Shape,
     Slider,
     Spring,
@@ -81,6 +82,14 @@ def test_velocity_limits_are_reported_where_a_format_lacks_them() -> None:
     assert export(arm(), "urdf").notes == ()
     unlimited = arm(actuators=(dataclasses.replace(motor, velocity_limit=None), free))
     assert export(unlimited, "mjcf").notes == ()
+
+
+@BOTH
+def test_servos_are_reported_as_left_out(form: str) -> None:
+    motor, free = arm().actuators
+    held = dataclasses.replace(motor, velocity_limit=None, servo=Servo(stiffness=40.0, damping=2.0))
+    (note,) = export(arm(actuators=(held, free)), form).notes
+    assert note.endswith("left out are the servos of 'motor' (stiffness 40, damping 2)")
 
 
 @BOTH
