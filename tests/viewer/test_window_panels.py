@@ -154,6 +154,35 @@ def test_a_dragged_interval_gives_the_statistics_of_the_recording(window: MainWi
     assert table.rowCount() == 0
 
 
+def test_a_panel_opened_by_a_selection_closes_with_it_and_obeys_the_user_meanwhile(window: MainWindow) -> None:
+    canvas, box, dock = window.plots.canvas, window.plots.plots[0].box, window.docks.docks["Selection"]
+    start, end = (canvas.mapFromScene(box.mapViewToScene(QtCore.QPointF(time, 0.0))) for time in (0.5, 2.5))
+
+    def select() -> None:
+        drag(canvas.viewport(), start, end)
+        QtWidgets.QApplication.processEvents()
+
+    select()
+    assert dock.isVisible()
+    window.plots.clear_interval()
+    assert dock.isHidden()
+    select()
+    dock.hide()
+    window.docks.update()
+    assert dock.isHidden()  # closed by the user: no update opens it
+    dock.show()
+    window.docks.docks["Events"].show()
+    window.docks.docks["Events"].raise_()
+    QtWidgets.QApplication.processEvents()
+    window.docks.update()
+    assert window.docks.docks["Events"].isVisible()  # raised by the user: no update covers it
+    window.plots.clear_interval()
+    dock.show()
+    select()
+    window.plots.clear_interval()
+    assert not dock.isHidden()  # opened by the user
+
+
 def test_events_are_listed_marked_and_jumped_to(window: MainWindow, qtbot: Any) -> None:
     table = window.docks.events.table
     assert [table.item(row, 0).text() for row in range(table.rowCount())] == ["1.000", "2.000"]

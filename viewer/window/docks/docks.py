@@ -36,6 +36,7 @@ class Docks:
     def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
         self._window, self._plots = window, plots
         self.docks: dict[str, Panel] = {}
+        self._opened_by_selection = False  # the panel Selection was opened by a selection, not by the user
         self.topics = TopicTree()
         self.topics.chosen.connect(plots.add)
         self.events = EventTable()
@@ -61,7 +62,7 @@ class Docks:
         self._add("Events", self.events, _AREAS.BottomDockWidgetArea, shown=False)
         self._add("Selection", self.statistics, _AREAS.BottomDockWidgetArea, shown=False)
         window.tabifyDockWidget(self.docks["Events"], self.docks["Selection"])
-        plots.selected.connect(self.show_statistics)
+        plots.selected.connect(self._follow_selection)
         self._timer = QtCore.QTimer(window)
         self._timer.timeout.connect(self.update)
         self._timer.start(UPDATE_MS)
@@ -94,7 +95,7 @@ class Docks:
         """Update all panels."""
         source = self._plots.sources[0]
         self.update_tables()
-        if self._plots.interval is not None:
+        if self._plots.interval is not None and self.docks["Selection"].isVisible():
             self.show_statistics()
         run = self._window.live
         if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
@@ -147,19 +148,32 @@ class Docks:
         if self.timing is not None and isinstance(store, LiveStore):
             self.timing.show_status(status, self._window.live.frames, store.lost)
 
+    def _follow_selection(self) -> None:
+        """Show the statistics of a new interval, and open their panel, which closes again with the interval.
+
+        A panel that the user opened stays open, and one that the user closed stays closed until the next interval.
+        """
+        dock = self.docks["Selection"]
+        self.show_statistics()
+        if self._plots.interval is None:
+            if self._opened_by_selection:
+                dock.hide()
+            self._opened_by_selection = False
+            return
+        if dock.isHidden():
+            self._opened_by_selection = True
+            dock.show()
+            self._window.resizeDocks([dock], [TABLE_HEIGHT], QtCore.Qt.Orientation.Vertical)
+        dock.raise_()
+
     def show_statistics(self) -> None:
-        """Show the statistics of the curves of all plots in the selected interval."""
+        """Update the statistics of the curves of all plots in the selected interval."""
         plots, interval = self._plots, self._plots.interval
         rows = []
         if interval is not None and plots.plots:
             here = plots.plots[plots.current] if plots.current < len(plots.plots) else None
             for plot in sorted(plots.plots, key=lambda each: each is not here):  # the current plot first
                 rows += statistics(plot, plots.sources, plots.differs, interval)
-            if not self.docks["Selection"].isVisible():
-                self.docks["Selection"].show()
-                vertical = QtCore.Qt.Orientation.Vertical
-                self._window.resizeDocks([self.docks["Selection"]], [TABLE_HEIGHT], vertical)
-            self.docks["Selection"].raise_()
         unread = plots.sources[0].unread if plots.sources else None
         self.statistics.show_statistics(interval, rows, None if unread is None else unread[0])
 
