@@ -6,7 +6,6 @@ modules cannot replace packages of armswing.
 
 from __future__ import annotations
 
-import importlib.machinery
 import importlib.util
 import re
 import sys
@@ -15,7 +14,7 @@ import traceback
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from sim_core.errors import InvalidRequest
@@ -120,37 +119,30 @@ def load(robot: str) -> Callable[..., Any]:
     return found
 
 
-class SourceLoader(importlib.machinery.SourceFileLoader):
-    """Loader of a Python file that compiles the file at each import, and neither reads nor writes bytecode files.
-
-    Python takes the bytecode of an earlier import for an edited file of the same length and the same second.
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Code of the file as the file is now."""
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
-
-
-def python_module(path: Path, version: bytes = b"") -> ModuleType:
+def python_module(path: Path, content: bytes | None = None) -> ModuleType:
     """Import a Python file as a module with a unique name.
 
-    version  content of the file, so that a file with new content is imported again
+    The file is always compiled: Python's own cache compares times in whole seconds and sizes, and so can return the
+    code from before an edit.
+
+    content  content of the file, so that a file with new content is imported again; None imports a file once
     """
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    name = f"{path.stem}_{zlib.crc32(version, zlib.crc32(str(path).encode())):08x}"
+    name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    if content is not None:
+        name += f"_{zlib.crc32(content):08x}"
     if name in sys.modules:
         return sys.modules[name]
-    loader = SourceLoader(name, str(path)) if path.suffix == ".py" else None
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded as Python; name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        source = path.read_bytes() if content is None else content
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

@@ -130,3 +130,27 @@ def test_what_is_no_robot_is_refused_in_one_line(folder: Path, robot: str, line:
 def test_an_unknown_name_is_told_of_files_too() -> None:
     with pytest.raises(InvalidRequest, match=r"no robot 'rod'; .*; one of your own is 'path/to/file.py:function'"):
         build("rod")
+
+
+@pytest.mark.parametrize("content", [True, False], ids=["content", "file"])
+def test_an_edit_of_the_same_size_within_the_same_second_is_imported(
+    content: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    values = []
+    for value in (1, 2):
+        file = tmp_path / "gain.py"
+        file.write_text(f"GAIN = {value}\n")
+        os.utime(file, (1e9, 1e9))
+        module = files.python_module(file, file.read_bytes() if content else None)
+        values.append(module.GAIN)
+        del sys.modules[module.__name__]
+    assert values == [1, 2]
+
+
+def test_an_emptied_file_is_not_the_module_that_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "gain.py"
+    file.write_text("GAIN = 1\n")
+    files.python_module(file)
+    file.write_text("")
+    assert not hasattr(files.python_module(file, file.read_bytes()), "GAIN")
