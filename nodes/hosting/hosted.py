@@ -151,22 +151,26 @@ class HostedNode:
         """
         return load_anew(file, self.node, self.context, self._planned, dict(self._latest))
 
-    def replace_node(self, loaded: Loaded, settled: Callable[[Exception | None], None]) -> str:
+    @property
+    def is_being_replaced(self) -> bool:
+        """Whether the commands still change from those of one node to those of another."""
+        return self._handover is not None
+
+    def replace_node(self, loaded: Loaded, settled: Callable[[BaseException | None], None]) -> str:
         """Replace the running node by a loaded one, from the next message on.
 
-        settled  function that is called once, at the end of the replacement: with None if the new node has taken over;
-                 if the new node failed and the old node stays, with the exception that the new node raised
-        Returns a note on parameters that the new node no longer has; "" if the new node has all parameters.
+        settled  function that is called once the replacement has ended: with None if only the new node's commands act,
+                 or with the exception of the new node if it failed
+        Returns a note on parameters that the new node no longer has; "" if it has all of them.
+        Raises ValueError while `is_being_replaced` is true.
         """
-        if self._handover is not None:
-            raise ValueError(
-                "the node is still changing over to the previous file; save the file again in a few seconds"
-            )
+        if self.is_being_replaced:
+            raise ValueError("the node is still being replaced by that of the previous edit")
         if keeps_state(type(self.node)) and keeps_state(type(loaded.node)):
             state = encode_state(self.node.snapshot(), type(self.node).__module__)
             loaded.node.restore(decode_state(state, type(loaded.node).__module__))
 
-        def done(node: Node, context: Context, failure: Exception | None) -> None:
+        def done(node: Node, context: Context, failure: BaseException | None) -> None:
             self.node, self.context, self._params = node, context, context.params
             self._handover = None
             settled(failure)

@@ -9,6 +9,7 @@ node's own values. If the new node raises an exception during this change, the o
 from __future__ import annotations
 
 import copy
+import math
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -46,6 +47,11 @@ class Loaded:
     messages: list[tuple[str, Message]]
     dropped: list[str]
 
+    def discard(self) -> None:
+        """End the node, which may hold threads or processes, without having put it in charge."""
+        with suppress(Exception):
+            list(self.node.on_stop() or ())
+
 
 def load_anew(
     file: Path, old: Node, context: Context, planned: Mapping[str, Any], latest: Mapping[str, tuple[str, Message]]
@@ -81,11 +87,12 @@ def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]
     """Parameters for the new class `kind` of an edited node, from the parameters `params` of the running node.
 
     Returns (parameters, names of old parameters that the new class lacks). A parameter keeps its old value if the
-    launch file sets it or if it was changed from its default.
+    launch file sets it or if it was changed from its default. A parameter that only the new class has gets the launch
+    file's value.
 
     planned  parameters that the launch file sets
     """
-    before, names = msgspec.to_builtins(params), kind.__struct_encode_fields__
+    before, names = {**planned, **msgspec.to_builtins(params)}, kind.__struct_encode_fields__
     defaults: dict[str, Any] = {}
     with suppress(TypeError):  # required parameters have no default
         defaults = msgspec.to_builtins(type(params)())
@@ -114,14 +121,14 @@ class Handover:
         new: Loaded,
         now: float,
         publish: Callable[[list[tuple[str, Message]]], None],
-        settled: Callable[[Node, Context, Exception | None], None],
+        settled: Callable[[Node, Context, BaseException | None], None],
         fade_s: float = FADE_S,
     ) -> None:
         self._old, self._new = old, new
         self._publish, self._settled = publish, settled
         self._fade_s, self._asked_at = fade_s, now
         self._last: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} of the old node's last commands
-        self._off: dict[str, float] = {}
+        self._off: dict[str, tuple[str, float]] = {}  # {actuator: (mode, old last command minus new first command)}
         self._began_at: float | None = None  # time of the new node's first command, s
         self._commands = JointCommand in old[0].publishes.values()
         self._took_over_at: float | None = None
@@ -149,7 +156,7 @@ class Handover:
         """
         try:
             self._publish([(name, self._faded(message, now)) for name, message in produce()])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._settled(*self._old, error)
             return False
         return True
@@ -161,18 +168,32 @@ class Handover:
         return messages
 
     def _faded(self, message: Message, now: float) -> Message:
-        """Return `message`, blended with the last command of the old node if `message` is a command of the new node."""
+        """The message to publish: a command of the new node is blended with the last command of the old node.
+
+        Raises ValueError if the new node's first command of an actuator has another mode than the old node's last one,
+        and for a value that is no finite number.
+        """
         if not isinstance(message, JointCommand):
             return message
+        for name, value in zip(message.name, message.value, strict=False):
+            if not math.isfinite(value):
+                raise ValueError(f"the command of actuator {name!r} is {value}; a command has to be a finite number")
         if self._began_at is None:
             self._began_at = now
-            wanted = dict(zip(message.name, message.value, strict=False))
-            self._off = {
-                n: self._last[n][1] - w for n, w in wanted.items() if self._last.get(n, ("",))[0] == message.mode
-            }
+        mode, wanted = message.mode, list(zip(message.name, message.value, strict=False))
+        for name, value in wanted:
+            if name in self._last and name not in self._off:
+                before, last = self._last[name]
+                if before != mode:
+                    raise ValueError(
+                        f"the first command of actuator {name!r} has mode {mode!r}, the last one of the previous code "
+                        f"{before!r}, and no gradual change between modes exists; start a new launch"
+                    )
+                self._off[name] = (mode, last - value)
         part = max(0.0, 1.0 - (now - self._began_at) / self._fade_s)
-        value = [w + part * self._off.get(n, 0.0) for n, w in zip(message.name, message.value, strict=False)]
-        return msgspec.structs.replace(message, value=value)
+        offsets = (self._off.get(name, ("", 0.0)) for name, _ in wanted)
+        faded = [w + part * off * (kind == mode) for (_, w), (kind, off) in zip(wanted, offsets, strict=True)]
+        return msgspec.structs.replace(message, value=faded)
 
 
 class Reloads:

@@ -100,6 +100,7 @@ class Runner:
         self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
         self._file = locate(node_plan.run, plan.view(node_plan.namespace).folder)[0] if node_plan.run else Path()
         self._reloads = Reloads(lambda: self._hosted.load_anew(self._file), self._wake)
+        self._edited_again: list[Request] = []  # `reload` requests that wait until the previous edit has taken over
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
         self._poller = poller_of(self._wake, self._session.publisher.socket, self._session.service.socket)
@@ -271,21 +272,26 @@ class Runner:
             if request.call.call == "set_parameters":
                 self._checks.begin(request)
             elif request.call.call == "reload":
-                self._reloads.begin(request)
+                self._reloads.begin(request)  # also during a replacement, to report a mistake in the file at once
             else:
                 self._reply(request)
 
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
         """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
 
-        A failure is also published as an event of the kind `reload`.
+        A failure is an event `reload` too. While an earlier edit is still taking over, the file is loaded once more
+        after that.
         """
         service = self._session.service
+        if self._hosted.is_being_replaced and isinstance(loaded, Loaded):
+            loaded.discard()
+            self._edited_again.append(request)
+            return
         try:
             if isinstance(loaded, BaseException):
                 raise loaded
             note = self._hosted.replace_node(loaded, self._node_replaced)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failed, why = f"{self._file.name} {NOT_LOADED}", f"{type(error).__name__}: {error}"[:300]
             log.error("%s: %s\n%s", self._hosted.name, failed, traceback_of(error, self._file))
             self._hosted.publish_event("reload", f"{failed}: {why}")
@@ -293,7 +299,7 @@ class Runner:
         else:
             service.reply(request, note)
 
-    def _node_replaced(self, failure: Exception | None) -> None:
+    def _node_replaced(self, failure: BaseException | None) -> None:
         """Log and publish the result of loading an edited file: the new node is in charge, or the old one is again.
 
         failure  exception that the new node raised, so that the old node is in charge again; None if the new node is in
@@ -304,6 +310,14 @@ class Runner:
             log.error("%s: the new code failed; the previous code is in charge again\n%s", self._hosted.name, shown)
         ended = "" if failure is None else f" failed: {type(failure).__name__}: {failure}"[:300]
         self._hosted.publish_event("reload", f"{self._file.name}{ended}")
+        if self._edited_again:
+            *earlier, last = self._edited_again
+            self._edited_again = []
+            for request in earlier:
+                self._session.service.refuse(
+                    request, f"{self._file.name} was saved again; only the last edit is loaded"
+                )
+            self._reloads.begin(last)
 
     def _reply(self, request: Request, refusal: str = "") -> None:
         service = self._session.service

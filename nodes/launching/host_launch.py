@@ -14,6 +14,7 @@ from nodes.launching.own_address import check_own_address
 from nodes.launching.remote_nodes import difference, host_config_of
 from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
+from nodes.launching.watching import FileWatch
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.transport.host_config import remove_host_config, write_host_config
@@ -24,8 +25,10 @@ from sim_core.support.suggestion import did_you_mean
 TICK_S = 0.05
 
 
-def launch_host(plan: Plan, host: str) -> int:
+def launch_host(plan: Plan, host: str, watch: bool = False) -> int:
     """Run a plan's nodes on one host until the launch at the server ends, a node fails or Ctrl-C is pressed.
+
+    watch  whether a node loads its file again when the file is saved
 
     Returns the exit code. Raises PlanError if the host is not in the plan or its address is not this computer's,
     KeysError if a key is missing, and RegistryError if a launch is live in the domain already. Call from the main
@@ -55,7 +58,7 @@ def launch_host(plan: Plan, host: str) -> int:
             return 128 + waiting.signal
         observer = Observer(plan.domain)
         stack.callback(observer.close)
-        launch = HostLaunch(plan, host, observer, display)
+        launch = HostLaunch(plan, host, observer, display, watch)
         stack.enter_context(on_signals(launch.asked))
         if waiting.signal:  # a signal came after the wait and before the launch
             launch.asked(waiting.signal, None)
@@ -66,12 +69,14 @@ def launch_host(plan: Plan, host: str) -> int:
 class HostLaunch:
     """One host's part of a launch; call `run` once, in the main thread. This process must hold the domain's lock."""
 
-    def __init__(self, plan: Plan, host: str, observer: Observer, display: Display) -> None:
+    def __init__(self, plan: Plan, host: str, observer: Observer, display: Display, watch: bool = False) -> None:
         self.exit_code = 0
         self._plan = plan
         self._host = host
         self._observer = observer
         self._display = display
+        # made before the nodes load their files, so that no change in between is missed
+        self._file_watch = FileWatch(plan, observer.ask, display.say, host) if watch else None
         self._signal = 0
         self._was_heard = True
         self._joined = ""  # instance of the registry whose plan was compared
@@ -127,6 +132,8 @@ class HostLaunch:
             if children and all(child.state == "ended" for child in children):
                 break
             self._show_output()
+            if self._file_watch is not None and self._supervisor.ready:
+                self._file_watch.look()
             self._observer.hear(TICK_S)
             self._tell_of_the_link()
             self._display.update(self._observer.time, self._lines())

@@ -181,7 +181,7 @@ class Launch:
         No child process survives, even on an exception.
         """
         # made before the nodes load their files, so that no change in between is missed
-        file_watch = FileWatch(self.plan, self._observer.ask, self._display.say) if watch else None
+        file_watch = FileWatch(self.plan, self._observer.ask, self._display.say, self.plan.sim.host) if watch else None
         try:
             self._supervisor.start(self._programs(view))
             if self._watch(lambda: self._supervisor.ready and self._remote_nodes.ready, STARTING_TICK_S):

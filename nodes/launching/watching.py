@@ -14,37 +14,50 @@ from nodes.plan.loading import locate
 from nodes.transport.service import ServiceError
 
 SETTLED_S = 0.03  # a file that changed less than this ago is perhaps still being written
+MISSING_S = 1.0  # a file that is absent for a shorter time is perhaps being replaced by an editor
 RELOAD_S = 60.0  # longest time to load a file, in which imports and models may be compiled
 
 
 class FileWatch:
-    """Checks whether the files of a plan's nodes were saved.
+    """Checks whether the files of a plan's nodes on one host were saved.
 
     ask  function that calls a service of a node; it may raise ServiceError
     say  function called with (line, node) to show the line to the user
+    host name of the host
     """
 
-    def __init__(self, plan: Plan, ask: Callable[..., Any], say: Callable[[str, str], None]) -> None:
+    def __init__(self, plan: Plan, ask: Callable[..., Any], say: Callable[[str, str], None], host: str) -> None:
         self._ask, self._say = ask, say
         self._files: dict[Path, list[str]] = {}
-        for node in plan.nodes_on(plan.sim.host):
+        for node in plan.nodes_on(host):
             path, name = locate(node.run, plan.folder)
             if name:  # a program does not load a file anew
                 self._files.setdefault(path, []).append(node.name)
         self._seen = {path: _version(path) for path in self._files}
+        self._changed: dict[Path, tuple[tuple[int, int] | None, float]] = {}  # {file: (version, since when)}
 
     def look(self) -> None:
         """Tell the nodes of each file that was saved to load the file again.
 
         Returns at once, before the nodes have loaded the file.
         """
+        now = time.monotonic()
         for path, names in self._files.items():
             version = _version(path)
-            if version is None or version == self._seen[path] or time.time() - 1e-9 * version[0] < SETTLED_S:
+            if version == self._seen[path]:
+                self._changed.pop(path, None)
                 continue
-            self._seen[path] = version
-            for name in names:
-                threading.Thread(target=self._reload, args=(name, path), daemon=True).start()
+            if path not in self._changed or self._changed[path][0] != version:
+                self._changed[path] = (version, now)
+            age = now - self._changed[path][1]
+            if version is None:
+                if age >= MISSING_S:
+                    self._seen[path] = version
+                    self._say(f"{path} is missing; the code that was loaded last stays in charge", ", ".join(names))
+            elif max(age, time.time() - 1e-9 * version[0]) >= SETTLED_S:
+                self._seen[path] = version
+                for name in names:
+                    threading.Thread(target=self._reload, args=(name, path), daemon=True).start()
 
     def _reload(self, name: str, path: Path) -> None:
         began = time.monotonic()

@@ -225,6 +225,7 @@ def test_a_group_without_a_command_shows_its_help_and_names_its_commands(
         ("hil_controller.toml --set hosts.desc=10.0.0.1", "[hosts] has no 'desc'; did you mean 'desk'?"),
         ("rotary_pendulum.toml --host robot", "has no table [hosts]"),
         ("hil_controller.toml --host robot --view", "--view works only in the launch on the server's host"),
+        ("hil_controller.toml --host robot --at 0", "--at works only in the launch on the server's host"),
         ("hil_controller.toml --host robot", "no key in"),
         ("hil_controller.toml", "make one with 'armswing keys new'"),
         ("hil_controller.toml --set hosts.robot=here", "'here' is no numeric address"),

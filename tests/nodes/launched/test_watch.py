@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,10 +17,12 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.hosting.hosted import HostedNode
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.plan.key_checks import PlanError
+from nodes.simulation.compose import Composition, compose
 
 LIMIT = 0.05  # N m, of the arm's motor
 LARGEST_JUMP = 0.03 * LIMIT
@@ -163,6 +167,23 @@ def test_100_edits_of_which_20_are_broken(tmp_path: Path) -> None:
     assert jump <= LARGEST_JUMP
 
 
+def test_a_file_that_is_saved_again_while_an_edit_takes_over_is_loaded_too(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="watch-", dir="/tmp") as runtime:
+        launch = Watched(tmp_path, runtime, "realtime")
+        try:
+            launch.until("sim running")
+            launch.save(1)
+            launch.until("loaded hold.py in", 1)
+            launch.save(2)  # within the 0.2 s in which the first edit takes over
+            launch.until("loaded hold.py in", 2)
+        finally:
+            launch.end()
+    shown = launch.output.read_text()
+    assert "not loaded" not in shown, shown
+    events = read_recording(tmp_path / "hold.mcap")["rotary_pendulum/event"]
+    assert [each for each in events["kind"] if each == "reload"] == ["reload"], events["detail"]
+
+
 def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(tmp_path: Path) -> None:
     file = tmp_path / "hold.py"
     (tmp_path / "hold.toml").write_text(LAUNCH.format(mode="lockstep"))
@@ -197,3 +218,66 @@ def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(tmp_pat
         file.write_text(CONTROLLER.format(version=3.0, more="", offset=0.0).replace('"reference":', '"other":'))
         with pytest.raises(ValueError, match=r"`publishes` has changed, .* start a new launch"):
             hosted.load_anew(file)
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[tuple[Path, Composition, HostedNode, list[float]]]:
+    """(controller file, run in lockstep, hosted controller, values of its commands), after 1 s."""
+    file = tmp_path / "hold.py"
+    (tmp_path / "hold.toml").write_text(LAUNCH.format(mode="lockstep"))
+    file.write_text(CONTROLLER.format(version=0.0, more="", offset=0.02))
+    commands: list[float] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic == "rotary_pendulum/command":
+            commands.append(decode(topic, payload, JointCommand).value[0])
+
+    plan = load_plan(tmp_path / "hold.toml", ["recorder.file=/dev/null"])
+    plan.nodes.pop()
+    with compose(plan, carry) as run:
+        run.step(1000)
+        yield file, run, run.nodes["hold"], commands
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ("value=[effort]", "value=[0.3], mode='position'", "has mode 'position', the last one .* 'effort'"),
+        ("value=[effort]", "value=[effort * float('nan')]", "the command of actuator 'arm' is nan"),
+        ("params = self", "exit(3); params = self", "3"),
+    ],
+    ids=["mode", "not a number", "exit"],
+)
+def test_commands_that_cannot_take_over_leave_the_old_code_in_charge(
+    before: str, after: str, error: str, held: tuple[Path, Composition, HostedNode, list[float]]
+) -> None:
+    file, run, hosted, commands = held
+    old, ended = hosted.node, list[BaseException | None]()
+    file.write_text(file.read_text().replace(before, after))
+    hosted.replace_node(hosted.load_anew(file), ended.append)
+    run.step(100)
+    assert hosted.node is old
+    assert re.search(error, str(ended[0]))
+    assert max(abs(b - a) for a, b in pairwise(commands[100:])) < LARGEST_JUMP
+
+
+@pytest.mark.parametrize("text", ["", "raise SystemExit(3)\n", "\0"])
+def test_a_file_without_a_controller_is_not_loaded(
+    text: str, held: tuple[Path, Composition, HostedNode, list[float]]
+) -> None:
+    file, _, hosted, _ = held
+    file.write_text(text)
+    with pytest.raises((PlanError, SystemExit, SyntaxError)):
+        hosted.load_anew(file)
+
+
+def test_a_parameter_that_an_edit_takes_out_comes_back_with_the_value_of_the_launch_file(
+    held: tuple[Path, Composition, HostedNode, list[float]],
+) -> None:
+    file, run, hosted, _ = held
+    first = file.read_text()
+    for text in (first.replace("damping: float = 0.002", "").replace("params.damping", "0.001"), first):
+        file.write_text(text)
+        hosted.replace_node(hosted.load_anew(file), lambda failure: None)
+        run.step(500)
+    assert hosted.parameters() == {"stiffness": 0.01, "damping": 0.003}

@@ -167,7 +167,8 @@ def launch(
     if domain is not None:
         plan.domain = domain
     if host is not None:
-        _launch_host(plan, host, view, json_file)
+        given = {"--view": view or None, "--json": json_file, "--from": from_, "--at": at}
+        _launch_host(plan, host, watch, [option for option, value in given.items() if value is not None])
     begin = b""
     if plan.timing_from:
         from nodes.simulation.recorded_links import with_recorded_links
@@ -217,19 +218,20 @@ def _print_differences(plan: Plan, recording: Path | None) -> None:
         say(shlex.join(part for each in overrides for part in ("--set", each)))
 
 
-def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
+def _launch_host(plan: Plan, host: str, watch: bool, given: list[str]) -> NoReturn:
     """Start the nodes of a host other than the host of the simulation server.
 
     Ends the program with the exit code of that host's launch.
+
+    given  options of the command line that work only on the server's host
     """
     from nodes.launching.host_launch import launch_host
 
-    if view or json_file is not None:
+    if given:
         raise InputError(
-            f"--host {host}: {'--view' if view else '--json'} works only in the launch on the server's "
-            "host; leave it out on other hosts"
+            f"--host {host}: {given[0]} works only in the launch on the server's host; leave it out on other hosts"
         )
-    raise typer.Exit(launch_host(plan, host))
+    raise typer.Exit(launch_host(plan, host, watch))
 
 
 def run(
