@@ -28,7 +28,7 @@ REJOIN_SHARE = (
 AGAIN_S = 1.0  # time between two reports of one limit of one joint, s
 STATE = (
     "_mode", "_goal", "_rate", "_given", "_commanded_at", "_position", "_velocity", "_seen_at", "_period",
-    "_enabled_at", "_switch", "_pending", "_reported", "_rejoins", "stopped", "clamps", "stops",
+    "_enabled_at", "_released", "_pending", "_reported", "_rejoins", "stopped", "clamps", "stops",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class CommandGuard:
         self._goal, self._rate, self._given, self._position, self._velocity = np.zeros((5, n))
         self._commanded_at = np.zeros(n)
         self._seen_at: float | None = None
-        self._enabled_at, self._switch = -np.inf, True
+        self._enabled_at, self._released = -np.inf, ""
         self._period = FIRST_PERIOD_S
         self._pending: tuple[float, Vector, Vector, Vector, Vector] | None = None
         self._reported: dict[tuple[str, str], float] = {}
@@ -118,9 +118,12 @@ class CommandGuard:
         """
         self._enabled_at = now if pressed else -np.inf
 
-    def switch(self, pressed: bool) -> None:
-        """Set whether the enabling switch is pressed, as read from the file `enable_file`."""
-        self._switch = pressed
+    def switch(self, released: str) -> None:
+        """Set the state of the enabling switch of the file `enable_file`.
+
+        released  line of text for a released switch; "" while the switch is pressed
+        """
+        self._released = released
 
     def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
         """Return the commands to give to the motors in place of a received command.
@@ -148,6 +151,8 @@ class CommandGuard:
             line = "a command came before the first measured state: it is not passed on"
             self._report(now, Intervention("guard_rejected", "state", line))
             return []
+        if known and (cause := self._switch_cause(now)) is not None:
+            return self.stop(now, *cause)
         self._commit(now)
         number = MODES.index(mode)
         for k in known:
@@ -200,10 +205,8 @@ class CommandGuard:
         params, active = self.params, self._mode != NONE
         if not active.any():
             return None
-        if not self._switch:
-            return "enable_file", "the enabling switch is released"
-        if params.enable_timeout_ms and now - self._enabled_at > 1e-3 * params.enable_timeout_ms:
-            return "enable", f"the enabling switch was not pressed for {params.enable_timeout_ms:g} ms"
+        if (released := self._switch_cause(now)) is not None:
+            return released
         if params.heartbeat_ms:
             silent = active & (now - self._commanded_at > 1e-3 * params.heartbeat_ms)
             if silent.any():
@@ -221,6 +224,15 @@ class CommandGuard:
             self.envelope, 1e-3 * params.delay_ms, self._position, self._velocity, self._mode <= EFFORT
         )
         return (limit_name, line) if limit_name else None
+
+    def _switch_cause(self, now: float) -> tuple[str, str] | None:
+        """If the enabling switch is released at the time `now` (s), return (cause, line of text), otherwise None."""
+        longest_ms = self.params.enable_timeout_ms
+        if self._released:
+            return "enable_file", self._released
+        if longest_ms and now - self._enabled_at > 1e-3 * longest_ms:
+            return "enable", f"the enabling switch was not pressed for {longest_ms:g} ms"
+        return None
 
     def stop(self, now: float, cause: str, line: str) -> list[Guarded]:
         """Begin a controlled stop, which lasts until it is acknowledged. Returns the first commands of the stop.

@@ -9,7 +9,7 @@ import msgspec
 
 from nodes.guard.command_guard import CommandGuard, Guarded
 from nodes.guard.limits import GuardParams
-from nodes.guard.node import check_params, event_of, is_pressed
+from nodes.guard.node import check_params, event_of, switch_state
 from nodes.messages import Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Node
 
@@ -60,6 +60,7 @@ class DriverGuard:
         age_s  age of the state from which the received command was computed (s)
         """
         self._latest = command
+        self._read_switch()
         return self._commands(self._guard.take(now, command.mode, command.name, command.value, age_s))
 
     def hear(self, message: Message, now: float) -> None:
@@ -77,8 +78,7 @@ class DriverGuard:
 
         Call this method regularly, also while no commands are received.
         """
-        if self._file:
-            self._guard.switch(is_pressed(self._file))
+        self._read_switch()
         return self._commands(self._guard.check(now))
 
     def stop(self, now: float, reason: str) -> list[Message]:
@@ -125,6 +125,10 @@ class DriverGuard:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a result of `snapshot`."""
         self._guard.restore(state)
+
+    def _read_switch(self) -> None:
+        if self._file:
+            self._guard.switch(switch_state(self._file))
 
     def _commands(self, guarded: Iterable[Guarded]) -> list[Message]:
         latest = self._latest or JointCommand()

@@ -103,7 +103,7 @@ class Guard(Node):
         if isinstance(message, RobotState):
             self._now, self._answers = message.timestamp, message.seq
             if self._context.params.enable_file:
-                guard.switch(is_pressed(self._context.params.enable_file))
+                guard.switch(switch_state(self._context.params.enable_file))
             guard.see(self._now, message.name, message.position, message.velocity)
             due, self._due = self._due, []
             return self._sent([*due, *guard.check(self._now)])
@@ -145,10 +145,16 @@ class Guard(Node):
         self._now, self._answers = state["now"], state["answers"]
 
 
-def is_pressed(file: str) -> bool:
-    """Whether the file of an enabling switch contains 1. If the file cannot be read, the switch counts as released."""
+def switch_state(file: str) -> str:
+    """State of an enabling switch: "" if its file contains 1, and otherwise one line of text.
+
+    If the file cannot be read, the switch counts as released.
+    """
     try:
         with open(file, encoding="ascii") as opened:
-            return opened.read(16).strip() == "1"
-    except (OSError, UnicodeDecodeError):
-        return False
+            text = opened.read(16).strip()
+    except OSError as error:
+        return f"the enabling switch is released: file {file!r} cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        return f"the enabling switch is released: file {file!r} has bytes that are no text"
+    return "" if text == "1" else "the enabling switch is released"

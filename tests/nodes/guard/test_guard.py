@@ -12,7 +12,7 @@ import pytest
 
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
-from nodes.guard.node import Guard
+from nodes.guard.node import Guard, switch_state
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context, Node
@@ -155,6 +155,7 @@ STOPS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
     params, cause = STOPS[case]
     guard = made(**params)
+    guard.enable(0.0, True)  # an enabling switch is pressed at the first command
     guard.take(0.0, "velocity" if "fast" in case or "stop" in case else "position", ["joint_2"], [0.02], 0.0)
     now, given = 0.0, []
     while not guard.stopped and now < 1.0:
@@ -171,6 +172,7 @@ def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
     assert {value for held in given if held.mode == "velocity" for value in held.values} <= {0.0}
     assert guard.stopped == cause
     assert kinds(guard)[-1] == ("guard_stop", cause)
+    guard.enable(now, True)
     guard.acknowledge(now)
     assert guard.take(now, "position", ["joint_2"], [0.01], 0.0)
     assert (guard.stopped, kinds(guard)[-1][0]) == ("", "guard_acknowledged")
@@ -298,6 +300,43 @@ def test_a_lower_limit_above_zero_is_named_with_its_own_sign() -> None:
     guard.see(DT, NAMES, [0.0, 0.0], [0.0, 0.0])
     guard.check(DT)
     assert guard.interventions[-1].line == ("lower of joint_2: a stop from 0 would reach 0, limit 0.5: controlled stop")
+
+
+@pytest.mark.parametrize("switch", ["file", "topic"])
+def test_no_command_is_passed_on_while_the_enabling_switch_is_released(switch: str) -> None:
+    guard = made(**({"enable_file": "gpio"} if switch == "file" else {"enable_timeout_ms": 10.0}))
+    if switch == "file":
+        guard.switch("the enabling switch is released")
+    for now in (0.001, 0.002):  # from the start, and after a release of the stop
+        guard.see(now, NAMES, [0.0, 0.0], [0.0, 0.0])
+        assert guard.check(now) == []
+        given = guard.take(now, "position", NAMES, [0.5, 0.5], 0.0)
+        assert [(each.mode, each.values) for each in given] == [("velocity", [0.0, 0.0])]
+        assert guard.stopped == ("enable_file" if switch == "file" else "enable")
+        guard.acknowledge(now)
+    guard.switch("")
+    guard.enable(0.003, True)
+    guard.see(0.003, NAMES, [0.0, 0.0], [0.0, 0.0])
+    assert [each.mode for each in guard.take(0.003, "position", NAMES, [0.5, 0.5], 0.0)] == ["position"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"1\n", ""),
+        (b"0\n", "the enabling switch is released"),
+        (None, "the enabling switch is released: file '{file}' cannot be read: No such file or directory"),
+        (b"\xff", "the enabling switch is released: file '{file}' has bytes that are no text"),
+    ],
+    ids=["pressed", "released", "no file", "no text"],
+)
+def test_a_switch_whose_file_cannot_be_read_is_released_with_the_reason(
+    content: bytes | None, line: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "gpio"
+    if content is not None:
+        file.write_bytes(content)
+    assert switch_state(str(file)) == line.format(file=file)
 
 
 def test_an_old_command_is_not_passed_on() -> None:
