@@ -90,6 +90,8 @@ def _load(name: str) -> Builder:
 
 def builder(name: str) -> Builder:
     """The function that builds a robot. Its signature and docstring describe the robot's parameters."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"the name of a robot is {name!r}; it must be text, such as 'triple_pendulum'")
     if name in BUILTIN:
         return BUILTIN[name]
     if name in _entry_points():

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.errors import UnknownKey, require_finite
+from sim_core.errors import UnknownKey
+from sim_core.mechanism.validation import check_tunables
+from sim_core.support.arguments import as_state
 from sim_core.system import System
 
 
@@ -18,16 +20,21 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
         raise TypeError(
             f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
         )
-    array = np.array(value, dtype=float).reshape(-1)
+    array = as_state(f"robot {system.mechanism.name!r}", name, value)
     if array.size != system.n_q:
         takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"
         raise ValueError(f"{name} has {array.size} entries; {takes}")
-    require_finite(f"robot {system.mechanism.name!r}", name, array.tolist())
     return array
 
 
-def _parameters(p: Any) -> np.ndarray | None:
-    return None if p is None else np.array(p, dtype=float)
+def _parameters(system: System, p: Any) -> np.ndarray | None:
+    if p is None:
+        return None
+    array, n = as_state(f"robot {system.mechanism.name!r}", "p", p), len(system.parameter_names)
+    if array.size != n:
+        raise ValueError(f"p has {array.size} entries; {system.mechanism.name!r} takes {n}")
+    check_tunables(system.mechanism, array.tolist())
+    return array
 
 
 def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> np.ndarray:
@@ -42,7 +49,7 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> n
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
-    system.bind_inverse_dynamics(q, v, a, tau, _parameters(p))()
+    system.bind_inverse_dynamics(q, v, a, tau, _parameters(system, p))()
     return tau
 
 
@@ -59,7 +66,7 @@ def forward_dynamics(
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
-    system.bind_forward_dynamics(q, v, tau, a, constraint_mode, _parameters(p))()
+    system.bind_forward_dynamics(q, v, tau, a, constraint_mode, _parameters(system, p))()
     return a
 
 
@@ -72,8 +79,8 @@ def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
     contribute. Raises ValueError for q of another size, InvalidRequest for entries that are not finite.
     [Featherstone2008, ch. 6]
     """
-    rest = np.zeros(system.n_q)
-    return system.terms(0.0, _column(system, "q", q), rest, None, p)[0]
+    rest, q = np.zeros(system.n_q), _column(system, "q", q)
+    return system.terms(0.0, q, rest, None, _parameters(system, p))[0]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
@@ -96,7 +103,7 @@ def forward_kinematics(system: System, q: Any, p: Any = None) -> Poses:
     """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))
-    system.bind_forward_kinematics(_column(system, "q", q), positions, rotations, _parameters(p))()
+    system.bind_forward_kinematics(_column(system, "q", q), positions, rotations, _parameters(system, p))()
     names = [body.name for body in system.mechanism.bodies]
     return Poses(system.mechanism.name, dict(zip(names, zip(positions, rotations, strict=True), strict=True)))
 

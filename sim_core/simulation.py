@@ -21,7 +21,6 @@ from sim_core.errors import (
     StartWarning,
     StepTooLargeWarning,
     UnknownName,
-    require_finite,
 )
 from sim_core.events.step import GuardsRepeat, StepEvents
 from sim_core.events.switching import Switching
@@ -39,7 +38,7 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.quaternions import quaternions
 from sim_core.kernels.stepping import BoundLoop
 from sim_core.mechanism.pushes import push_names
-from sim_core.mechanism.validation import check_bounds, tuned, validate
+from sim_core.mechanism.validation import check_bounds, check_tunables, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.impacts import too_fast_impacts
@@ -50,6 +49,7 @@ from sim_core.stabilization.registry import stabilizer_named
 from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
+from sim_core.support.arguments import as_count, as_mapping, as_number, as_numbers, as_state, shown
 from sim_core.support.notebook import simulation_html
 from sim_core.system import System
 
@@ -57,6 +57,7 @@ NEVER = 2**63 - 1  # a tick that no run reaches
 MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
 NOT_PUSHABLE = "; a body that can be pushed is listed in the mechanism's `pushable`"
 LAST_TICK = 2**53  # largest tick that a float64 holds exactly
+LEAST_STEP, LARGEST_STEP = 1e-12, 1e6  # permitted step sizes, s
 
 
 class Simulation:
@@ -89,11 +90,22 @@ class Simulation:
         parameters: Mapping[str, float] | None = None,
         assemble_start: bool = False,
     ) -> None:
-        if not 0.0 < step_s < float("inf"):
-            raise InvalidRequest(f"step_s is {step_s}; it must be a positive number of seconds")
-        self.system, self.step_s = system, float(step_s)
+        if not isinstance(system, System):
+            raise InvalidRequest(
+                f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
+            )
+        self._owner = f"robot {system.mechanism.name!r}"
+        self.system, self.step_s = system, as_number(self._owner, "step_s", step_s)
+        if not LEAST_STEP <= self.step_s <= LARGEST_STEP:
+            raise InvalidRequest(
+                f"step_s is {shown(step_s)}; it must be a positive number of seconds, from {LEAST_STEP:g} to "
+                f"{LARGEST_STEP:g}"
+            )
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
+        for name, part, kind in (("stepper", self.stepper, Stepper), ("stabilizer", self.stabilizer, Stabilizer)):
+            if not isinstance(part, kind):
+                raise InvalidRequest(f"{name} is {shown(part)}; it must be a name or a {kind.__name__}")
         if system.mechanism.oriented_joints and self.stepper.spans_steps:
             names = ", ".join(each.name for each in STEPPERS.values() if not each.spans_steps)
             joint = system.mechanism.oriented_joints[0]
@@ -176,8 +188,11 @@ class Simulation:
         return self._tick * self.step_s
 
     def step(self, n: int = 1) -> None:
-        """Take n time steps. Raises SimulationDiverged if the run diverges, after writing the last states to a file."""
-        left = n
+        """Take n time steps. Raises SimulationDiverged if the run diverges, after writing the last states to a file.
+
+        Raises InvalidRequest unless n is a whole number, at least 0.
+        """
+        left = as_count(self._owner, "n", n, LAST_TICK)
         while left > 0:
             whole = min(left, self._next_check - self._tick)
             status, taken, _ = self._loop(whole, self._tick)
@@ -270,8 +285,8 @@ class Simulation:
 
     def advance(self, seconds: float) -> None:
         """Advance by `seconds`, which must be a whole number of time steps to within a thousandth of the step size."""
-        steps = seconds / self.step_s
-        if not 0 <= steps < float("inf") or abs(steps - round(steps)) > 1e-3:
+        steps = as_number(self._owner, "seconds", seconds) / self.step_s
+        if not 0 <= steps <= LAST_TICK or abs(steps - round(steps)) > 1e-3:
             raise InvalidRequest(f"seconds is {seconds}; it must be a whole number of time steps of {self.step_s} s")
         self.step(round(steps))
 
@@ -349,12 +364,14 @@ class Simulation:
         Raises InvalidRequest, without changing the state, for a snapshot with wrong sizes or values.
         """
         w = self._w
+        if not isinstance(state, State):
+            raise InvalidRequest(f"state is {shown(state)}; it must be a State, such as that of snapshot()")
         names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
         pairs = {name: getattr(w, name) for name in names} | {"guards": w.guards_before}
-        given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
+        given = {name: as_numbers("state", name, getattr(state, name)) for name in pairs}
         if given["stepper_memory"].size == 0:
             given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # saved by a stepper without memory
-        given["ledger"] = np.asarray(state.ledger, dtype=float)
+        given["ledger"] = as_numbers("state", "ledger", state.ledger)
         begins = given["ledger"].size == 0
         pairs["ledger"] = w.ledger
         if begins:
@@ -367,16 +384,16 @@ class Simulation:
                 raise InvalidRequest(
                     f"state has {given[name].size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
                 )
-            require_finite("state", name, given[name].ravel().tolist())
-        if not 0 <= state.tick <= LAST_TICK:
-            raise InvalidRequest(f"state has tick {state.tick}; it must be between 0 and 2^53")
-        self._switching.check(int(state.constraint_mode), given["p"])
+        tick = as_count("state", "tick", state.tick, LAST_TICK)
+        constraint_mode = int(as_number("state", "constraint_mode", state.constraint_mode))
+        check_tunables(self.system.mechanism, given["p"].tolist())
+        self._switching.check(constraint_mode, given["p"])
         for name, array in pairs.items():
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
-        self._tick = int(state.tick)
+        self._tick = tick
         self._schedule_mode_check()
-        self._switching.enter(int(state.constraint_mode))
+        self._switching.enter(constraint_mode)
         self._parameter_history.clear()
         self._refresh()
         if knows_guards:
@@ -392,14 +409,13 @@ class Simulation:
         """
         mechanism, w = self.system.mechanism, self._w
         start = {
-            "q": self._start[0] if q is None else np.asarray(q, dtype=float).reshape(-1),
-            "v": self._start[1] if v is None else np.asarray(v, dtype=float).reshape(-1),
+            "q": self._start[0] if q is None else as_state(mechanism.name, "q", q),
+            "v": self._start[1] if v is None else as_state(mechanism.name, "v", v),
         }
         for name, values in start.items():
             if len(values) != self.system.n_q:
                 takes = f"{mechanism.name!r} takes {self.system.n_q}{self.system.size_hint(len(values))}"
                 raise InvalidRequest(f"{name} has {len(values)} entries; {takes}")
-            require_finite(mechanism.name, name, list(values))
         if q is not None or v is not None:
             start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel=3)
         w.q[:], w.v[:] = start["q"], start["v"]
@@ -458,15 +474,14 @@ class Simulation:
             for name, value in effort.items():
                 if name not in names:
                     raise UnknownName(f"robot {self.system.mechanism.name!r}", "actuator", name, names)
-                values[names.index(name)] = value
+                values[names.index(name)] = as_number(self._owner, f"effort of {name}", value)
         else:
-            values = np.asarray(effort, dtype=float).reshape(-1)
+            values = as_numbers(self.system.mechanism.name, "effort", effort)
             if values.size != (n_u := self.system.n_u):
                 raise InvalidRequest(
                     f"effort has {values.size} entries; give one for each of the {n_u} actuators of "
                     f"{self.system.mechanism.name!r}"
                 )
-        require_finite(self.system.mechanism.name, "effort", values.tolist())
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def drive(self, effort: np.ndarray) -> None:
@@ -507,10 +522,9 @@ class Simulation:
             raise UnknownName(f"robot {mechanism.name!r}", "pushable body", body, mechanism.pushable, NOT_PUSHABLE)
         values = np.zeros(0)
         for name, vector in (("force", force), ("point", point)):
-            array = np.asarray(vector, dtype=float).reshape(-1)
+            array = as_state(mechanism.name, f"{name} of the push on {body}", vector)
             if array.size != 3:
                 raise InvalidRequest(f"{name} of a push has {array.size} entries; it must have 3")
-            require_finite(mechanism.name, f"{name} of the push on {body}", array.tolist())
             values = np.concatenate([values, array])
         first = self.system.parameter_names.index(push_names(body)[0])
         self._change(self._w.p[first : first + len(values)], values)
@@ -542,11 +556,10 @@ class Simulation:
 
     def _with_parameters(self, parameters: Mapping[str, float]) -> np.ndarray:
         names, values = self.system.tunable_names, self._parameters.copy()
-        for name, value in parameters.items():
+        for name, given in as_mapping(self._owner, "parameters", parameters).items():
             if name not in names:
                 raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable parameter", name, names)
-            require_finite(self.system.mechanism.name, name, [value])
-            place = names.index(name)
+            value, place = as_number(self._owner, name, given), names.index(name)
             check_bounds(f"robot {self.system.mechanism.name!r}", self.system.mechanism.tunables[place], value)
             values[place] = value
         if parameters:  # `assemble` has checked the mechanism with its own values

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sim_core.errors import DescriptionWarning, UnknownName
+from sim_core.errors import DescriptionWarning, InvalidRequest, UnknownName
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import Library
@@ -133,6 +133,11 @@ class System:
         constraint_mode  index of the constraint mode, by default that at the start
         """
         index = self.mechanism.start_constraint_mode if constraint_mode is None else constraint_mode
+        if index not in range(len(self.constraint_modes)):
+            raise InvalidRequest(
+                f"constraint_mode is {index!r}; it must be an index from 0 to {len(self.constraint_modes) - 1}, "
+                f"as {self.mechanism.name!r} has {len(self.constraint_modes)} constraint modes"
+            )
         return np.array(self.constraint_modes[index].parameters, dtype=float)
 
     def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:

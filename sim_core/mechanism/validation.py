@@ -328,6 +328,12 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
     )
 
 
+def check_tunables(mechanism: Mechanism, p: Sequence[float]) -> None:
+    """Raise InvalidRequest if a tunable in the parameters p (n_p,) of a state is outside its bounds."""
+    for tunable, value in zip(mechanism.tunables, p, strict=False):
+        check_bounds(f"robot {mechanism.name!r}", tunable, value)
+
+
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
     """A copy of the mechanism with new values of tunables.
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.quantities import CapturedParameter, Tunable, Vector3
+from sim_core.support.arguments import LARGEST
 
-LARGEST = 1e15  # added to a larger number, a robot's lengths and masses vanish in double precision
 UNBOUNDED = {"least", "most"}  # fields that may be infinite
 LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # fields that may exceed LARGEST
 COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # entries of a field, for its error message

@@ -1,0 +1,81 @@
+"""Numbers and arrays that callers pass to a simulation or to functions of the dynamics, checked and converted."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest, require_finite
+
+LARGEST = 1e15  # added to a larger number, a robot's lengths and masses vanish in double precision
+SHOWN = 60  # characters of a value in an error message
+
+
+def as_number(owner: str, name: str, value: Any) -> float:
+    """`value` as a float. Raises InvalidRequest, one line, unless it is one finite number."""
+    array = _converted(owner, name, value, "a number")
+    if array.ndim:
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be one number")
+    require_finite(owner, name, [float(array)])
+    return float(array)
+
+
+def as_numbers(owner: str, name: str, value: Any) -> np.ndarray:
+    """`value` as a new array (n,) of float64. Raises InvalidRequest, one line, unless all entries are finite numbers.
+
+    Arrays of several dimensions are flattened.
+    """
+    array = _converted(owner, name, value, "an array of numbers").reshape(-1)
+    require_finite(owner, name, array.tolist())
+    return array
+
+
+def as_state(owner: str, name: str, value: Any) -> np.ndarray:
+    """Coordinates, velocities, accelerations or forces as a new array (n,); raises as `as_numbers`, and for numbers
+    beyond +-LARGEST.
+    """
+    array = as_numbers(owner, name, value)
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        index = int(np.argmax(np.abs(array)))
+        raise InvalidRequest(f"{owner}: {name}[{index}] is {array[index]:g}; numbers must be within +-{LARGEST:g}")
+    return array
+
+
+def as_count(owner: str, name: str, value: Any, most: int) -> int:
+    """`value` as an int. Raises InvalidRequest, one line, unless it is a whole number from 0 to `most`."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if not 0 <= count <= most:
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be a whole number from 0 to {most}")
+    return count
+
+
+def as_mapping(owner: str, name: str, value: Any) -> Mapping[str, Any]:
+    """`value` itself. Raises InvalidRequest, one line, unless it is a mapping such as a dict."""
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be a dict {{name: number}}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """The repr of a value on one line, shortened to SHOWN characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an int of too many digits, or an object's own repr
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _converted(owner: str, name: str, value: Any, wanted: str) -> np.ndarray:
+    try:
+        plain = np.asarray(value)
+        if plain.dtype.kind in "USc" or (plain.dtype.kind == "O" and any(isinstance(x, str) for x in plain.flat)):
+            raise TypeError
+        return np.array(plain, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be {wanted}") from None
