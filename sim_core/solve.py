@@ -134,8 +134,9 @@ def least_pivots(system: System) -> np.ndarray:
         M, _, J, _ = system.terms(0.0, q, rest, None, p)
         factor = system.acceleration(0.0, q, rest, None, p)[2]
         pivots.append(1.0 / np.abs(factor[slice(*system.pivots)]))
-        for row in norms:
-            M += np.outer(J[row], J[row]) * np.mean(np.diag(M)[J[row] != 0.0])
+        for row in norms:  # M is singular along the Euler parameters e; at e = (1, 0, 0, 0), so is its diagonal
+            weight = np.mean(np.diag(M)[J[row] != 0.0]) or np.mean(np.diag(M))
+            M += np.outer(J[row], J[row]) * weight
         sizes.append(np.einsum("ij,ji->i", J, np.linalg.solve(M, J.T))[list(system.pivot_rows)])
     usual, size = np.median(pivots, axis=0), np.median(sizes, axis=0)
     found = np.minimum(WEAK * size, UNUSUAL * usual)

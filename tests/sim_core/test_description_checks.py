@@ -305,6 +305,25 @@ def test_a_body_that_turns_about_one_axis_may_give_its_moment_about_that_one_alo
     assert len(doubts(cart(**with_pole(inertia=moment), joints=(cart().joints[0], tilted)))) == 1
 
 
+@pytest.mark.parametrize("formulation", ["schur", "augmented"])
+def test_a_row_given_twice_starts_at_every_orientation_of_euler_parameters(formulation: str) -> None:
+    """At e = (1, 0, 0, 0) the mass matrix has a zero on its diagonal."""
+    for half in (0.0, 0.1):
+        q = (0.5 * math.cos(2 * half), 0.5 * math.sin(2 * half), 0.0, math.cos(half), 0.0, 0.0, math.sin(half))
+        twice = pendulum(
+            "euler_parameters",
+            **with_bar(orientation="euler_parameters"),
+            joints=(PIN, dataclasses.replace(PIN, name="again")),
+            formulation=formulation,
+            initial_q=q,
+        )
+        system = assemble(twice)
+        assert np.all(np.isfinite(system.least_pivots))
+        sim = Simulation(system)
+        sim.advance(0.2)
+        assert sim.energy() == pytest.approx(9.81 * q[1], abs=1e-9)
+
+
 @pytest.mark.parametrize("name", names())
 def test_our_robots_raise_no_doubts(name: str) -> None:
     mechanism = build(name)
