@@ -17,9 +17,9 @@ from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.checks.masses import singular_mass
-from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.description import Mechanism, PrescribedMotion
 from sim_core.mechanism.guards import Crossing, Guard, Pushed
-from sim_core.mechanism.outputs import ForceOutput
+from sim_core.mechanism.outputs import ForceOutput, ReactionOutput
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.start import ROUNDING
 
@@ -64,6 +64,16 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
     captured: list[tuple[str, float]] = []
     moved = {c.name for (c, _), rests in zip(rows, still, strict=True) if not rests}
     for (constraint, row), rests in zip(rows, still, strict=True):
+        if rests and isinstance(constraint, PrescribedMotion):
+            what = (
+                f"joint {constraint.joint!r}"
+                if constraint.joint
+                else f"the point {constraint.point} of body {constraint.body!r} along {constraint.axis}"
+            )
+            raise InvalidMechanism(
+                f"{owner}: constraint {constraint.name!r} prescribes the motion of {what}, which no coordinate moves; "
+                "choose another joint, point or axis"
+            )
         if not rests or is_nonholonomic(constraint) or not _held(mechanism, constraint.name):
             continue
         number = getattr(constraint, "at", 0.0)
@@ -154,6 +164,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
     idle  names of the constraints whose rows are all constant
     """
     asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
+    asked += [(f"output {o.name!r}", (o.constraint,)) for o in mechanism.outputs if isinstance(o, ReactionOutput)]
     for guard in mechanism.guards:
         if isinstance(guard, Guard):
             asked += [(f"guard {guard.name!r}", one.constraints) for one in guard.conditions if isinstance(one, Pushed)]

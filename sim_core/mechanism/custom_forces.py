@@ -111,7 +111,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     except InvalidRequest:  # an unknown name, which is explained already
         raise
     except Exception as error:
-        raise InvalidMechanism(f"{where}: {_explained(error)}") from error
+        raise InvalidMechanism(f"{where}: {explained(error, 'law')}") from error
     if not isinstance(found, Mapping):
         raise InvalidMechanism(f"{where}: the law returned a {type(found).__name__}; it must return a dict")
     points, states = [point.name for point in force.points], [name for name, _ in force.states]
@@ -130,7 +130,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
             raise InvalidMechanism(
                 f"{where}: the law returned {results[name].numel()} entries for {name}; it must return {size}"
             )
-        if _has_nan(results[name]):
+        if has_nan(results[name]):
             raise InvalidMechanism(
                 f"{where}: the expression that the law returned for {name} contains NaN, which the functions of "
                 "Python's module math return for an expression; use those of CasADi, such as casadi.sin"
@@ -140,19 +140,21 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     return results
 
 
-def _explained(error: Exception) -> str:
-    """One line about an error in a law, with the line of the law's file."""
+def explained(error: Exception, what: str) -> str:
+    """One line about an error in a user's function, with the line of its file.
+
+    what  noun for the function, such as "law"
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first one is that of the call
     lines = [frame for frame in frames if frame.filename == frames[0].filename]
     at = f" in {lines[-1].filename}, line {lines[-1].lineno}" if lines else ""
     if "truth value" in str(error):
-        return (
-            f"the law decides by an expression{at}; write casadi.if_else(CONDITION, A, B) instead of if, and, or, not"
-        )
-    return f"the law fails{at}: {type(error).__name__}: {' '.join(str(error).split())}"
+        remedy = "write casadi.if_else(CONDITION, A, B) instead of if, and, or, not"
+        return f"the {what} decides by an expression{at}; {remedy}"
+    return f"the {what} fails{at}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _has_nan(value: Any) -> bool:
+def has_nan(value: Any) -> bool:
     """Whether a CasADi expression contains the constant NaN."""
     import casadi as ca
 

@@ -30,6 +30,7 @@ from sim_core.mechanism import (
     Mechanism,
     Perpendicular,
     PointOutput,
+    PrescribedMotion,
     Shape,
     Slider,
     SpinRelation,
@@ -183,6 +184,34 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
                 initial_v=(0.0,),
             ),
             "joint 'pin' cannot move: none of the free coordinates of 'ground' and 'bar' moves the joint",
+        ),
+        # motions that are none
+        (
+            lambda: pendulum(constraints=(PrescribedMotion(name="m", body="bar", axis=Z, motion=lambda t: 0.1 * t),)),
+            r"constraint 'm' prescribes the motion of the point .* of body 'bar' along \(0.0, 0.0, 1.0\), which no",
+        ),
+        (
+            lambda: pendulum(
+                constraints=(PrescribedMotion(name="m", body="bar", axis=Z, input="drive"),),
+                actuators=(Actuator(name="drive"),),
+            ),
+            "constraint 'm' prescribes the motion of the point .* which no coordinate moves",
+        ),
+        (
+            lambda: pendulum(constraints=(PrescribedMotion(name="m", joint="pin", motion=lambda t: 1 / 0),)),
+            "constraint 'm': the motion fails in .*: ZeroDivisionError: division by zero",
+        ),
+        (
+            lambda: pendulum(constraints=(PrescribedMotion(name="m", joint="pin", motion=lambda: 0.0),)),  # type: ignore[arg-type,misc]
+            "constraint 'm': the motion fails.*: TypeError",
+        ),
+        (
+            lambda: pendulum(constraints=(PrescribedMotion(name="m", joint="pin", motion=lambda t: t if t else 0.0),)),
+            "constraint 'm': the motion decides by an expression .* write casadi.if_else",
+        ),
+        (
+            lambda: pendulum(constraints=(PrescribedMotion(name="m", joint="pin", motion=math.sin),)),
+            "constraint 'm': the expression that motion returns contains NaN",
         ),
         # rotations, inertias
         (lambda: cart(**with_rail(rotation=(X, (0.0, 2.0, 0.0), Z))), "rotation is .* not a rotation matrix"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.mechanism.custom_forces import explained, has_nan
 from sim_core.mechanism.description import JointRelation, Mechanism, PrescribedMotion
 
 
@@ -57,7 +58,10 @@ def _check_expression(motion: PrescribedMotion, where: str) -> None:
 
     assert motion.motion is not None
     t = ca.SX.sym("t")
-    found = motion.motion(t)
+    try:
+        found = motion.motion(t)
+    except Exception as error:
+        raise InvalidMechanism(f"{where}: {explained(error, 'motion')}") from error
     try:
         expression = ca.SX(found)
     except NotImplementedError:  # of CasADi, for a value that is no expression
@@ -68,3 +72,8 @@ def _check_expression(motion: PrescribedMotion, where: str) -> None:
         raise InvalidMechanism(f"{where}: motion returns {expression.numel()} entries; it must return one position")
     if strange := [symbol.name() for symbol in ca.symvar(expression) if symbol.name() != "t"]:
         raise InvalidMechanism(f"{where}: motion depends on {strange[0]!r}; it may depend on time alone")
+    if has_nan(expression):
+        raise InvalidMechanism(
+            f"{where}: the expression that motion returns contains NaN, as functions of math give for an expression; "
+            "use those of CasADi, such as casadi.sin"
+        )
