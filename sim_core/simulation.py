@@ -193,6 +193,8 @@ class Simulation:
         Raises InvalidRequest unless n is a whole number, at least 0.
         """
         left = as_count(self._owner, "n", n, LAST_TICK)
+        if left and self._next_check <= self._tick:
+            self._check_modes(stacklevel=4)
         while left > 0:
             whole = min(left, self._next_check - self._tick)
             status, taken, _ = self._loop(whole, self._tick)
@@ -247,6 +249,8 @@ class Simulation:
         if self._fastest is None or self._too_large is not None:
             return
         self._too_large = self._fastest.check()
+        if self._too_large is None and self._tick <= 1:
+            self._too_large = self._fastest.check(at_rest=True)
         if self._too_large is not None:
             warnings.warn(self._too_large.line, StepTooLargeWarning, stacklevel=stacklevel)
             self.notices.append(Notice("step_too_large", self.time, self._too_large.line))
@@ -260,7 +264,8 @@ class Simulation:
     def step_too_large(self) -> StepTooLarge | None:
         """Result of the check that found the step size too large for a mode; None if every check has passed.
 
-        The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536.
+        The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536, and
+        after each change of parameters.
         Implicit steppers, which are stable at every step size, and steppers with error control are not checked.
         """
         return self._too_large
@@ -508,6 +513,7 @@ class Simulation:
         self._parameter_history.record(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
         self.energy_ledger.book(self.energy() - energy)
+        self._next_check = min(self._next_check, self._tick)  # checked before the next step
 
     def push(self, body: str, force: Any, point: Any = (0.0, 0.0, 0.0)) -> None:
         """Set the external force on a body, which acts from the next time step on until it is set again; zero ends it.

@@ -34,6 +34,23 @@ def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float 
     return math.sqrt(exponent * stiffness * depth ** (exponent - 1.0) / inertia)
 
 
+def damping_rate(stiffness: float, exponent: float, inertia: float, dissipation: float, speed: float = SPEED) -> float:
+    """Rate, 1/s, at which the damping of a contact force k x^n (1 + 3/2 c dx/dt) slows down a mass or inertia.
+
+    The rate is that at a bound of the largest depth x of an impact with the given speed: the smaller one of the depths
+    that the elastic part and the damping part of the force, each alone, would permit.
+
+    dissipation  c, s/m or s/rad
+    The other parameters are those of `impact_rate`.
+    """
+    if not (dissipation > 0.0 and stiffness > 0.0):
+        return 0.0
+    elastic = (exponent + 1.0) * inertia * speed**2 / (2.0 * stiffness)
+    damped = (exponent + 1.0) * inertia * speed / (1.5 * dissipation * stiffness)
+    depth = min(elastic, damped) ** (1.0 / (exponent + 1.0))
+    return float(1.5 * dissipation * stiffness * depth**exponent / inertia)
+
+
 def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
     """Yield one-line warnings about stops and contacts for which the step size is too large to resolve an impact.
 
@@ -42,14 +59,19 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
     """
     if stepper.adaptive:
         return
-    for what, unit, rate in _rates(system, q):
-        departs = partial(departure, stepper, complex(0.0, rate))
-        if departs(step_s) > 1.0:
-            most = 1e3 * largest_step(departs)
-            yield (
-                f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} swings at {rate:.4g} rad/s, "
-                f"which {stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
-            )
+    for what, unit, rate, damping in _rates(system, q):
+        for pole, does in (
+            (complex(0.0, rate), f"swings at {rate:.4g} rad/s"),
+            (complex(-damping, 0.0), f"is damped at a rate of {damping:.4g} 1/s"),
+        ):
+            departs = partial(departure, stepper, pole)
+            if departs(step_s) > 1.0:
+                most = 1e3 * largest_step(departs)
+                yield (
+                    f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} {does}, which "
+                    f"{stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
+                )
+                break
     yield from _too_fast_friction(system, stepper, step_s, q)
 
 
@@ -80,10 +102,11 @@ def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.nd
         )
 
 
-def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
-    """Yield (name, unit of the impact speed, circular frequency in rad/s) for each joint stop and sphere contact.
+def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float, float]]:
+    """Yield (name, unit of the impact speed, circular frequency in rad/s, damping rate in 1/s) for each joint stop and
+    sphere contact.
 
-    The frequency is that of the vibration on the contact force during an impact, see `impact_rate`.
+    Frequency and damping rate are those of `impact_rate` and `damping_rate`.
 
     q  coordinates (n_q,) at which the inertias are computed
     """
@@ -96,18 +119,21 @@ def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float]]:
     for joint in stopped:
         assert joint.stops is not None
         inertia = 1.0 / mobility[(index := system.joint_names.index(joint.name)), index]
-        rate = impact_rate(value_of(joint.stops.stiffness), joint.stops.exponent, inertia)
-        yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", rate
+        law = value_of(joint.stops.stiffness), joint.stops.exponent, inertia
+        damping = damping_rate(*law, value_of(joint.stops.dissipation))
+        yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", impact_rate(*law), damping
     for name, inertia in least_inertias_of_rotation(system, q).items():
         stops = mechanism.joint(name).stops
         if stops is not None:
-            rate = impact_rate(value_of(stops.stiffness), stops.exponent, inertia)
-            yield f"the stop of joint {name!r}", "rad/s", rate
+            law = value_of(stops.stiffness), stops.exponent, inertia
+            damping = damping_rate(*law, value_of(stops.dissipation))
+            yield f"the stop of joint {name!r}", "rad/s", impact_rate(*law), damping
     masses = effective_masses(mechanism, q) if mechanism.contacts else {}
     for contact in mechanism.contacts:
         if np.isfinite(mass := masses[contact.name]) and contact.stiffness is not None:
-            rate = impact_rate(value_of(contact.stiffness), contact.exponent, mass)
-            yield f"contact {contact.name!r}", "m/s", rate
+            law = value_of(contact.stiffness), contact.exponent, mass
+            damping = damping_rate(*law, value_of(contact.dissipation))
+            yield f"contact {contact.name!r}", "m/s", impact_rate(*law), damping
 
 
 def least_inertias_of_rotation(system: System, q: np.ndarray) -> dict[str, float]:

@@ -66,6 +66,9 @@ class FastestMode:
 
     def __init__(self, system: System, w: Workspace, stepper: Stepper, step_s: float) -> None:
         self._system, self._w, self._stepper, self._step_s = system, w, stepper, step_s
+        names = {state.name for state in system.mechanism.first_order_states}
+        self._is_state = np.array([name in names for name in system.coordinate_names], dtype=bool)
+        self._at_v = w.v  # velocities of the state that is checked
         n, n_rows = system.n_q, system.max_rows
         self._q, self._v, self._a = np.zeros(n), np.zeros(n), np.zeros(n)
         state = [w.t, self._q, self._v, w.u, w.p]
@@ -81,10 +84,23 @@ class FastestMode:
         self._energy = np.zeros(2)
         self._compute_energy = system.bind("energy", state, [self._energy])
 
-    def check(self) -> StepTooLarge | None:
-        """Check the step size in the current state; returns a StepTooLarge, or None if the step size suits."""
+    def check(self, at_rest: bool = False) -> StepTooLarge | None:
+        """Check the step size in the current state; returns a StepTooLarge, or None if the step size suits.
+
+        at_rest  whether to check the state with zero velocities instead, if the mechanism has joint friction or custom
+                 forces: friction is a fast damper only near rest
+        """
+        mechanism = self._system.mechanism
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
+        if at_rest and not (mechanism.forces or any(joint.friction is not None for joint in mechanism.joints)):
+            return None
+        self._at_v = np.where(self._is_state, self._w.v, 0.0) if at_rest else self._w.v
+        found = self._check(" at rest" if at_rest else "")
+        self._at_v = self._w.v
+        return found
+
+    def _check(self, where: str) -> StepTooLarge | None:
         free, A = self._linearized()
         if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, RESOLVED / self._step_s):
             return None
@@ -101,7 +117,7 @@ class FastestMode:
                 element = self._element(pole, shape)
                 # a beam's highest modes come from its discretization: numerical damping of them does no harm
                 if found == math.inf or not element.startswith("beam "):
-                    report = self._report(pole, element, found)
+                    report = self._report(pole, element, found, where)
                     return report if report.step_s > LEAST_STEP else None  # the state has diverged already
         return None
 
@@ -112,13 +128,13 @@ class FastestMode:
         The system matrix describes the motion along the free directions, linearized about the current state.
         """
         w = self._w
-        self._q[:], self._v[:] = w.q, w.v
+        self._q[:], self._v[:] = w.q, self._at_v
         self._terms()
         free = _free_directions(self._J)
         f = free.shape[1]
         A = np.zeros((2 * f, 2 * f))
         A[:f, f:] = np.eye(f)
-        for place, moved, at in ((0, self._q, w.q), (f, self._v, w.v)):
+        for place, moved, at in ((0, self._q, w.q), (f, self._v, self._at_v)):
             size = ON_SLOPE * max(1.0, float(np.abs(at).max(initial=0.0)))
             steps = size * free.T
             a = np.array([self._acceleration_at(moved, x) for x in np.concatenate([at + steps, at - steps])])
@@ -135,7 +151,7 @@ class FastestMode:
 
     # -- elements that determine a mode -------------------------------------------------------------------------------
 
-    def _report(self, pole: complex, element: str, found: float) -> StepTooLarge:
+    def _report(self, pole: complex, element: str, found: float, where: str) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
         most = largest_step(lambda h: departure(stepper, pole, h))
         most = float(f"{rounded_down(most):.2g}")
@@ -143,8 +159,8 @@ class FastestMode:
         what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
         fate = "diverges" if found == math.inf else "is damped by the stepper's error"
         line = (
-            f"the fastest mode of {name!r}, {what} by {element}, {fate} with {stepper.name} at {1e3 * step:.4g} ms; "
-            f"use a step of at most {1e3 * most:.3g} ms"
+            f"the fastest mode of {name!r}{where}, {what} by {element}, {fate} with {stepper.name} at "
+            f"{1e3 * step:.4g} ms; use a step of at most {1e3 * most:.3g} ms"
         )
         return StepTooLarge(rate, element, most, line)
 
@@ -155,8 +171,21 @@ class FastestMode:
         """
         x = np.real(shape * np.exp(-1j * np.angle(shape[np.argmax(np.abs(shape))])))
         x /= float(np.abs(x).max()) or 1.0
+        if self._is_state[most := int(np.argmax(np.abs(x)))]:
+            return self._state_label(self._system.coordinate_names[most])
         shares = dict(self._shares(x, abs(pole)))
+        if forces := self._system.mechanism.forces:  # what no other element explains
+            rest = abs(pole) ** 2 * self._kinetic(x) - sum(shares.values())
+            shares[f"force{'s' * (len(forces) > 1)} {', '.join(repr(force.name) for force in forces)}"] = rest
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
+
+    def _state_label(self, name: str) -> str:
+        """Label of the element to which the first-order state with this name belongs."""
+        for joint in self._system.mechanism.joints:
+            if joint.bristle == name:
+                return f"the friction of joint {joint.name!r}"
+        force, _, state = name.partition(".")
+        return f"state {state!r} of force {force!r}"
 
     def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
         """Yield (name, contribution to rate^2 x' M x) for each element of the mechanism, with the mass matrix M.
@@ -243,7 +272,7 @@ class FastestMode:
             self._q[:], self._v[:] = w.q + sign * ON_CURVE * x, x
             self._measure()
             moved[sign] = self._rates.copy()
-        self._q[:], self._v[:] = w.q, w.v
+        self._q[:], self._v[:] = w.q, self._at_v
         slopes = np.abs(moved[1.0] - moved[-1.0]) / (2.0 * ON_CURVE)
         names = [joint.name for joint in mechanism.moving_joints]
         for joint, slope in zip(mechanism.moving_joints, slopes, strict=True):
@@ -259,7 +288,7 @@ class FastestMode:
         self._place()
         potential = float(self._energy[1])
         lengths = [math.dist(self._point(s.body_a, s.point_a), self._point(s.body_b, s.point_b)) for s in self._springs]
-        self._q[:], self._v[:] = self._w.q, self._w.v
+        self._q[:], self._v[:] = self._w.q, self._at_v
         return potential, lengths
 
     def _apart(self, q: np.ndarray, contact: SphereContact) -> np.ndarray:
@@ -300,7 +329,7 @@ class FastestMode:
 
         x  shape of the mode (n_q,)
         """
-        return float(np.abs(self._w.v * x).max(initial=0.0))
+        return float(np.abs(self._at_v * x).max(initial=0.0))
 
     def _mover(self, x: np.ndarray) -> str:
         """Label of the joint (joint coordinates) or body (absolute coordinates) that moves most in the mode shape x."""

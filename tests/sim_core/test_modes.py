@@ -6,6 +6,8 @@ import dataclasses
 import math
 import re
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,21 @@ from hypothesis import strategies as st
 import robots
 from sim_core.errors import SimulationDiverged, StepTooLargeWarning
 from sim_core.integrators.steppers import STEPPERS, stepper_named
-from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, Spring, X, Y
+from sim_core.mechanism import (
+    ORIGIN,
+    Body,
+    CustomForce,
+    Joint,
+    JointFriction,
+    JointSpring,
+    JointStops,
+    Mechanism,
+    Spring,
+    Tunable,
+    X,
+    Y,
+    dissipation_for,
+)
 from sim_core.monitoring.modes import departure, eigenvalues_below, next_check
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -103,6 +119,83 @@ def test_a_pendulum_with_steps_of_a_second_is_named_as_it_goes(coordinates: str,
     lines = warned(pendulum(coordinates), step_s, steps=80)
     assert len(lines) == 1
     assert "pin" in lines[0] or "bob" in lines[0]
+
+
+def arm(**changes: Any) -> Mechanism:
+    """A pendulum of 0.02 kg m2 about its hinge."""
+    body = Body(name="arm", mass=1.0, inertia=(0.01, 0.01, 0.01, 0.0, 0.0, 0.0), center_of_mass=(0.1, 0.0, 0.0))
+    hinge = {name: changes.pop(name) for name in [*changes] if name not in ("forces", "initial_v")}
+    return Mechanism(
+        **{
+            "name": "arm",
+            "coordinates": "joint",
+            "bodies": (body,),
+            "joints": (Joint(name="hinge", child="arm", **hinge),),
+            "gravity": (0.0, -9.81, 0.0),
+            "initial_q": (0.1,),
+            "initial_v": (1.0,),
+            **changes,
+        }
+    )
+
+
+def feedback(stiffness: float, damping: float) -> CustomForce:
+    return CustomForce(
+        name="feedback",
+        law=lambda i: {"hinge": -stiffness * i.position["hinge"] - damping * i.velocity["hinge"]},
+    )
+
+
+LAG = CustomForce(
+    name="filter",
+    law=lambda i: {"z": -1e5 * (i.state["z"] - i.position["hinge"]), "hinge": -i.state["z"]},
+    states=(("z", 0.1),),
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "says"),
+    [
+        (lambda: arm(friction=JointFriction(coulomb=10.0)), r"at rest, 5e\+05 1/s by the friction of joint 'hinge'"),
+        (
+            lambda: arm(friction=JointFriction(coulomb=1.0, bristle_stiffness=1e4, bristle_damping=1e3)),
+            "at rest, .* 1/s by the friction of joint 'hinge'",
+        ),
+        (lambda: arm(forces=(feedback(1e6, 0.0),)), "7071 rad/s by force 'feedback'"),
+        (lambda: arm(forces=(feedback(0.0, 1e3),)), r"5e\+04 1/s by force 'feedback'"),
+        (lambda: arm(forces=(LAG,)), r"1e\+05 1/s by state 'z' of force 'filter'"),
+        (
+            lambda: arm(lower=-0.5, upper=0.5, stops=JointStops(stiffness=1e4, dissipation=1e6)),
+            "an impact at 1 rad/s on the stop of joint 'hinge' of 'arm' is damped at a rate of .* 1/s",
+        ),
+    ],
+)
+def test_a_part_too_fast_for_the_step_is_named_though_the_start_moves(
+    mechanism: Callable[[], Mechanism], says: str
+) -> None:
+    """The arm moves at 1 rad/s, where dry friction is constant and no stop is touched."""
+    (line,) = warned(mechanism(), 1e-3)
+    assert re.search(says, line), line
+
+
+def test_friction_and_forces_that_the_step_resolves_are_stepped_in_silence() -> None:
+    smooth = JointFriction(coulomb=0.1, smoothing_velocity=0.1)
+    made = arm(friction=smooth, forces=(feedback(10.0, 1.0),), initial_v=(0.0,))
+    assert warned(made, 1e-3, steps=20) == []
+    stop = arm(lower=-0.5, upper=0.5, stops=JointStops(stiffness=100.0, dissipation=dissipation_for(0.5, 1.0)))
+    assert warned(stop, 1e-3, steps=20) == []
+
+
+def test_a_stiffness_that_is_set_is_checked_before_the_next_step() -> None:
+    sim = Simulation(assemble(arm(spring=JointSpring(stiffness=Tunable("k", 1.0, 0.0, 1e9)))))
+    sim.step(100)
+    sim.set_parameters({"k": 2.0})
+    sim.step()
+    assert sim.step_too_large is None
+    sim.set_parameters({"k": 1e7})
+    with pytest.warns(StepTooLargeWarning, match="by the spring of joint 'hinge'"):
+        sim.step()
+    assert [notice.time for notice in sim.take_notices() if notice.kind == "step_too_large"] == [sim.time - 1e-3]
 
 
 @pytest.mark.parametrize("stepper", FIXED)
