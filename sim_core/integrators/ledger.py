@@ -12,6 +12,7 @@ import math
 
 from sim_core.integrators.workspace import (
     ENERGY,
+    ENERGY_ROUNDING,
     HISTORY,
     POWER,
     Q_WORK,
@@ -30,6 +31,7 @@ EVERY = 16  # ticks between two checks of the energy
 DEPARTED = 0.01  # departure, as a share of the scale, of the first mark; each doubling makes another
 FIRST_JUDGED = 128  # first tick with marks: from rest the scale is small before, and an error of order h is h / t of it
 CLEARLY = 0.2  # share of the scale: a departure above it is marked before FIRST_JUDGED too
+GREW = 10.0  # growth of the scale since the last mark after which marks begin at DEPARTED again
 NOISE = 1e-9  # share of the subtracted energies: a smaller departure is rounding
 GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
@@ -69,7 +71,8 @@ def check_energy(m, calls):  # type: ignore[no-untyped-def]
     """Compute the energy error at every 16th tick.
 
     Time and error are recorded when the error first exceeds 1 % of the energy scale, and whenever it first exceeds
-    twice, four times, eight times ... this threshold.
+    twice, four times, eight times ... this threshold. If the energy scale has grown to more than GREW times that of the
+    last record, the next record is again made at 1 %: a large share of a small energy hides no later error.
     """
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return
@@ -78,12 +81,15 @@ def check_energy(m, calls):  # type: ignore[no-untyped-def]
     swing = abs(book[POTENTIAL] - book[START_POTENTIAL])
     book[SCALE] = max(book[SCALE], book[KINETIC], swing, abs(book[WORK]))
     off = abs(book[KINETIC] + book[POTENTIAL] - book[START] - book[WORK] - book[BOOKED])
-    if off <= NOISE * (abs(book[POTENTIAL]) + abs(book[START])):
+    if off <= NOISE * (abs(book[POTENTIAL]) + abs(book[START])) + m.scalars[ENERGY_ROUNDING]:
         return
     part = off / book[SCALE]
     if book[TICK] + 1.0 < FIRST_JUDGED and part < CLEARLY:
         return
     book[LARGEST] = max(book[LARGEST], part)
+    marked = min(int(book[MARKS]), MOST_MARKS)
+    if marked > 0 and book[SCALE] > GREW * book[FIRST_MARK + 3 * (marked - 1) + 2]:
+        book[NEXT] = DEPARTED
     if part >= book[NEXT]:
         k = int(book[MARKS])
         if k < MOST_MARKS:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sim_core.kernels.bound import pointer_table
+from sim_core.mechanism.quantities import value_of
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -15,6 +17,8 @@ HISTORY = 100
 NEGLIGIBLE = (
     2e-12  # characteristic lengths: |Phi|_1, h |Phidot|_1 (sums of a step's start and end) below it are rounding
 )
+
+ROUNDED_ENERGY = 1e-14  # share of the weight times the characteristic length: a smaller energy is rounding
 
 # rows of `calls`
 ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER, SOLVE_RESIDUAL, REBASE = range(11)
@@ -36,7 +40,7 @@ Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT, Q_WORK, V_WORK = range(12)
 PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT = range(7)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
-TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK = range(11, 16)
+TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK, ENERGY_ROUNDING = range(11, 17)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires when its value is not negative
@@ -48,7 +52,7 @@ class Memory(NamedTuple):
     state: np.ndarray  # (12, n_q)
     rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (16,)
+    scalars: np.ndarray  # (17,)
     angles: np.ndarray  # (3, n_wrapped): wrapped joint angles, previous angles, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end of the step, values at its start, directions
     stepper: np.ndarray  # the stepper's memory
@@ -67,7 +71,7 @@ class Workspace:
             np.zeros((12, n_q)),
             np.zeros((7, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(16),
+            np.zeros(17),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -81,8 +85,10 @@ class Workspace:
         self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
         self.weights, self.substepped = scalars[4:6], scalars[7:8]
         self.missing, self.whole, self.peak_residual = scalars[12:13], scalars[13:14], scalars[14:15]
-        self.t_work = scalars[15:]
-        scalars[SMALL] = NEGLIGIBLE * system.mechanism.characteristic_length
+        self.t_work = scalars[15:16]
+        length, masses = system.mechanism.characteristic_length, [value_of(b.mass) for b in system.mechanism.bodies]
+        scalars[SMALL] = NEGLIGIBLE * length
+        scalars[ENERGY_ROUNDING] = ROUNDED_ENERGY * sum(masses) * math.hypot(*system.mechanism.gravity) * length
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import robots
 from sim_core.errors import SimulationDiverged
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.integrators.workspace import POWER
-from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Mechanism, Spring, Tunable, X, Y
+from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Mechanism, PrescribedMotion, Spring, Tunable, X, Y
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -115,6 +116,41 @@ def test_a_stabilizer_that_takes_energy_is_marked() -> None:
     sim.step(3000)
     kinds = {notice.kind for notice in sim.take_notices()}
     assert "energy_departure" in kinds
+
+
+def held(motion: Callable[[Any], Any]) -> Simulation:
+    """A pendulum in absolute coordinates whose hinge follows a motion; it starts level, at height 0."""
+    made = Mechanism(
+        name="held",
+        coordinates="absolute",
+        bodies=(Body(name="bar", mass=1.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="pin", child="bar", child_point=(-0.5, 0.0, 0.0)),),
+        constraints=(PrescribedMotion(name="motion", joint="pin", motion=motion),),
+        gravity=(0.0, -9.81, 0.0),
+        initial_q=(0.5, 0.0, 0.0),
+        initial_v=(0.0, 0.0, 0.0),
+    )
+    return Simulation(assemble(made))
+
+
+def test_what_is_held_at_rest_departs_by_rounding_which_is_no_departure() -> None:
+    sim = held(lambda t: 0.0 * t)
+    sim.advance(2.0)
+    assert sim.take_notices() == []
+
+
+def test_a_large_share_of_a_small_energy_hides_no_later_departure() -> None:
+    """The stepper damps away a vibration of 10 mJ, and then one of some 25 J that a jolt of the motor began."""
+    sim = Simulation(assemble(rail(stiffness=2e6)))
+    sim.reset(q=[1e-4])
+    sim.step(500)
+    assert sim.take_notices()
+    assert sim.energy_ledger.largest > 0.9
+    sim.set_effort([1e4])
+    sim.step()
+    sim.set_effort([0.0])
+    sim.step(500)
+    assert [notice for notice in sim.take_notices() if notice.kind == "energy_departure"]
 
 
 def test_a_set_parameter_is_booked() -> None:
