@@ -90,6 +90,10 @@ class ResidualWarning(SimulationWarning):
     """
 
 
+class ConstraintGapWarning(SimulationWarning):
+    """Warning: a guard has switched on a constraint that is violated by much more than one time step explains."""
+
+
 class StartWarning(SimulationWarning):
     """Warning: the initial state violates constraints, is near singular angles, or is beyond the level of a guard."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from sim_core.assembly import checked_start
 from sim_core.errors import (
+    ConstraintGapWarning,
     InvalidRequest,
     ResidualWarning,
     StabilityWarning,
@@ -139,6 +140,7 @@ class Simulation:
         self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._parameter_history = ParameterHistory()
+        self._gaps = set[str]()  # constraints whose gap was noticed
         self._assemble_start, self._warned_of_residual = assemble_start, False
         mechanism = system.mechanism
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
@@ -201,7 +203,7 @@ class Simulation:
             self._tick += taken
             left -= taken
             if status == EVENT:
-                self._change_constraint_mode()
+                self._change_constraint_mode(stacklevel=4)
             if self._w.ledger.item(MARKS) > self._marks_noted:
                 self._note_departures()
             if status in WHAT_ENDED:
@@ -320,13 +322,50 @@ class Simulation:
         """Names of the switched constraints that hold now, in the order of the description."""
         return self._switching.holding
 
-    def _change_constraint_mode(self) -> None:
-        before = self.energy()
+    def _change_constraint_mode(self, stacklevel: int) -> None:
+        before, held, v = self.energy(), self._switching.holds, self.velocities
         try:
             self._transitions += self._events.apply(self.time)
         except GuardsRepeat as error:
             raise repetition(error.names, self.time, self._history(), self.system) from None
         self.energy_ledger.book(self.energy() - before)
+        engaged = self._switching.named(~held & self._switching.holds)
+        if line := self._gap_line([name for name in engaged if name not in self._gaps], v):
+            self.notices.append(Notice("constraint_gap", self.time, line))
+            warnings.warn(line, ConstraintGapWarning, stacklevel=stacklevel)
+
+    def _gap_line(self, engaged: list[str], v: np.ndarray) -> str:
+        """One-line warning about constraints that were switched on although they are violated; "" without any.
+
+        A constraint may be violated by FAR of its size, or by its change within two time steps. Each constraint is
+        named once per run.
+
+        engaged  names of the constraints that were switched on in this step
+        v        velocities before this step's events
+        """
+        system, w = self.system, self._w
+        phi = system.residual(self.time, w.q, w.v, w.p)[0] if engaged else np.zeros(0)
+        length = system.mechanism.characteristic_length
+        sizes = [length if each else 1.0 for each in system.lengths]
+        rows = zip(system.constraint_modes[0].row_names, phi, sizes, strict=False)
+        far = [row for row, (name, gap, size) in enumerate(rows) if name in engaged and abs(gap) > FAR * size]
+        if not far:
+            return ""
+        within = 2.0 * self.step_s * np.abs(system.terms(self.time, w.q, v, w.u, w.p)[2] @ v)
+        gaps = {
+            system.constraint_modes[0].row_names[row]: f"{abs(phi[row]):.3g}{' m' * system.lengths[row]}"
+            for row in far
+            if abs(phi[row]) > within[row]
+        }
+        self._gaps.update(gaps)
+        if not gaps:
+            return ""
+        named = ", ".join(f"{name!r} violated by {gap}" for name, gap in gaps.items())
+        return (
+            f"a guard of {system.mechanism.name!r} switched on {named} at t = {self.time:.6g} s; the stabilizer closes "
+            "such gaps by forces that change the energy; switch a constraint on where it is satisfied, or let the "
+            "guard capture its position"
+        )
 
     def take_notices(self) -> list[Notice]:
         """Return the problems found since the last call, oldest first, and clear the list."""
@@ -439,6 +478,7 @@ class Simulation:
         self._switching.enter(mechanism.start_constraint_mode)
         self._transitions = []
         self.notices = []
+        self._gaps.clear()
         self._parameter_history.clear()
         self._refresh()
         self._begin_ledger()

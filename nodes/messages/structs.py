@@ -282,8 +282,9 @@ class Event(Message, kw_only=True):
             joint, `key` the limit, `old` the commanded value, `new` the value passed on); "guard_rejected",
             "guard_stop" and "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
             jumped); "step_too_large" (the step size is too large for the robot's fastest mode); "energy_departure" (the
-            energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "estop" and
-            "estop_released" (an emergency stop of all actuators begins and ends)
+            energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "constraint_gap"
+            (a guard switched on a violated constraint); "estop" and "estop_released" (an emergency stop of all
+            actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change of constraint mode, J

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sim_core.errors import InvalidMechanism, InvalidRequest, SimulationDiverged, StartWarning, UnknownName
+from sim_core.errors import (
+    ConstraintGapWarning,
+    InvalidMechanism,
+    InvalidRequest,
+    SimulationDiverged,
+    StartWarning,
+    UnknownName,
+)
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.mechanism import Actuator, Anchored, Body, ConstraintMode, Joint, Mechanism, Z
-from sim_core.mechanism.guards import Beyond, Commanded, Crossing, Guard, Pushed
+from sim_core.mechanism.guards import Beyond, Commanded, Condition, Crossing, Guard, Pushed, Window
 from sim_core.mechanism.outputs import HoldingOutput
 from sim_core.simulation import Simulation
 from sim_core.state import State, Transition
@@ -252,6 +260,27 @@ def switched(**changes: Any) -> Mechanism:
     return balls(1, **{"name": "switched", "actuators": (hold,), "guards": (lands(0), opens)} | changes)
 
 
+def test_a_constraint_that_is_switched_on_though_it_is_violated_is_named_once_a_run() -> None:
+    """The level that the guard watches lies 0.2 m above the floor."""
+    sim = Simulation(assemble(balls(2, guards=(lands(0), lands(1, level=0.2)))))
+    with pytest.warns(ConstraintGapWarning, match=r"switched on 'floor_1' violated by 0.199 m at t = 0.404") as caught:
+        landed(sim)
+    assert len(caught) == 1
+    assert [notice.kind for notice in sim.take_notices() if "floor" in notice.line] == ["constraint_gap"]
+    sim.reset()
+    with pytest.warns(ConstraintGapWarning, match="'floor_1'"):
+        landed(sim)
+
+
+@pytest.mark.parametrize("height", [0.01, 1.0, 100.0])
+def test_what_a_body_sinks_in_within_one_step_is_no_gap(height: float) -> None:
+    sim = Simulation(assemble(balls(1, initial_q=(height,))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConstraintGapWarning)
+        sim.advance(round(math.sqrt(2.0 * height / G), 3) + 0.1)
+    assert len(sim.take_events()) == 1
+
+
 def test_hands_that_are_told_to_open_together_let_go_together() -> None:
     n = 3
     hold = tuple(Actuator(name=f"hold_{k}", start=1.0, effort_limit=1.0, unit="1") for k in range(n))
@@ -467,6 +496,21 @@ def test_guards_that_cannot_be_meant_are_refused_in_one_line(changes: dict[str, 
     with pytest.raises((InvalidMechanism, UnknownName), match=f"guard 'lands_0'.*{says}") as caught:
         assemble(balls(1, guards=(lands(0, **changes),)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (Commanded(actuator="switch", above=1.0, upto=1.0), "above 1 and upto 1, which no value satisfies"),
+        (Commanded(actuator="switch", above=1.0, upto=0.0), "above 1 and upto 0, which no value satisfies"),
+        (Window(aims=(), gap=1.0, speed=1.0), "Window has no aims"),
+        (Pushed(constraints=(), axis=Z), "Pushed names no constraint"),
+    ],
+)
+def test_a_condition_that_always_or_never_holds_is_refused_in_one_line(condition: Condition, says: str) -> None:
+    guard = Guard(name="opens", conditions=(condition,), engages=("floor_0",))
+    with pytest.raises(InvalidMechanism, match=f"guard 'opens'.*{says}"):
+        assemble(balls(1, guards=(guard,), actuators=(Actuator(name="switch"),)))
 
 
 def test_requirements_say_when_a_guard_is_watched() -> None:

@@ -160,7 +160,14 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
             raise InvalidMechanism(
                 f"{where}: the condition on actuator {condition.actuator!r} has no threshold; give `above` or `upto`"
             )
+        if condition.above is not None and condition.upto is not None and condition.above >= condition.upto:
+            raise InvalidMechanism(
+                f"{where}: the condition on actuator {condition.actuator!r} is above {condition.above:g} and upto "
+                f"{condition.upto:g}, which no value satisfies; `above` must be less than `upto`"
+            )
     elif isinstance(condition, Window):
+        if not condition.aims:
+            raise InvalidMechanism(f"{where}: the guard's Window has no aims; give at least one Aim")
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
         for name, number in (("gap", condition.gap), ("speed", condition.speed)):
             if not value_of(number) > 0.0:
@@ -178,6 +185,8 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
     elif isinstance(condition, Sinking):
         _check_captured(mechanism, [condition.constraint], where)
     elif isinstance(condition, Pushed):
+        if not condition.constraints:
+            raise InvalidMechanism(f"{where}: the guard's condition Pushed names no constraint; name at least one")
         _check_at_points(mechanism, condition.constraints, where)
     elif isinstance(condition, Beyond):
         _require(where, "body", [condition.body], [GROUND, *[body.name for body in mechanism.bodies]])
