@@ -33,6 +33,7 @@ MAX_RECORD_BYTES = 256 << 20
 WINDOW_BYTES = 1 << 20  # length of file searched at a time
 BEGINNING_BYTES = 256 << 10  # searched for a check record where the first bytes of the file are damaged
 HEAD = checks.HEAD
+_BEGINNING = MCAP0_MAGIC + bytes([Opcode.HEADER])  # of any MCAP file
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK = checks.CHUNK
 _LONGEST_CHUNK_HEAD = HEAD.size + _CHUNK.size + 4 + 8
@@ -50,12 +51,14 @@ class _FoundHole:
     """A hole, with the state of the scan when the hole was found.
 
     opened_at  number of messages read before the hole
+    before_s   log time of the message before the chunk in which the hole was found, s; None if there is none
     settled    whether a later check record, or the file's statistics, has determined the number of missing messages
     last_s     log time of the last missing message, s; None if no check record contains this time
     """
 
     hole: Hole
     opened_at: int
+    before_s: float | None = None
     settled: bool = False
     last_s: float | None = None
 
@@ -85,7 +88,9 @@ class Scanner:
         self._found_holes: list[_FoundHole] = []
         self._verified = 0  # end of the last confirmed record
         self._read = 0
+        self._unconfirmed: list[_FoundHole] = []  # holes found since the last check record, with the cause NOT_WRITTEN
         self._last_ns: int | None = None
+        self._before_chunk_s: float | None = None
         self._frame: tuple[int, int] | None = None  # start of the last chunk; CRC of its head and later records
         self._candidates: list[dict[str, str]] = []  # metadata not confirmed by a checksum
         self._run_crc: int | None = None
@@ -122,9 +127,24 @@ class Scanner:
         self._finish()
 
     def _counted(self, chunk: list[RawMessage]) -> Iterator[ReadMessage]:
+        """The messages of a chunk with their channels; none of a chunk that is in the file twice or out of order."""
+        if self._is_out_of_order(chunk):
+            self._note_damage("messages that are repeated or out of order, which are ignored")
+            return
+        self._before_chunk_s = None if self._last_ns is None else self._last_ns / 1e9
         for message in chunk:
             if (channel := self._count(message)) is not None:
                 yield channel, message[2], message[3]
+
+    def _is_out_of_order(self, chunk: list[RawMessage]) -> bool:
+        """Whether messages of the chunk were read before, or were counted as missing before."""
+        first = {number: sequence for number, sequence, _, _ in reversed(chunk)}
+        return any(
+            (channel := self._channels.get(number)) is not None
+            and channel.counted
+            and (sequence - channel.expected) & 0xFFFFFFFF >= 1 << 31
+            for number, sequence in first.items()
+        )
 
     def holes_so_far(self) -> list[Hole]:
         """The holes (missing messages) in the part of the file that was read so far.
@@ -146,11 +166,13 @@ class Scanner:
 
     @property
     def is_recording(self) -> bool:
-        """Whether the file is MCAP. A file whose first bytes are damaged is recognized by its check records or its
-        summary."""
+        """Whether the file is MCAP. A file whose first bytes are damaged or missing is recognized by its check records,
+        its summary or its last bytes."""
         if self._bytes(0, len(MCAP0_MAGIC)) == MCAP0_MAGIC[: self._size]:
             return True
-        return checks.MAGIC in self._bytes(0, BEGINNING_BYTES) or self._summary() is not None
+        if checks.MAGIC in self._bytes(0, BEGINNING_BYTES) or self._summary() is not None:
+            return True
+        return is_closed_by(self._bytes, self._size)
 
     def _begin(self) -> int:
         """Position of the first record, after the magic bytes."""
@@ -344,9 +366,9 @@ class Scanner:
         channel = self._channels.get(number) or self._known_channel(number)
         if channel.counted:
             ahead = (sequence - channel.expected) & 0xFFFFFFFF
-            if ahead and ahead < 1 << 31:
+            if ahead:
                 self._count_missing(channel, ahead)
-            channel.expected += ahead + 1 if ahead < 1 << 31 else 0
+            channel.expected += ahead + 1
         if not channel.topic:
             self._count_missing(Channel(f"(channel {number})", "", False, seen_at=self._read), 1)
             return None
@@ -370,13 +392,16 @@ class Scanner:
         if place is None or place.opened_at < channel.seen_at:
             place = self._open(NOT_WRITTEN)
             place.settled = True
+            self._unconfirmed.append(place)
         if place.hole.cause == DAMAGED:
             channel.damaged += count
         place.hole.messages[channel.topic] = place.hole.messages.get(channel.topic, 0) + count
 
     def _open(self, cause: str) -> _FoundHole:
         start_s = None if self._last_ns is None else self._last_ns / 1e9
-        place = _FoundHole(Hole(start_s=start_s, end_s=None, messages={}, cause=cause), self._read)
+        place = _FoundHole(
+            Hole(start_s=start_s, end_s=None, messages={}, cause=cause), self._read, self._before_chunk_s
+        )
         self._found_holes.append(place)
         return place
 
@@ -389,6 +414,8 @@ class Scanner:
             damaged = any(checks.metadata_crc(each) != check.run_crc for each in self._candidates)
             if damaged or not self._candidates:
                 self._note_damage("its run's metadata, which stands in it twice")
+        # whether the check record follows its own chunk; offset 0: the recorder wrote it without a chunk
+        is_own = self._frame == ((check.offset, check.frame_crc) if check.offset else None)
         lost, is_of_chunk = [], True
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
@@ -400,13 +427,27 @@ class Scanner:
                 channel.expected = row.total
                 lost.append(row)
             channel.seen_at = self._read
+            is_own = is_own and channel.expected == row.total
         if lost:
             self._set_times(lost, is_of_chunk)
+        if not is_own:
+            self._attribute_to_damage()
+        self._unconfirmed.clear()
         for place in self._found_holes:
             place.settled = True
         if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
             self._note_damage("the index of a chunk")
         self._frame = None
+
+    def _attribute_to_damage(self) -> None:
+        """Set the cause of the holes since the last check record to "damaged", because chunks were removed or moved."""
+        channels = {channel.topic: channel for channel in self._channels.values()}
+        for place in self._unconfirmed:
+            place.hole.cause, place.hole.start_s = DAMAGED, place.before_s
+            for topic, count in place.hole.messages.items():
+                if topic in channels:
+                    channels[topic].damaged += count
+        self._unconfirmed.clear()
 
     def _set_times(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
         """Set the times of the latest hole from a check record, because the missing messages themselves cannot be read.
@@ -438,9 +479,14 @@ class Scanner:
         position  position of the damaged record
         """
         anchor = self._next_anchor(self._verified)
+        if (other := self._next_recording(self._size if anchor is None else anchor[0])) is not None:
+            self._note_damage(f"another recording at byte {other}, which is ignored")
+            self._size, self._summary_read, self._no_check_from = other, False, None
+            return position
         if anchor is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
             return None
+        self._attribute_to_damage()
         self._is_damaged_before_messages |= self._read == 0
         if (
             not self._found_holes
@@ -460,6 +506,18 @@ class Scanner:
         self._take_check(found)
         self._verified = end
         return end
+
+    def _next_recording(self, until: int) -> int | None:
+        """Position of the first byte of another recording between the last confirmed record and `until`; None where
+        there is none.
+        """
+        start = self._verified
+        while start < until:
+            window = self._bytes(start, min(WINDOW_BYTES, until - start) + len(_BEGINNING))
+            if (place := window.find(_BEGINNING)) >= 0:
+                return start + place
+            start += WINDOW_BYTES
+        return None
 
     def _next_anchor(self, start: int) -> tuple[int, tuple[checks.Check, int] | None] | None:
         """Find the next intact chunk or check record from position `start` on; None if there is neither.
@@ -537,6 +595,10 @@ class Scanner:
         """
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
+            return True
+        if (moved := read_summary(self._bytes, self._size, end)) is not None:  # bytes before it are missing, or more
+            self._summary_found = moved
+            self._note_damage("its closing index")
             return True
         if self._next_anchor(end) is not None:
             return False

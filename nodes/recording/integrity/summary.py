@@ -32,10 +32,14 @@ class Summary:
     counts: dict[int, int] | None = None
 
 
-def read_summary(read: Read, size: int) -> Summary | None:
-    """The summary section of a file with `size` bytes; None if the section is missing or damaged."""
+def read_summary(read: Read, size: int, start: int | None = None) -> Summary | None:
+    """The summary section of a file with `size` bytes; None if the section is missing or damaged.
+
+    start  position of the section; None for the position in the footer, which is wrong if bytes were removed from the
+           file or inserted into it
+    """
     try:
-        return _summary(read, size)
+        return _summary(read, size, start)
     except (struct.error, ValueError):
         return None
 
@@ -62,12 +66,16 @@ def _footer(read: Read, size: int) -> tuple[int, int] | None:
     return summary_start, crc
 
 
-def _summary(read: Read, size: int) -> Summary | None:
+def _summary(read: Read, size: int, actual_start: int | None) -> Summary | None:
     footer = _footer(read, size)
     end = size - len(MAGIC) - 4  # the CRC covers everything up to itself
-    if footer is None or not len(MAGIC) <= (footer[0] or end) <= end:
+    if footer is None:
         return None
     start, crc = footer
+    if actual_start is not None and start:
+        start = actual_start
+    if not len(MAGIC) <= (start or end) <= end:
+        return None
     records = end - _FOOTER.size + 4  # end of the summary's records
     section = read(start or records, end - (start or records))
     if crc and zlib.crc32(section) != crc:
