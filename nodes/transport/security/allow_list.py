@@ -5,14 +5,22 @@ The list is the file `allowed` beside this user's key pair (see keys.py), with a
 
 from __future__ import annotations
 
-from nodes.transport.security.keys import KEY, NAMED_KEY, KeysError, check_name, keys_folder, write_key_file
+from nodes.transport.security.keys import (
+    KEY,
+    NAMED_KEY,
+    KeysError,
+    check_name,
+    key_file_text,
+    keys_folder,
+    write_key_file,
+)
 
 
 def allowed() -> dict[str, str]:
     """{name: public key} of the allow-list, in the order of the file; empty without a file."""
     file = keys_folder() / "allowed"
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = key_file_text(file).splitlines()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from zmq.utils import z85
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
 NAMED_KEY = re.compile(rf"({NAME.pattern})\s+({KEY.pattern})\s*")
+SETTLED_NS = 1_000_000_000  # a file that was changed more recently may change again without a new time stamp
+
+_texts: dict[Path, tuple[tuple[int, ...], str]] = {}  # {file: (its state when it was read, its text)}
 
 
 class KeysError(ValueError):
@@ -48,7 +52,7 @@ def own_key() -> OwnKey:
     try:
         if file.stat().st_mode & 0o077:
             raise KeysError(f"{file} can be read by others than its owner; correct this with 'chmod 600 {file}'")
-        words = file.read_text(encoding="ascii").split()
+        words = key_file_text(file).split()
     except FileNotFoundError:
         raise KeysError(f"there is no key in {file.parent}; make one with 'armswing keys new'") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -56,6 +60,22 @@ def own_key() -> OwnKey:
     if len(words) != 3 or not (NAME.fullmatch(words[0]) and KEY.fullmatch(words[1]) and KEY.fullmatch(words[2])):
         raise KeysError(f"{file} contains no valid key; make a new one with 'armswing keys new NAME --force'")
     return OwnKey(*words)
+
+
+def key_file_text(file: Path) -> str:
+    """Text of a key file. The file is read again only if it changed, because each refused call looks at the keys.
+
+    Raises OSError or UnicodeDecodeError if the file cannot be read.
+    """
+    found = file.stat()
+    state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+    known = _texts.get(file)
+    if known is not None and known[0] == state:
+        return known[1]
+    text = file.read_text(encoding="utf-8")
+    if abs(time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns)) > SETTLED_NS:
+        _texts[file] = state, text
+    return text
 
 
 def make_key(name: str, replace: bool = False) -> OwnKey:

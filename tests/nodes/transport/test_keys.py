@@ -329,3 +329,38 @@ def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: i
     until(service.receive)
     caller.close()
     service.close()
+
+
+def test_a_key_file_is_read_again_only_after_it_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each handshake and each refused call looks at the keys; reading the files took most of its time."""
+    reads: list[str] = []
+    read_text = Path.read_text
+
+    def counted(file: Path, **how: Any) -> str:
+        reads.append(file.name)
+        return read_text(file, **how)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    made = keys.make_key("desk")
+    allow_list.allow("robot", KEY)
+    monkeypatch.setattr(keys, "SETTLED_NS", -1)  # as if the files were made long ago
+    reads.clear()
+    for _ in range(5):
+        assert (keys.own_key(), allow_list.allowed()) == (made, {"robot": KEY})
+    assert sorted(reads) == ["allowed", "own"]
+    allow_list.revoke("robot")
+    assert allow_list.allowed() == {}
+    (folder / "own").unlink()
+    with pytest.raises(keys.KeysError, match="there is no key"):
+        keys.own_key()
+
+
+def test_a_key_file_that_was_just_changed_is_read_each_time(folder: Path) -> None:
+    """A second change within the resolution of time stamps leaves time and size as they were."""
+    allow_list.allow("robot", KEY)
+    file = folder / "allowed"
+    before = file.stat()
+    assert allow_list.allowed() == {"robot": KEY}
+    file.write_text(f"robot {64 * 'b'}\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert allow_list.allowed() == {"robot": 64 * "b"}
