@@ -7,6 +7,7 @@ actuators drive the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -207,6 +208,7 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
     }
 
 
+@lru_cache(maxsize=8)  # a launch builds the robot for each part that checks itself against it
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
     """Shortest and longest length (m) of the linear actuator that moves the joint `name`, within the joint's limits.
 
