@@ -22,12 +22,13 @@ from viewer.data.signals import from_recording
 from viewer.data.topics import CAPACITY, LARGEST, RecordedStore, Table
 from viewer.qt import theme
 from viewer.qt.window import StillWindow
+from viewer.scene.scene import Scene
 from viewer.window import live_run
 from viewer.window.docks import topic_tree
 from viewer.window.layout import Curve, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.settings import remember_theme, remembered_theme
-from viewer.window.source import Source
+from viewer.window.source import Source, difference, read_source
 
 
 def record(path: Path, keep: Any) -> Path:
@@ -95,6 +96,61 @@ def test_no_curve_crosses_a_hole_and_the_slider_marks_it(tmp_path: Path, qtbot: 
     assert values[inside] != values[inside]  # NaN: the line is interrupted
     assert window.timeline.slider._bands == [pytest.approx((0.5 / 1.99, 1.0 / 1.99))]
     window.close()
+
+
+def test_neither_paths_nor_differences_nor_rates_are_made_up_in_a_hole(tmp_path: Path, qtbot: Any) -> None:
+    path = record(tmp_path / "run.mcap", lambda _, m: None if 0.5 < m.timestamp < 1.0 else m)
+    recording = read_recording(path, warn=False)
+    recording.holes.append(Hole(start_s=0.5, end_s=1.0, counted=False))
+    signals = from_recording(recording)
+    broken = Source("broken", signals, RecordedStore(recording, signals))
+    whole = read_source(str(record(tmp_path / "whole.mcap", lambda _, m: m)), (), None)[0]
+    window = MainWindow([whole, broken], "run", "")
+    KEPT.append(window)
+    qtbot.addWidget(window)
+    curve = Curve("swing/state", "position.pitch")
+    first, other = whole.column(curve), broken.column(curve)
+    assert first is not None
+    assert other is not None
+    times, values = difference(first, other)
+    inside = (times > 0.505) & (times < 0.995)
+    assert np.isnan(values[inside]).all()
+    np.testing.assert_array_equal(values[(times < 0.495) | (times > 1.005)], 0.0)
+
+    def longest(source: Source) -> float:
+        """Length of the longest piece of the paths of the tips between two poses, m."""
+        scene = Scene("xz")
+        scene.survey(source.signals)
+        frame = scene.frame(source.signals, 1.5, 0.0, ghosts=False)
+        assert frame is not None
+        assert frame.paths
+        return max(float(np.nanmax(np.hypot(*np.diff(points, axis=0).T))) for points, _, _ in frame.paths)
+
+    assert longest(broken) == pytest.approx(longest(whole), rel=1e-6)
+
+    def texts(source: Source) -> dict[str, str]:
+        window.docks.topics.show_source(source)
+        return {item.text(0): item.text(1) for item in window.docks.topics._topic_items()}
+
+    assert texts(broken)["state"] == texts(whole)["state"] == "100 Hz"
+    window.close()
+
+
+def test_a_recorded_topic_that_ended_before_the_run_has_the_time_of_its_last_message(
+    tmp_path: Path, qtbot: Any
+) -> None:
+    stops = record(
+        tmp_path / "stops.mcap",
+        lambda topic, m: None if topic.endswith("reference") and m.timestamp > 1.0 else m,
+    )
+    once = record(
+        tmp_path / "once.mcap",
+        lambda topic, m: None if topic.endswith("reference") and m.timestamp > 0.0 else m,
+    )
+    for path, text in ((stops, "until 1.000 s"), (once, "once")):
+        with opened_window(qtbot, path) as window:
+            found = {item.text(0): item.text(1) for item in window.docks.topics._topic_items()}
+            assert (found["reference"], found["state"], found["body_poses"]) == (text, "100 Hz", "100 Hz")
 
 
 @pytest.mark.parametrize("off_s", [-4e-10, 0.0, 4e-10])

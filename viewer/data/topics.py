@@ -311,17 +311,35 @@ class RecordedStore:
             name, index = place
             values = columns[name] if index is None else columns[name][:, index]
             times = columns["timestamp"].astype(np.float64, copy=False)
-            if topic not in self._holes:
-                self._holes[topic] = holes_of(self._recording, topic, times)
+            holes = self._holes_of(topic, times)
             if (has := columns.present.get(name)) is not None:  # the curve joins the messages that have the value
                 times, values = times[has], values[has]
-            self._columns[key] = interrupted(times, values.astype(np.float64, copy=False), self._holes[topic])
+            self._columns[key] = interrupted(times, values.astype(np.float64, copy=False), holes)
         return self._columns[key]
 
     def total(self, topic: str, field: str) -> int:
         """Number of rows of a field."""
         found = self.column(topic, field)
         return 0 if found is None else len(found[0])
+
+    def extent(self, topic: str) -> tuple[float, float, float] | None:
+        """(time of a topic's first message, time of its last message, mean interval between its messages), s.
+
+        Gaps of the recording do not count for the mean interval, which is 0 for a single message. None for a topic
+        without messages, such as the topic DERIVED_TOPIC.
+        """
+        columns = self._recording.get(topic)
+        if columns is None or len(times := columns["timestamp"]) == 0:
+            return None
+        gaps = self._holes_of(topic, times)
+        passed = float(times[-1] - times[0]) - sum(end - start for start, end in gaps)
+        return float(times[0]), float(times[-1]), passed / max(len(times) - 1 - len(gaps), 1)
+
+    def _holes_of(self, topic: str, times: Floats) -> list[tuple[float, float]]:
+        """(start, end), s, of each gap in a topic, whose messages have the times `times`."""
+        if topic not in self._holes:
+            self._holes[topic] = holes_of(self._recording, topic, times)
+        return self._holes[topic]
 
     def _add_derived(self) -> None:
         """Add the magnitudes of forces and the states of grippers of the first robot, as fields of the separate topic

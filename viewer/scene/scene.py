@@ -232,7 +232,9 @@ class Scene:
         layers.append((bodies, 1.0))
         measured = self._measured(signals, time, view)
         in_front: list[Layer] = [(measured, MEASURED_OPACITY)] if measured else []
-        return Frame(behind, self._fading(paths), layers, [*in_front, (over, 1.0)], labels)
+        middles = [(start + end) / 2.0 for start, end in signals.holes]
+        breaks = np.unique(np.searchsorted(times[::stride], middles)).tolist()
+        return Frame(behind, self._fading(paths, breaks), layers, [*in_front, (over, 1.0)], labels)
 
     def _pushes(
         self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, view: View
@@ -328,17 +330,20 @@ class Scene:
         spots = self._stage.ground_spots()
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
-    def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
+    def _fading(self, paths: Floats, breaks: Sequence[int]) -> list[tuple[Floats, str, float]]:
         """(points (k, 2), colour, opacity) of the pieces of the tips' paths, with lower opacity for older pieces.
 
         An array of points has all pieces of the same colour and age, separated by NaN. Paths that are short compared
         with the longest path are left out.
 
-        paths  positions of the tips in the drawing plane (n, bodies, 2), m
+        paths   positions of the tips in the drawing plane (n, bodies, 2), m
+        breaks  indices of positions that are not joined to the position before, because messages between them are
+                missing
         """
         if len(paths) < 2 or self.skeleton is None:
             return []
         span = np.where(self.skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
+        paths = np.insert(paths, breaks, np.nan, axis=0)
         edges = np.linspace(0, len(paths) - 1, self.trace_pieces + 1).astype(int).tolist()
         colored: dict[str, list[int]] = {}
         for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():

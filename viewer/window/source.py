@@ -106,14 +106,13 @@ def align(sources: list[Source]) -> None:
 def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """(times of the first curve, other curve minus first curve); the other curve is interpolated at these times.
 
-    The difference is NaN at times at which the other curve has no value.
+    The difference is NaN at times at which the other curve has no value: before its start, after its end, and in its
+    gaps, which contain a NaN.
     """
     times, values = first
-    finite = np.isfinite(other[1])
-    if not finite.any():
+    if len(other[0]) == 0:
         return times, np.full(len(times), np.nan)
-    there = np.interp(times, other[0][finite], other[1][finite], left=np.nan, right=np.nan)
-    return times, there - values
+    return times, np.interp(times, *other, left=np.nan, right=np.nan) - values
 
 
 def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Source, str, str]:

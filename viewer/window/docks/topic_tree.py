@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from viewer.data.topics import LiveStore, unit_of
+from viewer.data.topics import LiveStore, RecordedStore, unit_of
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
 from viewer.window.layout import Curve
@@ -26,6 +26,7 @@ UNIT_WIDTH = 104  # pixels
 NAME_WIDTH = 110  # pixels of the names, at least
 STATUS = "status/"  # topics of the nodes' statuses, which nodes publish also while the simulation is paused
 SILENT_S = 3.0  # a topic without a message for this long is shown as silent
+ENDED_S = 0.1  # a recorded topic ended before the run if its last message came at least this long before the end
 
 
 def rate_text(rate_hz: float) -> str:
@@ -86,7 +87,7 @@ class TopicTree(QtWidgets.QWidget):
         self._counts: dict[str, tuple[float, int]] = {}
 
     def show_source(self, source: Source, resting: str = "", since: float = 0.0) -> None:
-        """Show the topics of a run and, if the run is live, the rate of each topic.
+        """Show the topics of a run with their rates. A recording that is still being read has no rates yet.
 
         resting  state of a simulation that does not advance, such as "paused"; "" for a simulation that advances
         since    time (monotonic clock, s) at which the simulation entered the state `resting`
@@ -101,6 +102,8 @@ class TopicTree(QtWidgets.QWidget):
             self._fill(source, content)
         if isinstance(store, LiveStore):
             self._show_rates(store, resting, since)
+        elif isinstance(store, RecordedStore) and source.share >= 1.0:
+            self._show_recorded_rates(store, source.span[1] - source.offset)
 
     def _fill(self, source: Source, content: list[tuple[str, tuple[str, ...]]]) -> None:
         opened = {item.data(0, TOPIC) for item in self._topic_items() if item.isExpanded()} or {
@@ -155,10 +158,25 @@ class TopicTree(QtWidgets.QWidget):
                 self._counts.setdefault(topic, (instant, count))
                 continue
             self._counts[topic] = (instant, count)
-            if (item.text(1), item.data(1, COLOR)) != (text, color):
-                item.setText(1, text)
-                item.setData(1, COLOR, color)
-                item.setForeground(1, QtGui.QColor(color))
+            _set_rate(item, text, color)
+
+    def _show_recorded_rates(self, store: RecordedStore, end: float) -> None:
+        """Show the mean rate of each topic, or the time of its last message if it ended before the run.
+
+        end  time of the run's last state, s
+        """
+        for item in self._topic_items():
+            extent = store.extent(item.data(0, TOPIC))
+            if extent is None:
+                continue
+            _, last, interval = extent
+            if interval <= 0.0:
+                _set_rate(item, "once", theme.MUTED)
+            elif end - last > max(ENDED_S, RARE * interval):
+                _set_rate(item, f"until {last:.3f} s", theme.ALARM)
+                item.setToolTip(1, f"last message at t = {last:.3f} s; the run ends at t = {end:.3f} s")
+            else:
+                _set_rate(item, rate_text(1.0 / interval), theme.MUTED)
 
     def _topic_items(self) -> list[Any]:
         return [self.tree.topLevelItem(place) for place in range(self.tree.topLevelItemCount())]
@@ -202,3 +220,11 @@ class TopicTree(QtWidgets.QWidget):
     def _on_double_click(self, item: Any, _column: int) -> None:
         if (curve := item.data(0, CURVE)) is not None:
             self.chosen.emit(curve)
+
+
+def _set_rate(item: Any, text: str, color: str) -> None:
+    """Show a text of a colour in the second column of a topic."""
+    if (item.text(1), item.data(1, COLOR)) != (text, color):
+        item.setText(1, text)
+        item.setData(1, COLOR, color)
+        item.setForeground(1, QtGui.QColor(color))
