@@ -161,6 +161,43 @@ def test_a_hole_is_found_whose_ends_are_rounded_to_nanoseconds(off_s: float, spa
     assert (start, end) == pytest.approx((1.5, 1.51))
 
 
+def test_after_the_last_state_the_window_is_drawn_whole_once(
+    said_in_space: list[Any], qtbot: Any, monkeypatch: Any
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(live_run.time, "monotonic", lambda: now[0])
+    window, feed = live(qtbot)
+    with qtbot.waitExposed(window):
+        window.show()
+    hear(window, feed, *said_in_space[:7])  # the first states, in a frame before the plots have their sizes
+    hear(window, feed, *said_in_space[7:])
+    fitted: list[str] = []
+    survey = window.survey
+    monkeypatch.setattr(window, "survey", lambda: (fitted.append("scene"), survey()))
+    for plot in window.plots.plots:
+        redraw = plot.curves.redraw
+        monkeypatch.setattr(
+            plot.curves,
+            "redraw",
+            lambda *args, name=plot.name, redraw=redraw, **named: (fitted.append(name), redraw(*args, **named)),
+        )
+    status = ("status", Status(node="sim", state="paused"))
+    hear(window, feed)  # a frame without messages in a run that continues
+    assert fitted == []
+    now[0] += live_run.SETTLED_S + 0.01
+    hear(window, feed, status)
+    in_view = [plot.name for plot in window.plots.plots if plot.name in fitted]
+    assert fitted[0] == "scene"
+    assert in_view
+    assert not window.scene.outgrown
+    fitted.clear()
+    for _ in range(3):
+        now[0] += 1.0
+        hear(window, feed)
+    assert fitted == []
+    window.close()
+
+
 def test_a_server_that_goes_is_reported_and_the_next_one_is_shown(
     said_in_space: list[Any], qtbot: Any, monkeypatch: Any
 ) -> None:

@@ -18,6 +18,7 @@ from viewer.window.source import Source
 
 SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
 OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
+SETTLED_S = 0.3  # after this long without a new state, the scene and the plots are fitted to all states and drawn whole
 SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
 PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
 STOPS = ("estop", "estop_released")  # kinds of the events that begin and end an emergency stop
@@ -37,6 +38,8 @@ class LiveRun:
         self.frames = 0
         self.simulation_state, self._state_since = "", 0.0
         self._heard_at: float | None = None
+        self._drawn, self._drawn_at = (0, 0), 0.0  # latest state of which a frame was drawn, and when
+        self._is_settled = True  # whether scene and plots were drawn whole since that frame
         self._stops: dict[str, str] = {}  # {node: reason of the emergency stop that its latest status reports}
 
     @property
@@ -90,16 +93,35 @@ class LiveRun:
         if first < len(heard) and isinstance(store, LiveStore):
             store.take(heard[first:])
         self._show()
+        if (latest := (window.signals.states, window.signals.seq)) != self._drawn:
+            self._drawn, self._drawn_at, self._is_settled = latest, instant, False
+        elif not self._is_settled and instant - self._drawn_at > SETTLED_S:
+            self._is_settled = True
+            self._draw_whole()
+            return
         if not heard:
             return
         if self.frames % SURVEY_EVERY == 0 or window.signals.description is not known:
-            window.survey()
-            window.choose_plots()
-            window.events.mark_plots()
+            self._fit()
         elif self.frames % OUTGROWN_EVERY == 0 and window.scene.camera is None and window.scene.outgrown:
             window.survey()
         self.frames += 1
         window.refresh()
+
+    def _fit(self) -> None:
+        """Fit the scene, the plots and the marks of events to all messages so far."""
+        self._window.survey()
+        self._window.choose_plots()
+        self._window.events.mark_plots()
+
+    def _draw_whole(self) -> None:
+        """Draw the scene and the plots anew after the last state, because further frames may not come.
+
+        The frames of a running simulation draw only the newest pieces of the curves, and rarely fit the scene.
+        """
+        self._fit()
+        self._window.plots.invalidate()
+        self._window.refresh()
 
     def _take_status(self, status: Status, instant: float) -> None:
         self._window.docks.take_status(status)
