@@ -22,9 +22,11 @@ class Notes:
         self._lines: dict[str, list[str]] = {}
 
     def add(self, element: Element, message: str) -> None:
-        """Add an element, by its line and name, to the elements with the warning text `message`."""
+        """Add an element, by its line, included file and name, to the elements with the warning text `message`."""
+        included = element.owner.removeprefix(self._owner).removeprefix(": ")
+        file = f" of {included}" if included else ""
         name = f" ({element.label})" if element.label else ""
-        self._lines.setdefault(message, []).append(f"{element.line}{name}")
+        self._lines.setdefault(message, []).append(f"{element.line}{file}{name}")
 
     @property
     def texts(self) -> list[str]:

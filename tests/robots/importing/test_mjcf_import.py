@@ -441,3 +441,12 @@ def test_what_is_left_out_is_said_with_its_line(write_mjcf: Write) -> None:
         assert re.search(line, said), line
     with pytest.raises(InvalidRequest, match=r"ignore contains 'gravity'; it may contain tendon, equality, fluid"):
         build(file, ignore="gravity")
+
+
+def test_a_warning_about_an_included_file_names_the_file_and_its_line(write_mjcf: Write, tmp_path: Path) -> None:
+    (tmp_path / "settings.xml").write_text('<mujoco>\n<option timestep="0.001"/></mujoco>')
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build(write_mjcf(made(before='<include file="settings.xml"/>')))
+    (said,) = [str(each.message) for each in caught]
+    assert re.search(r"line 2 of settings.xml: timestep is not read", said), said
