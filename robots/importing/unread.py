@@ -5,11 +5,11 @@ Names that are probably misspelt are refused with InvalidMechanism; others get a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
+from sim_core.support.suggestion import nearest
 
 # names that shape the motion, by the tag of the element that has them
 CHILDREN = {
@@ -65,7 +65,7 @@ def _check_children(owner: Element, notes: Notes) -> None:
         if child.tag in UNREAD:
             notes.add(child, UNREAD[child.tag])
         elif child.tag not in CHILDREN[owner.tag]:
-            for meant in _misspelt(child.tag, CHILDREN[owner.tag], present):
+            if meant := _misspelt(child.tag, CHILDREN[owner.tag], present):
                 child.fail(
                     f"the tag of this element is unknown in {owner.label or f'<{owner.tag}>'}; did you mean <{meant}>?"
                 )
@@ -75,16 +75,16 @@ def _check_children(owner: Element, notes: Notes) -> None:
 def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
     known = ATTRIBUTES[child.tag]
     for name in sorted(each for each in child.attributes.keys() - known if not each.startswith("xmlns")):
-        for meant in _misspelt(name, known, child.attributes):
+        if meant := _misspelt(name, known, child.attributes):
             if child.tag not in ("robot", "link", "joint"):
                 child.label = f"{owner.label or f'<{owner.tag}>'}: <{child.tag}>"
             child.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
         notes.add(child, f"attribute {name!r} of <{child.tag}> is not read")
 
 
-def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> list[str]:
-    """List with the one known name that `name` probably misspells; [] if there is none.
+def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> str:
+    """The known name that `name` probably misspells; "" if there is none.
 
     present  names that the element already has, which are therefore not meant by `name`
     """
-    return difflib.get_close_matches(name, sorted({*known} - {*present}), n=1, cutoff=ALIKE)
+    return nearest(name, sorted({*known} - {*present}), ALIKE)
