@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,6 @@ from sim_core.kernels.installed import VARIABLE, installed_loops, replace_folder
 
 # one stepper of each loop, the loops that take longest first
 STEPPERS = ("implicit_midpoint", "tr_bdf2", "dopri5_dense", "dopri5_adaptive", "rk4", "abm4", "semi_implicit")
-NATIVE = (
-    "sim_core.kernels.quaternions",
-    "sim_core.monitoring.reading_kernels",
-    "sim_core.servos.kernels",
-    "sim_core.stabilization.laws",
-    "nodes.simulation.payload",
-)
 
 
 def compile_loop_of(name: str) -> None:
@@ -66,11 +58,16 @@ def compile_rollouts() -> None:
 
 
 def compile_native() -> None:
-    """Compile the native functions of the modules in NATIVE, such as stabilizer laws and servos, into the cache."""
+    """Compile all native functions, such as stabilizer laws and servos, into the cache."""
+    from nodes.simulation import payload
+    from sim_core.kernels import quaternions
     from sim_core.kernels.compiled import NativeFunction
+    from sim_core.monitoring import reading_kernels
+    from sim_core.servos import kernels
+    from sim_core.stabilization import laws
 
-    for name in NATIVE:
-        for each in vars(import_module(name)).values():
+    for module in (quaternions, reading_kernels, kernels, laws, payload):
+        for each in vars(module).values():
             if isinstance(each, NativeFunction):
                 _ = each.address
 
