@@ -7,6 +7,7 @@ modules cannot replace packages of armswing.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 import sysconfig
@@ -23,6 +24,7 @@ from sim_core.support.suggestion import did_you_mean
 
 FORM = "path/to/file.py:function"
 MODEL_FORM = "path/to/robot.urdf"
+LONGEST_SHOWN = 400  # characters of a name in an error message
 MODELS = (".urdf", ".xml", ".mjcf")  # file name extensions of model files that can be read
 ROOT = Path(__file__).parents[1]
 PYTHON = sysconfig.get_paths()["stdlib"]
@@ -72,9 +74,10 @@ def located(robot: str, *folders: str | Path) -> str:
         raise InvalidRequest(f"robot {robot!r} does not refer to a function in a file; write {FORM!r}")
     places = list(dict.fromkeys(Path(folder).resolve() / file for folder in folders or (Path.cwd(),)))
     for place in places:
-        if place.is_file():
+        if os.path.isfile(place):  # False, not an error, for a name that no file can have
             return f"{place.resolve()}:{name}" if name else str(place.resolve())
-    raise InvalidRequest(f"robot {robot!r}: no such file; tried {', '.join(map(str, places))}")
+    tried = ", ".join(map(str, places))
+    raise InvalidRequest(f"robot {robot[:LONGEST_SHOWN]!r}: no such file; tried {tried[:LONGEST_SHOWN]}")
 
 
 def located_if_there(robot: str, *folders: str | Path) -> str:

@@ -95,13 +95,13 @@ class Meshes:
         """
         if not name.startswith(PACKAGE):
             path = self._folder / name.removeprefix(FILE)
-            return path if path.is_file() else None
+            return path if os.path.isfile(path) else None
         inside = name.removeprefix(PACKAGE).lstrip("/")
         folders = [self._folder, *self._folder.parents]
         folders += [Path(each) for each in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if each]
         prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
         folders += [Path(each) / "share" for each in prefixes if each]
-        return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
+        return next((folder / inside for folder in folders if os.path.isfile(folder / inside)), None)
 
 
 @functools.lru_cache(maxsize=4096)

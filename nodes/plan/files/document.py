@@ -55,7 +55,11 @@ def _text(file: Path) -> str:
     """Text of a launch file. Raises PlanError for a file above the size limit."""
     if file.is_file() and file.stat().st_size > SIZE:
         raise PlanError(f"{file}: the file has {file.stat().st_size} bytes; shorten it to at most {SIZE}")
-    return file.read_text(encoding="utf-8")
+    with file.open(encoding="utf-8") as opened:  # not read_text: a device such as /dev/zero has no end
+        text = opened.read(SIZE + 1)
+    if len(text) > SIZE:
+        raise PlanError(f"{file}: the file has more than {SIZE} bytes; shorten it")
+    return text
 
 
 def is_deeper(value: object, depth: int) -> bool:

@@ -15,6 +15,7 @@ from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, joined
+from nodes.plan.loading import shortened
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
 TOP = {"sim", "hosts", "args", *PARTS, *PLAIN_KEYS}
@@ -229,10 +230,17 @@ class _Composition:
         self.tables.switched_off |= {str(node.get("name")): place for node in nodes}
 
     def _include(self, include: Include, place: Source) -> None:
-        file = self._file(include.file)
+        try:
+            file = self._file(include.file)
+            resolved = file.resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # too long, a NUL, links in a circle
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise PlanError(
+                f"{place.at('file')}: key 'file': {shortened(include.file)!r} names no file: {reason}"
+            ) from None
         known = [each.resolve() for each in self.files]
-        if file.resolve() in known:
-            circle = [*self.files[known.index(file.resolve()) :], file]
+        if resolved in known:
+            circle = [*self.files[known.index(resolved) :], file]
             names = " includes ".join(each.name for each in circle)
             raise PlanError(f"{place.at('file')}: key 'file': {names}; a file cannot include itself")
         document = read_document(file, f"{place.at('file')}: key 'file'")

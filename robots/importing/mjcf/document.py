@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,10 @@ def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> Non
             children.append(child)
             continue
         name = child.text("file")
-        path = (folder / name).resolve()
+        path = Path(os.path.realpath(folder / name))  # unlike Path.resolve it takes a name that no file can have
         if path in seen:
             child.fail(f"file {name!r} includes itself, directly or indirectly; remove this <include>")
-        if not path.is_file():
+        if not os.path.isfile(path):
             child.fail(f"there is no file {name!r}; tried {path}")
         included = read_xml(path, f"{owner}: {name}")
         _include(included, folder, owner, seen | {path})

@@ -202,6 +202,18 @@ WRONG = {
     "a plan's name of 5,000 characters": (f'name = "{"a" * 5000}"\n{ROTARY}', "'name'", "5000 characters"),
     "a run of 5,000 characters": (f'{ROTARY}[[nodes]]\nname = "a"\nrun = "{"a" * 5000}.py:B"', "no such file", "tried"),
     "a recording that is a folder": (f'{ROTARY}{RECORDER}params = {{ file = "." }}', "is a folder", "run.mcap"),
+    "an included file of 5,000 characters": (
+        f'{ROTARY}[[include]]\nfile = "{"a" * 5000}"',
+        "names no file",
+        "too long",
+    ),
+    "an included file with NUL": (f'{ROTARY}[[include]]\nfile = "a\\u0000.toml"', "'file'", "null byte"),
+    "an included file without end": (
+        f'{ROTARY}[[include]]\nfile = "/dev/zero"',
+        "/dev/zero",
+        "more than 8000000 bytes",
+    ),
+    "a robot's file of 5,000 characters": (f'[sim]\nrobot = "{"a" * 5000}.urdf"\n', "'robot'", "no such file"),
     "a recording with NUL": (f'{ROTARY}{RECORDER}params = {{ file = "a\\u0000.mcap" }}', "NUL", "file"),
     "a recording of 5,000 characters": (
         f'{ROTARY}{RECORDER}params = {{ file = "{"a" * 5000}" }}',
