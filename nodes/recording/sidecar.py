@@ -28,7 +28,7 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """
     try:
         found = msgspec.json.decode(sidecar_path(path).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if FORMAT in found or CHECKSUM in found:  # either one: the other key's name may be damaged
         checksum = found.pop(CHECKSUM, None)

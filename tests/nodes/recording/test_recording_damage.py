@@ -658,6 +658,10 @@ def test_a_damaged_sidecar_is_left_out_and_named(arm: Path) -> None:
         sidecar.write_bytes(flipped(content, chosen.randrange(8 * len(content))))
         assert read_sidecar(arm) in (None, whole)
         assert sidecar_is_damaged(arm) == (read_sidecar(arm) is None)
+    for damaged in (content[: len(content) // 2], b"", b"null", b'{"a":' * 5000):
+        sidecar.write_bytes(damaged)
+        assert read_sidecar(arm) is None
+        assert sidecar_is_damaged(arm)
     del whole["nodes_elsewhere" if "nodes_elsewhere" in whole else "host"]
     sidecar.write_text(json.dumps(whole))  # as an earlier version wrote it
     assert read_sidecar(arm) == whole
