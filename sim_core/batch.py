@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim_core.arguments import as_array, as_number, as_whole
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
@@ -65,7 +66,7 @@ class Batch:
             raise InvalidRequest(
                 f"{system.mechanism.name!r} has beams, which a batch does not support; use a Simulation"
             )
-        self.system, self.lanes = system, lanes
+        self.system, self.lanes, self._owner = system, lanes, f"robot {system.mechanism.name!r}"
         key = f"{system.code_hash}-{lanes}"
         library = native.load_shared(key)
         if library is None:
@@ -120,7 +121,7 @@ class Batch:
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
         n_q, lanes = self.system.n_q, self.lanes
         third_name = "a" if name == "inverse_dynamics" else "tau"
-        count = len(np.atleast_2d(np.asarray(q, dtype=float)))
+        count = len(np.atleast_2d(as_array(self._owner, "q", q)))
         rows = [self._rows(what, value, count, n_q) for what, value in (("q", q), ("v", v), (third_name, third))]
         rows.append(self._parameters(p, count))
         inputs = [np.zeros((1, lanes)), *[np.zeros((array.shape[1], lanes)) for array in rows]]
@@ -290,6 +291,8 @@ class Batch:
             raise InvalidRequest(
                 f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
             )
+        step_s = as_number(self._owner, "step_s", step_s)
+        steps, every = as_whole(self._owner, "steps", steps), as_whole(self._owner, "every", every)
         for name, value, valid, wanted in (
             ("steps", steps, steps >= 0, "at least 0"),
             ("every", every, every >= 1, "at least 1"),
@@ -297,7 +300,7 @@ class Batch:
         ):
             if not valid:
                 raise InvalidRequest(f"the argument {name!r} is {value}; it must be {wanted}")
-        return len(np.atleast_2d(np.asarray(q0, dtype=float)))
+        return len(np.atleast_2d(as_array(self._owner, "q0", q0)))
 
     def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
         """Start states q, v (n, n_q) and parameters p (n, n_p) with the rotations moved from q into the quaternions.
@@ -328,7 +331,7 @@ class Batch:
         return q, v, p
 
     def _rows(self, name: str, value: Any, count: int, size: int) -> Array:
-        array = np.atleast_2d(np.asarray(value, dtype=float))
+        array = np.atleast_2d(as_array(self._owner, name, value))
         if array.shape != (count, size):
             raise InvalidRequest(
                 f"{name} has shape {array.shape}; for {count} systems of {self.system.mechanism.name!r} it must be "
@@ -355,7 +358,7 @@ class Batch:
         servos  servos whose columns of u are commands instead of efforts
         """
         n_u = self.system.n_u
-        array = np.zeros((count, n_u)) if u is None else np.asarray(u, dtype=float)
+        array = np.zeros((count, n_u)) if u is None else as_array(self._owner, "u", u)
         limits = [a.effort_limit for a in self.system.mechanism.actuators]
         most = np.array([np.inf if limit is None else limit for limit in limits])
         least = -most

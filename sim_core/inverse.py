@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.arguments import as_state
 from sim_core.errors import UnknownKey
 from sim_core.mechanism.validation import check_tunables
-from sim_core.support.arguments import as_state
 from sim_core.system import System
 
 

@@ -11,6 +11,7 @@ from math import inf, isfinite
 
 import numpy as np
 
+from sim_core.arguments import as_mapping
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism.description import Mechanism
 
@@ -75,7 +76,7 @@ def lane_servos(
     and for a joint whose position is no coordinate.
     """
     names = [actuator.name for actuator in mechanism.actuators]
-    for name, mode in modes.items():
+    for name, mode in as_mapping(repr(mechanism.name), "modes", modes).items():
         if name not in names:
             raise UnknownName(repr(mechanism.name), "actuator", name, names or ["none"])
         if mode not in MODES:

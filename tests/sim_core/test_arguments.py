@@ -96,6 +96,26 @@ def test_what_is_no_argument_is_refused_in_one_line_and_changes_nothing(system: 
         np.testing.assert_array_equal(getattr(sim.snapshot(), field.name), getattr(before, field.name))
 
 
+RUN: dict[str, Any] = {"q0": [[0.0]], "v0": [[0.0]], "step_s": 1e-3, "steps": 2}
+WRONG_RUNS: list[tuple[str, Any]] = [
+    *[(name, value) for name in ("q0", "v0", "u", "p") for value in NO_NUMBERS],
+    *[("step_s", value) for value in NO_NUMBER],
+    *[(name, value) for name in ("steps", "every") for value in (1.5, "x", None, -1, math.nan)],
+    ("modes", ["motor"]),
+]
+
+
+@pytest.mark.parametrize("name", ["rollout", "peaks"])
+def test_what_is_no_argument_of_a_batch_is_refused_in_one_line(system: System, name: str) -> None:
+    run = getattr(system.batch(lanes=2), name)
+    for field, value in WRONG_RUNS:
+        if field == "every" and name == "peaks":
+            continue  # peaks records no states
+        with pytest.raises(InvalidRequest) as caught:
+            run(**RUN | {field: value})
+        assert "\n" not in str(caught.value), field
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float, bool])
 def test_numbers_of_numpy_and_python_are_numbers(system: System, kind: Callable[[Any], Any]) -> None:
     sim = Simulation(system, step_s=np.float64(1e-3))

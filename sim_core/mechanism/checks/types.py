@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from sim_core.arguments import LARGEST
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.quantities import CapturedParameter, Tunable, Vector3
-from sim_core.support.arguments import LARGEST
 
 UNBOUNDED = {"least", "most"}  # fields that may be infinite
 LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # fields that may exceed LARGEST

@@ -16,7 +16,7 @@ SHOWN = 60  # characters of a value in an error message
 
 def as_number(owner: str, name: str, value: Any) -> float:
     """`value` as a float. Raises InvalidRequest, one line, unless it is one finite number."""
-    array = _converted(owner, name, value, "a number")
+    array = as_array(owner, name, value, "a number")
     if array.ndim:
         raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be one number")
     require_finite(owner, name, [float(array)])
@@ -28,7 +28,7 @@ def as_numbers(owner: str, name: str, value: Any) -> np.ndarray:
 
     Arrays of several dimensions are flattened.
     """
-    array = _converted(owner, name, value, "an array of numbers").reshape(-1)
+    array = np.array(as_array(owner, name, value)).reshape(-1)
     require_finite(owner, name, array.tolist())
     return array
 
@@ -46,13 +46,18 @@ def as_state(owner: str, name: str, value: Any) -> np.ndarray:
 
 def as_count(owner: str, name: str, value: Any, most: int) -> int:
     """`value` as an int. Raises InvalidRequest, one line, unless it is a whole number from 0 to `most`."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = -1
+    count = as_whole(owner, name, value)
     if not 0 <= count <= most:
         raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be a whole number from 0 to {most}")
     return count
+
+
+def as_whole(owner: str, name: str, value: Any) -> int:
+    """`value` as an int. Raises InvalidRequest, one line, unless it is a whole number of an integer type."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be a whole number") from None
 
 
 def as_mapping(owner: str, name: str, value: Any) -> Mapping[str, Any]:
@@ -71,11 +76,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def _converted(owner: str, name: str, value: Any, wanted: str) -> np.ndarray:
+def as_array(owner: str, name: str, value: Any, wanted: str = "an array of numbers") -> np.ndarray:
+    """`value` as an array of float64 of the same shape; `value` itself if it is one already.
+
+    wanted  description of the permitted values, for the error message
+    Raises InvalidRequest, one line, unless all entries are real numbers; they need not be finite.
+    """
     try:
         plain = np.asarray(value)
         if plain.dtype.kind in "USc" or (plain.dtype.kind == "O" and any(isinstance(x, str) for x in plain.flat)):
             raise TypeError
-        return np.array(plain, dtype=float)
+        return np.asarray(plain, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be {wanted}") from None
