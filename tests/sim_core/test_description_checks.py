@@ -227,6 +227,12 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
             lambda: pendulum("euler_parameters", initial_q=(0.5, *[0.0] * 6)),
             r"its Euler parameters are \(0.0, 0.0, 0.0, 0.0\) of norm 0",
         ),
+        (
+            lambda: pendulum(
+                **with_bar(orientation="euler_parameters", free=("x", "e3")), initial_q=(0.5, 0.0), initial_v=(0.0, 0.0)
+            ),
+            "body 'bar': of its Euler parameters only 'e3' is free, and their norm of 1 determines it",
+        ),
         (lambda: pendulum("zxz", initial_q=(0.5, *[0.0] * 5)), "body 'bar' starts at theta = 0 rad, where its ZXZ"),
         # names, types, bounds
         (

@@ -17,7 +17,8 @@ NORM = 1e-6  # permitted difference of the norm of fixed Euler parameters from 1
 def check_angles(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism for a start at the singularity of ZXZ angles, or for invalid Euler parameters.
 
-    Euler parameters are invalid if they are all zero, or if all four are fixed and their norm is not 1.
+    Euler parameters are invalid if they are all zero, if all four are fixed and their norm is not 1, or if only one of
+    them is free, because the norm determines it.
     """
     for body, sine in nutations(mechanism, mechanism.initial_q):
         if sine < SINGULAR:
@@ -71,4 +72,9 @@ def _check_norm(mechanism: Mechanism, body: Body, owner: str) -> None:
     if norm == 0.0 or (len(free) == 0 and abs(norm - 1.0) > NORM):
         raise InvalidMechanism(
             f"{owner}: body {body.name!r}: its Euler parameters are {tuple(e)} of norm {norm:.6g}; their norm must be 1"
+        )
+    if len(free) == 1:
+        raise InvalidMechanism(
+            f"{owner}: body {body.name!r}: of its Euler parameters only {free[0]!r} is free, and their norm of 1 "
+            "determines it; free at least two of them, or none"
         )
