@@ -73,7 +73,8 @@ def derive(mechanism: Mechanism) -> Derivation:
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
     output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others)
-    power = power + prescribed_power(mechanism, solution) if has_prescribed(mechanism) else power
+    U = ca.SX.sym("U", solution.rows.J.shape[0])
+    power = power + prescribed_power(mechanism, solution, U) if has_prescribed(mechanism) else power
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
@@ -86,8 +87,9 @@ def derive(mechanism: Mechanism) -> Derivation:
     if mechanism.oriented_joints:
         shared["rebase"] = orientations.rebased(mechanism, symbols)
         shared["frames"] = orientations.frames_and_twists(mechanism, symbols)
+    stabilized = {"power": {"U": U}} if ca.depends_on(power, U) else {}
     for name, results in shared.items():
-        maker.add(name, arguments(solution.symbols), results)
+        maker.add(name, arguments(solution.symbols) | stabilized.get(name, {}), results)
     lam = ca.SX.sym("lam", solution.rows.J.shape[0])
     values = guard_values(mechanism, motion.frames, symbols, solution.rows.names, lam)
     maker.add("guards", arguments(solution.symbols) | {"lam": lam}, [values])
@@ -345,13 +347,21 @@ def has_prescribed(mechanism: Mechanism) -> bool:
     return any(isinstance(constraint, PrescribedMotion) for constraint in mechanism.constraints)
 
 
-def prescribed_power(mechanism: Mechanism, solution: Solution) -> ca.SX:
-    """Power -lam' J v, W, of the constraints that prescribe motions, with their multipliers lam and Jacobian J."""
+def prescribed_power(mechanism: Mechanism, solution: Solution, U: ca.SX) -> ca.SX:
+    """Power -lam' J v, W, of the constraints that prescribe motions, with their multipliers lam and Jacobian J.
+
+    U  stabilization. Where an input prescribes a velocity, U makes the velocity follow a new value of the input: its
+       force does the work of a motor and is part of lam. Elsewhere, lam is without stabilization.
+    """
     power, rows, v = ca.SX(0), solution.rows, solution.symbols.v
-    for constraint in mechanism.constraints:
-        if isinstance(constraint, PrescribedMotion):
-            row = rows.names.index(constraint.name)
-            power -= solution.multiplier(constraint.name) * (rows.J[row, :] @ v)
+    prescribed = [each for each in mechanism.constraints if isinstance(each, PrescribedMotion)]
+    driven = {each.name for each in prescribed if each.input}
+    followed = ca.vertcat(*[U[row] if name in driven else 0.0 for row, name in enumerate(rows.names)])
+    forces = solution.factor.solve(solution.f, rows.gamma - followed)[1] if driven else None
+    for constraint in prescribed:
+        row = rows.names.index(constraint.name)
+        lam = solution.multiplier(constraint.name) if forces is None else forces[row]
+        power -= lam * (rows.J[row, :] @ v)
     return power
 
 

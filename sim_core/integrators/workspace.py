@@ -118,7 +118,7 @@ class Calls:
             SOLVE_RESIDUAL: (addresses["solve_residual"], [*state, w.U, w.a], [w.missing, w.whole]),
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
             ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
-            POWER: (addresses["power"] if system.does_work else 0, inside, [w.ledger[2:3]]),
+            POWER: (addresses["power"] if system.does_work else 0, [*inside, w.U], [w.ledger[2:3]]),
             REBASE: (addresses.get("rebase", 0), state, [w.q, w.v, w.p]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)

@@ -139,6 +139,23 @@ def test_what_is_held_at_rest_departs_by_rounding_which_is_no_departure() -> Non
     assert sim.take_notices() == []
 
 
+@pytest.mark.parametrize(("stepper", "largest"), [("rk4", 1e-3), ("radau5", 1e-3), ("semi_implicit", 1e-2)])  # order 1
+def test_a_velocity_that_an_input_prescribes_does_the_work_of_a_motor(stepper: str, largest: float) -> None:
+    """The force of the stabilizer, which makes the velocity follow each new command, is the motor's."""
+    made = dataclasses.replace(
+        held(lambda t: 0.0 * t).system.mechanism,
+        name="driven",
+        actuators=(Actuator(name="speed", unit="rad/s"),),
+        constraints=(PrescribedMotion(name="drive", joint="pin", input="speed"),),
+    )
+    sim = Simulation(assemble(made), step_s=1e-3, stepper=stepper)
+    for tick in range(2000):
+        sim.set_effort([3.0 * np.sin(5e-3 * tick)])
+        sim.step()
+    assert [notice for notice in sim.take_notices() if notice.kind == "energy_departure"] == []
+    assert sim.energy_ledger.largest < largest
+
+
 def test_a_large_share_of_a_small_energy_hides_no_later_departure() -> None:
     """The stepper damps away a vibration of 10 mJ, and then one of some 25 J that a jolt of the motor began."""
     sim = Simulation(assemble(rail(stiffness=2e6)))
