@@ -177,6 +177,7 @@ class TopicTree(QtWidgets.QWidget):
                 item.setToolTip(1, f"last message at t = {last:.3f} s; the run ends at t = {end:.3f} s")
             else:
                 _set_rate(item, rate_text(1.0 / interval), theme.MUTED)
+                item.setToolTip(1, "messages per second of simulation time")
 
     def _topic_items(self) -> list[Any]:
         return [self.tree.topLevelItem(place) for place in range(self.tree.topLevelItemCount())]
