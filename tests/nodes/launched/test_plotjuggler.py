@@ -114,14 +114,16 @@ def test_its_curves_are_the_numbers_that_our_own_client_receives() -> None:
     with Client(0) as client:
         juggler = PlotJuggler(client.node("sim").endpoints["data"], stamp="timestamp", topics=STATE)
         own: dict[float, RobotState] = {}
+        shared: list[tuple[float, float]] = []
         for _, message in client.stream(STATE, timeout_s=5.0):
             assert isinstance(message, RobotState)
             own[message.timestamp] = message
             juggler.receive()
-            if len(own) > 100:
+            read = juggler.curves.get(f"{STATE}/position[1]", ())
+            shared = [(stamp, value) for stamp, value in read if stamp in own]
+            if len(shared) > 50:
                 break
-        curves = juggler.until(lambda found: True)
-    shared = [(stamp, value) for stamp, value in curves[f"{STATE}/position[1]"] if stamp in own]
+        juggler.until(lambda found: True)
     assert len(shared) > 50
     assert shared == [(stamp, own[stamp].position[1]) for stamp, _ in shared]
 
