@@ -25,7 +25,8 @@ from sim_core.kernels.program import Program, program_of
 from sim_core.mechanism import Mechanism
 
 FORMATS = ("text", "latex", "sympy", "c")
-READABLE = 6  # coordinates up to which equations are written out
+READABLE = 6  # coordinates without those that constraint rows determine, up to which equations are written out
+MOST_OPERATIONS = 1000  # operations up to which equations of more than READABLE coordinates are written out
 SIMPLIFIED = 100  # values of the graph up to which the equations are simplified
 DIGITS = 10  # significant digits of text and LaTeX; SymPy and C have all
 PARTS = ("M", "f", "J", "gamma")
@@ -231,15 +232,38 @@ class _Latex(LatexPrinter):  # type: ignore[misc]
 def written(mechanism: Mechanism, form: str) -> str:
     """The equations of a mechanism as text in one of the formats FORMATS.
 
-    For a mechanism with more than READABLE coordinates, all formats except "c" give sizes and sparsity instead of the
-    equations.
+    For a mechanism with too many coordinates or operations, see `is_readable`, all formats except "c" give sizes and
+    sparsity instead of the equations.
     """
     found = equations(mechanism)
     if form == "c":
         return _as_c(found)
-    if len(found.coordinates) > READABLE:
+    if not is_readable(found):
         return _structure(found)
     return {"text": _as_text, "latex": _as_latex, "sympy": _as_sympy}[form](found)
+
+
+def is_readable(found: Equations) -> bool:
+    """Whether the equations are written out: those of at most READABLE coordinates, and those of at most
+    MOST_OPERATIONS operations whose coordinates outnumber the constraint rows by READABLE at most.
+    """
+    n, rows = len(found.coordinates), len(found.rows)
+    return n <= READABLE or (n - rows <= READABLE and _operations(found).total() <= MOST_OPERATIONS)
+
+
+def _operations(found: Equations) -> Counter[str]:
+    """Number of operations of each kind in the expression graph of M, f, J and gamma."""
+    return Counter(node.op for node in found.program.nodes if node.op not in ("const", "input", "lift"))
+
+
+def _row_names(found: Equations) -> list[str]:
+    """Names of the constraint rows, such as "rod", or "pin, row 1 of 2" for a constraint of several rows."""
+    total, seen = Counter(found.rows), Counter[str]()
+    names = []
+    for row in found.rows:
+        seen[row] += 1
+        names.append(row if total[row] == 1 else f"{row}, row {seen[row]} of {total[row]}")
+    return names
 
 
 def _accelerations(found: Equations) -> tuple[list[sympy.Symbol], list[sympy.Symbol]]:
@@ -254,7 +278,7 @@ def _rows_of(found: Equations) -> list[tuple[str, list[sympy.Expr], sympy.Expr]]
     for i, name in enumerate(found.coordinates):
         left = [found.M[i, k] * a[k] for k in range(len(a))] + [found.J[r, i] * lam[r] for r in range(len(lam))]
         lines.append((name, [term for term in left if term != 0], found.f[i]))
-    for r, name in enumerate(found.rows):
+    for r, name in enumerate(_row_names(found)):
         left = [found.J[r, k] * a[k] for k in range(len(a))]
         lines.append((f"constraint {name}", [term for term in left if term != 0], found.gamma[r]))
     return lines
@@ -267,8 +291,9 @@ def _as_text(found: Equations) -> str:
         lines += ["values that occur several times", *[f"  {x} = {write(value)}" for x, value in found.named], ""]
     for name, left, right in _rows_of(found):
         lines += [name, f"  {' + '.join(map(write, left)) or 0} = {write(right)}".replace("+ -", "- ")]
-    for index, name in enumerate(found.rows):
-        lines += ([""] if index == 0 else []) + [f"lam_{index + 1} is the reaction force of {name}"]
+    if found.rows:
+        lines += ["", "The reaction forces of the constraints are -J' lam, with these multipliers:"]
+        lines += [f"  lam_{index}  {name}" for index, name in enumerate(_row_names(found), start=1)]
     return "\n".join(lines)
 
 
@@ -311,10 +336,11 @@ def _as_sympy(found: Equations) -> str:
 def _as_c(found: Equations) -> str:
     name = f"{identifier(found.robot)}_terms"
     outputs = {index: part for index, part in enumerate(PARTS) if found.program.result_sizes[index]}
-    signature = Signature(name, dict(enumerate(found.program.input_names)), outputs)
+    inputs = {index: x for index, x in enumerate(found.program.input_names) if x in found.inputs}
+    signature = Signature(name, inputs, outputs)
     about = [_head(found).partition("\n")[0], "J a = gamma; matrices column by column"]
     about += [f"q[{k}], v[{k}]: {coordinate}" for k, coordinate in enumerate(found.coordinates)]
-    about += [f"row {k}: {row}" for k, row in enumerate(found.rows)]
+    about += [f"row {k} of J and gamma: {row}" for k, row in enumerate(_row_names(found))]
     about += [f"u[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["u"])]
     about += [f"p[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["p"])]
     return "\n".join(
@@ -323,15 +349,15 @@ def _as_c(found: Equations) -> str:
 
 
 def _structure(found: Equations) -> str:
-    n, ops = len(found.coordinates), Counter(node.op for node in found.program.nodes)
-    lines = [_head(found), "", f"too large to read: {n} coordinates; --format c writes the equations as C source", ""]
+    n, ops = len(found.coordinates), _operations(found)
+    size = f"{n} coordinates, {ops.total()} operations"
+    lines = [_head(found), "", f"too large to read: {size}; --format c writes the equations as C source", ""]
     for part in ("M", "J"):
         matrix = getattr(found, part)
         filled = sum(cell != 0 for cell in matrix)
         lines.append(f"{part}: {matrix.rows} x {matrix.cols}, {filled} entries that are not zero")
-    work = sum(count for op, count in ops.items() if op not in ("const", "input", "lift"))
     angles = ops["sin"] + ops["cos"]
-    lines += [f"operations of M, f, J and gamma: {work}, of which {angles} sines and cosines", "", "mass matrix"]
+    lines += [f"operations of M, f, J and gamma: {ops.total()}, of which {angles} sines and cosines", "", "mass matrix"]
     for i, name in enumerate(found.coordinates):
         lines.append(f"  {''.join('x' if found.M[i, k] != 0 else '.' for k in range(n))}  {name}")
     return "\n".join(lines)

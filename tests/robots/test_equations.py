@@ -20,14 +20,14 @@ from robots.export.equations import equations, written  # noqa: E402
 
 
 def small() -> dict[str, Mechanism]:
-    """Robots of up to six coordinates, in all coordinates they have."""
+    """Rigid robots of up to six degrees of freedom, in all coordinates they have."""
     found = {}
     for name in names():
         choices = ["absolute_angle", "joint"] if name == "double_pendulum" else ["absolute", "joint"]
         takes = "coordinates" in __import__("inspect").signature(builder(name)).parameters
         for chosen in choices if takes else [""]:
             mechanism = build(name, **({"coordinates": chosen} if chosen else {}))
-            if not mechanism.beams and len(mechanism.initial_q) <= 6:
+            if (not mechanism.beams and len(mechanism.initial_q) <= 6) or mechanism.coordinates == "absolute":
                 found[f"{name} {chosen}".strip()] = mechanism
     return found
 
@@ -37,6 +37,7 @@ SMALL = small()
 
 def test_there_are_several_small_robots() -> None:
     assert {"single_pendulum", "double_pendulum joint", "arm_6dof", "simple_pendulum"} <= SMALL.keys()
+    assert {"rotary_pendulum absolute", "andrews_squeezer", "epicyclic_gear_train"} <= SMALL.keys()
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -77,7 +78,13 @@ def test_the_double_pendulum_is_equation_57_term_by_term() -> None:
 def test_a_constraint_shows_its_reaction_force() -> None:
     text = written(build("simple_pendulum"), "text")
     assert "mass_x_ddot + lam_1*mass_x = 0" in text
-    assert "lam_1 is the reaction force of rod" in text
+    assert text.endswith("The reaction forces of the constraints are -J' lam, with these multipliers:\n  lam_1  rod")
+
+
+def test_the_rows_of_a_constraint_are_told_apart() -> None:
+    text = written(build("crank_slider"), "text")
+    for line in ("constraint crank_pin, row 1 of 2", "  lam_2  crank_pin, row 2 of 2"):
+        assert line in text.splitlines()
 
 
 @pytest.mark.parametrize("name", ["double_pendulum", "arm_4dof", "simple_pendulum"])
@@ -92,8 +99,10 @@ def test_the_sympy_file_has_the_equations(name: str) -> None:
     assert [str(x) for x, _ in space["named"]] == [str(x) for x, _ in found.named]
 
 
-def test_the_c_source_has_the_equations(tmp_path: Path) -> None:
-    mechanism = build("arm_6dof")
+@pytest.mark.parametrize("name", ["arm_6dof", "crank_slider", "charmie"])
+def test_the_c_source_has_the_equations(name: str, tmp_path: Path) -> None:
+    """It is a function of t, q, v, u and p alone, for robots of any size."""
+    mechanism = build(name)
     (tmp_path / "terms.c").write_text(written(mechanism, "c"))
     done = subprocess.run(
         ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1", "terms.c", "-o", "terms.so", "-lm"],
@@ -101,14 +110,16 @@ def test_the_c_source_has_the_equations(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     system = assemble(mechanism)
-    q, v, u = np.random.default_rng(1).uniform(-1, 1, (3, 6))
-    out = [np.zeros(36), np.zeros(6)]
-    arrays = [np.zeros(1), q, v, u, np.zeros(1), *out]
-    function = ctypes.CDLL(str(tmp_path / "terms.so")).arm_6dof_terms
+    n, rows = system.n_q, system.max_rows
+    random = np.random.default_rng(1)
+    q, v, u = random.uniform(-1, 1, n), random.uniform(-1, 1, n), random.uniform(-1, 1, system.n_u)
+    results = system.terms(0.0, q, v, u)[: 4 if rows else 2]
+    out = [np.zeros(result.shape[::-1]) for result in results]  # column by column
+    arrays = [np.zeros(1), q, v, u, np.append(system.default_parameters(), 0.0), *out]
+    function = getattr(ctypes.CDLL(str(tmp_path / "terms.so")), f"{name}_terms")
     function(*[ctypes.c_void_p(array.ctypes.data) for array in arrays])
-    M, f = system.terms(0.0, q, v, u)[:2]
-    np.testing.assert_allclose(out[0].reshape(6, 6).T, M, atol=1e-13)
-    np.testing.assert_allclose(out[1], f, atol=1e-12)
+    for ours, kernel in zip(out, results, strict=True):
+        np.testing.assert_allclose(ours.T, kernel, atol=1e-12 * max(1.0, float(np.abs(kernel).max())))
 
 
 def test_latex_has_every_row_and_balanced_braces() -> None:
@@ -120,9 +131,14 @@ def test_latex_has_every_row_and_balanced_braces() -> None:
 
 def test_of_a_large_robot_there_are_sizes_and_structure() -> None:
     text = written(build("charmie"), "text")
-    assert "too large to read: 21 coordinates; --format c" in text
+    assert "too large to read: 21 coordinates, " in text
     assert "M: 21 x 21, " in text
     assert len(text) < 3000
+
+
+def test_a_linkage_of_one_degree_of_freedom_is_written_out_while_it_can_be_read() -> None:
+    assert "constraint " in written(build("parallelogram_four_bar"), "text")
+    assert "too large to read: 49 coordinates, " in written(build("epicyclic_gear_train"), "text")
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -141,3 +157,10 @@ def test_the_command_prints_and_refuses_in_one_line() -> None:
     beams = command("lipinski_pendulum")
     assert beams.returncode == 2
     assert "has beams; equations can be printed only for mechanisms of rigid bodies" in beams.stderr
+
+
+@pytest.mark.parametrize(("more", "coordinates"), [((), 3), (("--param", "coordinates=absolute"), 9)])
+def test_a_robot_with_a_choice_of_coordinates_is_written_in_minimal_ones(
+    more: tuple[str, ...], coordinates: int
+) -> None:
+    assert command("triple_pendulum", *more).stdout.startswith(f"triple_pendulum: {coordinates} coordinates")

@@ -253,8 +253,10 @@ def print_equations(
     M is the mass matrix, a the vector of accelerations, J' the transposed Jacobian of the constraints, lam the vector
     of Lagrange multipliers and f the vector of all other forces.
 
-    The equations of small systems are simplified. For a system with more than six coordinates, all formats except c
-    show only sizes and structure.
+    A robot in absolute coordinates is written in joint coordinates if it has the parameter coordinates; the option
+    `--param coordinates=absolute` prevents this. The equations of small systems are simplified. For systems of more
+    than six degrees of freedom, and for systems of many bodies in absolute coordinates, all formats except c show only
+    sizes and structure.
     """
     import importlib.util
 
@@ -265,6 +267,8 @@ def print_equations(
     if importlib.util.find_spec("sympy") is None:
         raise UnavailableError("equations need SymPy; install it: pip install 'armswing[equations]'")
     mechanism, _ = built(name, param)
+    if mechanism.coordinates == "absolute":
+        mechanism, _ = built(name, param, as_tree=True)
     if mechanism.beams:
         raise InputError(f"robot {name!r} has beams; equations can be printed only for mechanisms of rigid bodies")
     from robots.export.equations import written
