@@ -92,10 +92,11 @@ def repeats_change_nothing(sweep: Sweep, rows: Iterable[Row]) -> bool:
 def independent(sweep: Sweep, rows: Iterable[Row]) -> list[Row]:
     """The rows that count in pass rates: all rows, or one row per combination of values if repeats change nothing.
 
-    Equal repeats say nothing new, so that counting them would make the confidence intervals too narrow.
+    Equal repeats say nothing new, so that counting them would make the confidence intervals too narrow. Repeats with
+    random axes have drawn values of their own, so that all of them count.
     """
     given = list(rows)
-    if sweep.repeat == 1 or not repeats_change_nothing(sweep, given):
+    if any(axis.random for axis in sweep.axes) or sweep.repeat == 1 or not repeats_change_nothing(sweep, given):
         return given
     first: dict[int, Row] = {}
     for row in given:

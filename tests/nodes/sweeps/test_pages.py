@@ -183,5 +183,10 @@ def test_equal_repeats_count_once_in_pass_rates_and_commands_name_the_whole_fold
     rows[1] = Row(cell=1, seed=1, result="failed", figures={"time": 0})
     assert independent(sweep, rows.values()) == [*rows.values()]
     assert "count once" not in write_page(folder, sweep, rows).read_text()
+    drawn = Sweep(
+        launch="/arm.toml", cwd=str(tmp_path), axes=[parse_axis("node.gain=uniform:1:2")], repeat=3, seconds=1.0
+    )
+    equal = {k: Row(cell=k, seed=k, result="passed", figures={"time": 1}) for k in range(3)}
+    assert len(independent(drawn, equal.values())) == 3  # each has a drawn value of its own
     elsewhere = Sweep(launch="/arm.toml", cwd="/nonesuch", axes=sweep.axes, repeat=3, seconds=1.0)
     assert f"{folder}&#39; --cell K" in write_page(folder, elsewhere, rows).read_text()

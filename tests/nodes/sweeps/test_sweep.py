@@ -13,6 +13,7 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.sweeps.journal import read_rows
+from nodes.sweeps.report.statistics import PassRate
 from tests.nodes.sweeps.conftest import COMMAND, rows_of
 
 Sweep = Callable[..., subprocess.CompletedProcess[str]]
@@ -115,6 +116,18 @@ def test_retry_failed_runs_the_lost_cells_alone(faulty: tuple[Path, str], sweep:
     assert (folder / "cells.csv").read_bytes() == before
 
 
+def test_drawn_values_without_effect_are_named_and_all_runs_count(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
+    """Such values are independent samples, unlike equal repeats; and no lost run is left to repeat."""
+    folder = tmp_path / "out"
+    ran = sweep(launch, "--over", "node.gain=uniform:1:2", "--repeat", 3, "--workers", 1, "-o", folder)
+    assert ran.returncode == 0, ran.stderr
+    assert "the values drawn for node.gain change nothing: all repeats have equal results" in ran.stderr
+    assert "leave --repeat out" not in ran.stderr
+    assert f"pass rate {PassRate(runs=3, passed=3).text()}, with its 95 % interval\n" in ran.stdout
+    again = sweep(folder, "--retry-failed")
+    assert "--retry-failed: no run is lost; runs with the result 'failed' are not repeated" in again.stderr
+
+
 def killed_and_resumed(launch: Path, folder: Path, times: int, pause_s: float) -> None:
     """Run the sweep NOISY, killing it at random moments, until it has ended."""
     chance = random.Random(5)
@@ -173,6 +186,8 @@ def test_a_half_written_line_and_a_changed_file_are_noticed(launch: Path, sweep:
     assert "--repeat 2 changes nothing: no run depends on its seed" in first.stderr
     early, late = "--repeat 2 seems to change nothing: the first repeats are equal", "--repeat 2 changes nothing"
     assert 0 <= first.stderr.index(early) < first.stderr.index(late)
+    rate = PassRate(runs=2, passed=2).text()
+    assert f"pass rate {rate}, with its 95 % interval; the repeats of a combination are equal" in first.stdout
     table, journal = (folder / "cells.csv").read_bytes(), folder / "cells.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
     assert sweep(*arguments).returncode == 0

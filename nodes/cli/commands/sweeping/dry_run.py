@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from nodes.sweeps.trial import Estimate
 
 SHOWN_VALUES, SHOWN_RUNS, LISTED_RUNS = 12, 24, 100_000  # of an axis; in the table; in JSON
-EQUAL_REPEATS = (
-    "--repeat {} seems to change nothing: the first repeats are equal; leave --repeat out if no run is random"
-)
 START_S = 2.0  # start of the command and its worker processes, s
 
 
@@ -60,8 +57,29 @@ def describe(
         say(f"{' and '.join(keys)} {verb} what is compiled: {robots} groups of runs, each of which compiles once")
     _say_estimate(found, left, sweep.cells, count, bool(changing))
     if not isinstance(found, str) and found.repeats_equal:
-        warn(f"warning: {EQUAL_REPEATS.format(sweep.repeat)}")
+        warn(f"warning: {first_repeats_equal(sweep)}")
     _say_runs(sweep)
+
+
+def first_repeats_equal(sweep: Sweep) -> str:
+    """Message that the first repeats of a sweep have equal results."""
+    if drawn := _drawn(sweep):
+        return f"the values drawn for {drawn} seem to change nothing: the results of the first repeats are equal"
+    return (
+        f"--repeat {sweep.repeat} seems to change nothing: the first repeats are equal; leave --repeat out if no run "
+        "is random"
+    )
+
+
+def all_repeats_equal(sweep: Sweep) -> str:
+    """Message that the repeats of each combination of values have equal results."""
+    if drawn := _drawn(sweep):
+        return f"the values drawn for {drawn} change nothing: all repeats have equal results"
+    return f"--repeat {sweep.repeat} changes nothing: no run depends on its seed; leave --repeat out"
+
+
+def _drawn(sweep: Sweep) -> str:
+    return " and ".join(axis.key for axis in sweep.axes if axis.random)
 
 
 def _product(sweep: Sweep) -> str:

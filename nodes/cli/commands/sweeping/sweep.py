@@ -13,7 +13,7 @@ import typer
 
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.boundary import find_in
-from nodes.cli.commands.sweeping.dry_run import EQUAL_REPEATS, describe
+from nodes.cli.commands.sweeping.dry_run import all_repeats_equal, describe, first_repeats_equal
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn, working
 
@@ -271,6 +271,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
+    from nodes.sweeps.cells import LOST
     from nodes.sweeps.design import default_limit_s
     from nodes.sweeps.engine import carry_out, default_workers
     from nodes.sweeps.journal import Journal
@@ -279,6 +280,8 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
     from nodes.sweeps.report.tables import write_tables
 
     with Journal(folder) as journal:
+        if options.retry and not any(row.result in LOST for row in journal.rows.values()):
+            warn("--retry-failed: no run is lost; runs with the result 'failed' are not repeated")
         stopped: Interrupted | None = None
         looked = sweep.repeat == 1
         try:
@@ -291,7 +294,7 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
                     if not looked and len(early) == sweep.repeat:
                         looked = True
                         if done < of and repeats_change_nothing(sweep, early):
-                            warn(f"warning: {EQUAL_REPEATS.format(sweep.repeat)}; Ctrl-C stops the sweep")
+                            warn(f"warning: {first_repeats_equal(sweep)}; Ctrl-C stops the sweep")
                     bar.show(done, of)
 
                 limit = options.limit_s or default_limit_s(sweep)
@@ -312,7 +315,7 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
             warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done; repeat the command to continue")
             raise typer.Exit(128 + stopped.signal)
         if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
-            notes.append(f"--repeat {sweep.repeat} changes nothing: no run depends on its seed; leave --repeat out")
+            notes.append(all_repeats_equal(sweep))
             warn(f"warning: {notes[-1]}")
         junit = write_junit(folder, sweep, rows)
         pages = [*([] if junit is None else [junit]), *_write_page(sweep, folder, rows, options, notes)]
@@ -359,10 +362,12 @@ def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list
     if as_json:
         say_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
         return sum(count for result, count in counts.items() if result in LOST)
-    from nodes.sweeps.report.statistics import failures, pass_rate
+    from nodes.sweeps.report.statistics import failures, independent, pass_rate
 
+    counted = independent(sweep, [rows[cell] for cell in sorted(rows)])
+    once = "; the repeats of a combination are equal and count once" if len(counted) < len(rows) else ""
     say(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
-    say(f"pass rate {pass_rate(rows.values()).text()}, with its 95 % interval")
+    say(f"pass rate {pass_rate(counted).text()}, with its 95 % interval{once}")
     for reason, count in failures(rows.values()):
         say(f"  failed, {count} of them: {reason}")
     lost = [rows[cell] for cell in sorted(rows) if rows[cell].result in LOST]
