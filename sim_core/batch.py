@@ -44,12 +44,16 @@ class Rollout:
 
     orientations  quaternions w x y z (n_systems, k, m, 4) of the m spherical and free joints, whose rotation
                   coordinates in q are 0
+    lanes, cpu    number of systems per SIMD vector, and type of the processor; on another type of processor the last
+                  digits may differ
     """
 
     times: Array
     q: Array
     v: Array
     orientations: Array
+    lanes: int
+    cpu: str
 
 
 class Batch:
@@ -161,13 +165,15 @@ class Batch:
         modes       {actuator: "velocity" or "position"} of actuators whose column of u contains commands of their
                     servo, in rad/s, m/s, rad or m, instead of efforts; the servos work as in `Servos`, from the first
                     time step on
-        A system that diverges has non-finite values from then on, and does not affect the other systems.
+        A system that diverges has non-finite values from then on, and does not affect the other systems. The result
+        does not depend on the number of lanes.
 
         Raises InvalidRequest for arrays of the wrong shape, for quaternions of a norm other than 1, and for mechanisms
         with guards, whose events require a Simulation.
         """
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
+        from sim_core.peaks import Work, cpu_name, followed
 
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
@@ -178,13 +184,12 @@ class Batch:
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         gains = self._gains(stabilizer, float(step_s))
         if gains.size or servos or system.mechanism.oriented_joints:
-            from sim_core.peaks import Work, followed
-
             rows = {"q": starts[0], "v": starts[1], "u": efforts[:, 0], "p": parameters}
             rows["gains"] = np.tile(gains, (count, 1))
             rows |= _servo_rows(servos, rows)
             work = Work(self._loop_for(gains.size > 0, servos), rows, steps, float(step_s))
-            return Rollout(times, *followed(work, efforts, every, [servo.actuator for servo in servos]))
+            motions = followed(work, efforts, every, [servo.actuator for servo in servos])
+            return Rollout(times, *motions, lanes, cpu_name())
         recorded = np.zeros((2, count, steps // every + 1, system.n_q))
         w = [np.zeros((size, lanes)) for size in (1, system.n_q, system.n_q, system.n_u, parameters.shape[1])]
         a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.constraint_modes[0].n_rows, lanes))
@@ -204,7 +209,7 @@ class Batch:
             kept = record.reshape(2, len(record[0]), -1)
             advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
-        return Rollout(times, recorded[0], recorded[1], np.zeros((count, len(times), 0, 4)))
+        return Rollout(times, recorded[0], recorded[1], np.zeros((count, len(times), 0, 4)), lanes, cpu_name())
 
     def peaks(
         self,

@@ -7,22 +7,26 @@ The calling convention of every kernel is
 with one pointer per argument and per result; arrays are dense, matrices column by column. All inputs are read before
 any output is written, so an output may be one of the inputs. A batch kernel of `lanes` systems has the same convention
 with `lanes` numbers, one per system, in place of each number.
+
+In batch kernels, this module chooses the products that a fused multiply-add joins with a sum. LLVM would choose
+differently for different numbers of lanes, so that the last digits would depend on this number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 import casadi as ca
 
 from sim_core.kernels import sincos
-from sim_core.kernels.native import symbol_name
+from sim_core.kernels.native import has_fused_multiply_add, symbol_name
 from sim_core.kernels.order import TRIGONOMETRIC, Unit, units_of
 from sim_core.kernels.pairing import Twins, paired
 from sim_core.kernels.program import CALLS, COMPARISON, LANEWISE, Node, Program, program_of
 from sim_core.kernels.sincos import double
 
-FLAGS = "contract nsz"
+FLAGS = "contract nsz"  # of kernels for one system
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
 LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
@@ -56,10 +60,10 @@ def module_of(
         writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
     bodies = [writer.text(linkage, inlined) for writer in writers]
     widths = sorted({width for writer in writers for width in writer.widths})
-    angles = [sincos.definitions(width) for width in widths]
-    if fused:
-        angles = [part(width) for width in widths for part in (sincos.fused_declaration, sincos.fused_definitions)]
-    return "\n\n".join([*_declarations(lanes), *angles, *bodies]) + "\n"
+    angles = [(sincos.fused_definitions if fused else sincos.definitions)(width) for width in widths]
+    multiplied = {*(widths if fused else ()), *((lanes,) if lanes > 1 else ())}
+    adds = [sincos.fused_declaration(width) for width in sorted(multiplied)]
+    return "\n\n".join([*_declarations(lanes), *adds, *angles, *bodies]) + "\n"
 
 
 def _declarations(lanes: int) -> list[str]:
@@ -75,6 +79,25 @@ def _declarations(lanes: int) -> list[str]:
     reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in WIDTHS]
     fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in WIDTHS]
     return list(dict.fromkeys([*lines, *fabs, *reductions]))
+
+
+def fused_sum(
+    do: Callable[[str], str], kind: str, op: str, factors: tuple[str, str], other: str, *, product_first: bool
+) -> str:
+    """IR value of a b + c, a b - c or c - a b as one fused multiply-add, where a and b are `factors` and c is `other`.
+
+    do             function that writes an instruction and returns the IR value of its result
+    kind           type of the values, such as "<8 x double>"
+    op             "fadd" or "fsub"
+    product_first  whether the product is the first operand of `op`
+    """
+    a, b = factors
+    if op == "fsub" and product_first:
+        other = do(f"fneg {kind} {other}")
+    elif op == "fsub":
+        a = do(f"fneg {kind} {a}")
+    width = kind.split()[0].removeprefix("<")
+    return do(f"call {kind} @llvm.fma.v{width}f64({kind} {a}, {kind} {b}, {kind} {other})")
 
 
 class Kernel:
@@ -96,6 +119,9 @@ class Kernel:
         self._packs: dict[tuple[int, int], str] = {}
         self._lane: dict[int, tuple[str, int, int]] = {}
         self._unread = sum(node.op == "input" for node in program.nodes)
+        self._flags = f"{FLAGS} " if lanes == 1 else ""
+        self._uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
+        self._fuses = lanes > 1 and has_fused_multiply_add()
         self._pending: list[tuple[tuple[int, int], int]] = []
 
     def text(self, linkage: str = "", inlined: int = 0) -> str:
@@ -233,13 +259,27 @@ class Kernel:
         args = [self._value(arg) for arg in node.args]
         if node.op == "lift":
             return args[0]
+        if self._fuses and node.op in ("fadd", "fsub"):
+            return self._sum(node, args)
         if node.op in LANEWISE:
-            return self._do(f"{node.op} {FLAGS} {self._kind} {', '.join(args)}")
+            return self._do(f"{node.op} {self._flags}{self._kind} {', '.join(args)}")
         if node.op.startswith("llvm."):
             return self._do(f"call {self._kind} @{node.op}.{self._suffix}({self._typed(args)})")
         if node.op in CALLS.values():
             return self._library(node.op, args)
         return self._choice(node.op, args)
+
+    def _sum(self, node: Node, args: list[str]) -> str:
+        """IR value of a sum or difference: a fused multiply-add if one of the two terms is a product that is used only
+        here.
+        """
+        for place in (0, 1):
+            index = node.args[place]
+            product = self.program.nodes[index]
+            if product.op == "fmul" and self._uses[index] == 1:
+                a, b = (self._value(factor) for factor in product.args)
+                return fused_sum(self._do, self._kind, node.op, (a, b), args[1 - place], product_first=place == 0)
+        return self._do(f"{node.op} {self._kind} {', '.join(args)}")
 
     def _typed(self, args: list[str]) -> str:
         return ", ".join(f"{self._kind} {arg}" for arg in args)

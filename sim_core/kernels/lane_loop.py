@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from sim_core.kernels.emit import module_of
+from sim_core.kernels.emit import fused_sum, module_of
 from sim_core.kernels.lane_servos import LaneServo, ServoWriter
+from sim_core.kernels.native import has_fused_multiply_add
 from sim_core.kernels.sincos import double
 
 SYMBOL = "ranges"
 STAGES = 4
-FAST = "contract"
 INLINED = 3_000  # lines up to which a kernel is inlined at each of the four stages
 RARELY = '!0 = !{!"branch_weights", i32 1, i32 100}'
 
@@ -125,6 +125,8 @@ class _Loop:
         self._real, self._flags = f"<{lanes} x double>", f"<{lanes} x i1>"
         self._lines: list[str] = []
         self._count = 0
+        self._products: dict[str, tuple[str, str]] = {}  # factors of each product
+        self._fuses = has_fused_multiply_add()
         self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
 
     def lines(self) -> list[str]:
@@ -172,7 +174,16 @@ class _Loop:
         return f"%m{self._count}"
 
     def _op(self, op: str, a: str, b: str) -> str:
-        return self._do(f"{op} {FAST} {self._real} {a}, {b}")
+        """IR value of an operation; a product that is added or subtracted is fused, whatever the number of lanes."""
+        if self._fuses and op in ("fadd", "fsub"):
+            for term, other in ((a, b), (b, a)):
+                if term in self._products:
+                    factors = self._products[term]
+                    return fused_sum(self._do, self._real, op, factors, other, product_first=term == a)
+        value = self._do(f"{op} {self._real} {a}, {b}")
+        if op == "fmul":
+            self._products[value] = a, b
+        return value
 
     def _splat(self, name: str, scalar: str) -> None:
         one = self._do(f"insertelement {self._real} poison, double {scalar}, i32 0")

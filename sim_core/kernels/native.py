@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -84,6 +85,14 @@ def machine_key() -> str:
     import llvmlite.binding as llvm
 
     return f"{llvm.get_host_cpu_name()}|{llvm.get_host_cpu_features().flatten()}|{llvmlite.__version__}"
+
+
+@cache
+def has_fused_multiply_add() -> bool:
+    """Whether this computer's processor has an instruction for fused multiply-add."""
+    import llvmlite.binding as llvm
+
+    return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get("fma", False))
 
 
 @dataclass

@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 
 from robots.registry import build
+from sim_core.derivation.equations import derive_lanes
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism import Servo
+from sim_core.kernels.lane_loop import module
+from sim_core.kernels.native import has_fused_multiply_add
+from sim_core.mechanism import Body, Joint, Mechanism, Servo, SphereContact
+from sim_core.peaks import layout_of
 from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
@@ -72,6 +76,52 @@ def test_lanes_threads_and_neighbours_change_no_byte(pendulum: System) -> None:
             assert getattr(other, name).tobytes() == getattr(reference, name).tobytes()
     alone = pendulum.batch(16).peaks(q[40:41], v[40:41], **run)
     assert alone.high.tobytes() == reference.high[40:41].tobytes()
+
+
+def ball_on_the_ground() -> Mechanism:
+    """A ball that rolls and slides: sums of products, roots and cases in its contact, and a quaternion."""
+    return Mechanism(
+        name="ball",
+        coordinates="joint",
+        bodies=(Body(name="ball", mass=1.0, inertia=(0.004, 0.004, 0.004, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="free", kind="free", child="ball"),),
+        contacts=(
+            SphereContact(
+                name="floor",
+                body="ball",
+                radius=0.1,
+                stiffness=1e4,
+                dissipation=0.5,
+                friction=0.4,
+                slip_velocity=0.05,
+            ),
+        ),
+        initial_q=(0.0, 0.0, 0.12, 0.0, 0.0, 0.0),
+        initial_v=(0.5, 0.2, -0.5, 1.0, 2.0, -3.0),
+    )
+
+
+def test_lanes_change_no_byte_of_a_ball_that_slides_on_the_ground() -> None:
+    system = assemble(ball_on_the_ground())
+    q = np.tile(system.mechanism.initial_q, (5, 1))
+    v = np.tile(system.mechanism.initial_v, (5, 1)) * np.linspace(1.0, 2.0, 5)[:, None]
+    run = {"step_s": 1e-3, "steps": 120}
+    motions = [system.batch(lanes).rollout(q, v, **run) for lanes in (2, 8)]
+    ranges = [system.batch(lanes).peaks(q, v, **run) for lanes in (2, 8)]
+    for name in ("q", "v", "orientations"):
+        assert getattr(motions[0], name).tobytes() == getattr(motions[1], name).tobytes()
+    for name in ("low", "high", "q", "v", "orientations"):
+        assert getattr(ranges[0], name).tobytes() == getattr(ranges[1], name).tobytes()
+    assert [(motion.lanes, motion.cpu) for motion in motions] == [(peaks.lanes, peaks.cpu) for peaks in ranges]
+
+
+def test_a_loop_for_several_systems_leaves_no_choice_of_fused_products_to_the_compiler() -> None:
+    """LLVM fuses other products with 2 lanes than with 8, which would change the last digits."""
+    mechanism = ball_on_the_ground()
+    system = assemble(mechanism)
+    ir = module(derive_lanes(mechanism, False), layout_of(system), system.constraint_modes[0].n_rows, 2)
+    assert " contract " not in ir
+    assert has_fused_multiply_add() == ("@llvm.fma.v2f64(" in ir.split("define void @ranges", 1)[1])
 
 
 @pytest.mark.parametrize("step", [0.2, 0.1])
