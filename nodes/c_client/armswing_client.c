@@ -1284,13 +1284,13 @@ static int is_of_launch(const armswing_client *client, const connection *link) {
     return sign != NULL && strcmp(sign + 1, digits) == 0;
 }
 
-static void publish_stop(armswing_client *client, const char *kind, const char *detail) {
+static void publish_stop(armswing_client *client, const char *event, const char *detail) {
     buffer *to = &client->message;
     const char *slash = strrchr(client->name, '/');
     if (client->event_topic[0] == '\0') return;
     clear(to);
     pack_map(to, 6), put_stamp(client, to, ++client->event_seq);
-    pack_text(to, "kind"), pack_text(to, kind);
+    pack_text(to, "kind"), pack_text(to, event);
     pack_text(to, "node"), pack_text(to, slash ? slash + 1 : client->name);
     pack_text(to, "detail"), pack_text(to, detail);
     publish(client, client->event_topic, to);

@@ -45,7 +45,10 @@ ONE_LINE_ERRORS = {
 }
 
 # Errors of a disk that is full or not writable, in any command.
-DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+PATH_ERRORS = {
+    errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP
+}  # nothing was written  # fmt: skip
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 app = typer.Typer(
     name="armswing",
@@ -144,7 +147,7 @@ def _exit_code_of(error: Exception) -> int | None:
         return int(getattr(error, "exit_code", 2))
     if type(error).__name__ == "Abort":
         return 130
-    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS | PATH_ERRORS:
         return 1
     for (module, name), exit_code in ONE_LINE_ERRORS.items():
         kind = getattr(sys.modules.get(module), name, None)
@@ -154,8 +157,8 @@ def _exit_code_of(error: Exception) -> int | None:
 
 
 def _line_of(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
-        incomplete = "" if error.errno in (errno.EACCES, errno.EPERM) else "; the file is incomplete"
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS | PATH_ERRORS:
+        incomplete = "" if error.errno in PATH_ERRORS else "; the file is incomplete"
         return f"{error.filename or 'the output'}: {error.strerror}{incomplete}"
     if not hasattr(error, "format_message"):
         return str(error).replace("\n", " ")

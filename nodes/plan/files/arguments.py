@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[type, str]] = {
     "list": (list, "a list"),
 }
 _USE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_IN_CONDITION = re.compile(r"\bargs\.(\w+)")
 
 
 class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -56,9 +57,11 @@ class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Allowed values as text; "" if every value of the type is allowed."""
         if self.choices:
             return " | ".join(map(text_of, self.choices))
-        if self.min is not None or self.max is not None:
-            return f"{'' if self.min is None else f'{self.min:g} '}..{'' if self.max is None else f' {self.max:g}'}"
-        return ""
+        if self.min is not None and self.max is not None:
+            return f"{self.min:g} .. {self.max:g}"
+        if self.min is not None:
+            return f"at least {self.min:g}"
+        return "" if self.max is None else f"at most {self.max:g}"
 
 
 def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
@@ -127,6 +130,10 @@ def parsed_arguments(texts: Sequence[str], declared: Mapping[str, Argument]) -> 
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
+        if not equals and (name := name.strip()) in declared:
+            raise PlanError(
+                f"argument {name!r} has no value; write {name}=VALUE, where VALUE is {_wanted(declared[name])}"
+            )
         if not equals or not name.strip():
             names = f"; the arguments are {', '.join(declared)}" if declared else "; the file has no arguments"
             raise PlanError(f"{text!r} is no argument; write name=value{names}{did_you_mean(text, declared)}")
@@ -170,7 +177,8 @@ def _wanted(argument: Argument) -> str:
     if argument.choices:
         return f"one of {', '.join(map(text_of, argument.choices))}"
     limits = argument.limits()
-    return f"{KINDS[argument.kind][1]}{f' in {limits}' if limits else ''}"
+    word = "in" if ".." in limits else "of"
+    return f"{KINDS[argument.kind][1]}{f' {word} {limits}' if limits else ''}"
 
 
 def text_of(value: object, quoted: bool = False) -> str:
@@ -182,6 +190,31 @@ def text_of(value: object, quoted: bool = False) -> str:
     if isinstance(value, list):
         return f"[{', '.join(text_of(item, quoted=True) for item in value)}]"
     return repr(value)
+
+
+def unused(declared: Mapping[str, Argument], values: Mapping[str, Any], source: Source) -> list[str]:
+    """One line for each argument that a launch file declares and does not use.
+
+    values  all tables of the file
+    """
+    texts = list(_texts({key: table for key, table in values.items() if key != "args"}))
+    used = {name for text in texts for name in _names(text)}
+    used |= {name for text in texts for name in _IN_CONDITION.findall(text)}
+    return [
+        f'{source.at("args", name)}: argument {name!r} has no effect; use it in the file as "${{{name}}}", or as '
+        f"args.{name} in a condition"
+        for name in declared
+        if name not in used
+    ]
+
+
+def _texts(values: Any) -> Iterator[str]:
+    """Yield all texts in tables and lists."""
+    if isinstance(values, str):
+        yield values
+    elif isinstance(values, dict | list):
+        for item in values.values() if isinstance(values, dict) else values:
+            yield from _texts(item)
 
 
 def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> Any:

@@ -46,7 +46,7 @@ def load_plan(
         _share_duration(plan, tables)
     found = check_plan(plan, tables, host)
     if warnings is not None:
-        warnings += found
+        warnings += [*tables.warnings, *found]
     if duration_s is not None:
         for each in (plan, *plan.simulations.values()):
             each.duration_s = duration_s

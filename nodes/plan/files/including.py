@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.files.arguments import Argument, argument_values, declared_arguments, parsed_arguments, substituted
+from nodes.plan.files.arguments import (
+    Argument,
+    argument_values,
+    declared_arguments,
+    parsed_arguments,
+    substituted,
+    unused,
+)
 from nodes.plan.files.conditions import holds
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
@@ -100,6 +107,7 @@ class Tables:
     milestones    milestones of all namespaces
     switched_off  {name: place} of the nodes whose condition is false
     parts         {namespace: tables of the included file that contains the simulation of the namespace}
+    warnings      one line, with file and line, for each argument that is not used in its file
     """
 
     source: Source
@@ -110,6 +118,7 @@ class Tables:
     arguments: dict[str, Argument] = field(default_factory=dict)
     switched_off: dict[str, Source] = field(default_factory=dict)
     parts: dict[str, Tables] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def part(self, namespace: str) -> Tables:
         """The tables for one namespace: its nodes and milestones, and all other tables of the file with its simulation.
@@ -171,7 +180,8 @@ def _composed(
     for key in document.values:
         if key not in TOP:
             raise PlanError(f"{source.at(key)}: unknown key {key!r}{suggestion(key, TOP)}")
-    composition = _Composition(arguments, project_folder(file), (*parents, file), Tables(source, arguments=declared))
+    tables = Tables(source, arguments=declared, warnings=unused(declared, document.values, source))
+    composition = _Composition(arguments, project_folder(file), (*parents, file), tables)
     composition.add_plain(document.values, source)
     composition.add_parts(document.values, source)
     return composition.tables
@@ -250,6 +260,7 @@ class _Composition:
             what = f"{include.namespace!r} is no valid name; use letters, digits and _, with a letter first"
             raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}")
         other = _composed(document, declared, values, self.files)
+        self.tables.warnings += [line for line in other.warnings if line not in self.tables.warnings]
         if include.namespace:
             self._merge_into_namespace(other, include.namespace, place)
         else:

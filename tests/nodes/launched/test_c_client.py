@@ -374,6 +374,25 @@ def test_a_parameter_of_a_program_is_checked_before_the_launch(program: Path, gr
         assert line in str(caught.value)
 
 
+def test_every_source_compiles_alone_as_strict_c99_without_libsodium(program: Path) -> None:
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-fsyntax-only"]
+    sources = sorted(program.parent.glob("*.c"))
+    assert len(sources) == 3
+    for source in sources:
+        command = ["cc", *strict, source]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("path", "line"), [("taken", "File exists"), ("taken/new", "Not a directory")])
+def test_an_export_into_a_folder_that_cannot_be_made_is_one_line(
+    path: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").touch()
+    assert run(["export", "client", "--lang", "c", "--output", str(tmp_path / path)]) == 1
+    assert capsys.readouterr().err == f"armswing: {tmp_path / path}: {line}\n"
+
+
 @pytest.mark.parametrize(
     ("more", "line"),
     [

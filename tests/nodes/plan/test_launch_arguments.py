@@ -83,7 +83,8 @@ WRONG = {
     "mode=fest": "launch.toml: argument 'mode': 'fest' is not allowed; give one of fast, lockstep; "
     "did you mean 'fast'?",
     "record=1": "launch.toml: argument 'record': 1 is not allowed; give true or false",
-    "angle": "launch.toml: 'angle' is no argument; write name=value; the arguments are damping, mode, angle, "
+    "angle": "launch.toml: argument 'angle' has no value; write angle=VALUE, where VALUE is a number",
+    "angl": "launch.toml: 'angl' is no argument; write name=value; the arguments are damping, mode, angle, "
     "tag, record; did you mean 'angle'?",
     "mode=fast": "launch.toml: argument 'mode' is given twice, as fast and as fast; give it once",
 }
@@ -92,6 +93,41 @@ WRONG = {
 @pytest.mark.parametrize(("given", "line"), WRONG.items(), ids=WRONG)
 def test_a_wrong_argument_is_refused_in_one_line(given: str, line: str, launch_file: Path) -> None:
     assert refused(launch_file, USES, *(["mode=fast"] if given != "mode=fest" else []), given) == line
+
+
+def test_an_argument_without_effect_is_warned_of_once_with_its_file_and_line(launch_file: Path) -> None:
+    launch_file.write_text(USES.replace("${tag}", "$(tag)"))
+    (launch_file.parent / "two.toml").write_text(
+        "".join(
+            f"[[include]]\nfile = 'launch.toml'\nnamespace = '{side}'\nargs = {{ mode = 'fast', record = false }}\n"
+            for side in ("a", "b")
+        )
+    )
+    for file, arguments in ((launch_file, ["mode=fast"]), (launch_file.parent / "two.toml", [])):
+        warnings: list[str] = []
+        load_plan(file, arguments=arguments, warnings=warnings)
+        (line,) = [each for each in warnings if "argument" in each]
+        assert line.endswith(
+            "launch.toml:5: argument 'tag' has no effect; use it in the file as \"${tag}\", or as args.tag in a "
+            "condition"
+        )
+
+
+def test_every_argument_of_a_shipped_launch_file_has_an_effect() -> None:
+    for file in (ROOT / "launch").rglob("*.toml"):
+        warnings: list[str] = []
+        load_plan(file, warnings=warnings)
+        assert not [each for each in warnings if "has no effect" in each]
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [("min = 1", "at least 1"), ("max = 3", "at most 3"), ("min = 1, max = 3", "1 .. 3")],
+)
+def test_limits_are_told_as_they_are_given(limits: str, wanted: str, launch_file: Path) -> None:
+    text = USES.replace("tag = {", f"n = {{ default = 9, {limits} }}\ntag = {{")
+    line = refused(launch_file, text, "mode=fast", "n=0" if "min" in limits else "n=4")
+    assert wanted in line
 
 
 def test_a_missing_argument_is_named_with_its_line_and_values(launch_file: Path) -> None:
