@@ -21,7 +21,7 @@ from nodes.plan.files.conditions import holds
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
-from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, joined
+from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, SimPlan, joined
 from nodes.plan.loading import shortened
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
@@ -179,12 +179,21 @@ def _composed(
         )
     for key in document.values:
         if key not in TOP:
-            raise PlanError(f"{source.at(key)}: unknown key {key!r}{suggestion(key, TOP)}")
+            raise PlanError(f"{source.at(key)}: unknown key {key!r}{_misplaced(key) or suggestion(key, TOP)}")
     tables = Tables(source, arguments=declared, warnings=unused(declared, document.values, source))
     composition = _Composition(arguments, project_folder(file), (*parents, file), tables)
     composition.add_plain(document.values, source)
     composition.add_parts(document.values, source)
     return composition.tables
+
+
+def _misplaced(key: str) -> str:
+    """Text about the table to which an unknown key belongs, such as `links` to a node; "" if it is no such key."""
+    for table, kind in (("[sim]", SimPlan), ("[[nodes]]", NodePlan)):
+        for name in kind.__struct_encode_fields__:
+            if key in (name, f"{name}s") and name not in TOP:
+                return f"; {name!r} is a key of {table}; write it there"
+    return ""
 
 
 @dataclass(frozen=True)

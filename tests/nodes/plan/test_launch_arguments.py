@@ -295,6 +295,18 @@ def test_an_error_in_an_included_file_names_that_file_and_its_line(launch_file: 
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("mode = 'fast'", "unknown key 'mode'; 'mode' is a key of [sim]; write it there"),
+        ("links = { hold = { delay_ms = 2 } }", "unknown key 'links'; 'link' is a key of [[nodes]]; write it there"),
+        ("duration = 2", "unknown key 'duration'; did you mean 'duration_s'?"),
+    ],
+)
+def test_a_key_above_all_tables_that_belongs_into_one_is_told_which(line: str, told: str, launch_file: Path) -> None:
+    assert refused(launch_file, f"{line}\n{SIM}") == f"launch.toml:1: {told}"
+
+
 def test_a_file_that_includes_itself_is_refused(launch_file: Path) -> None:
     line = refused(launch_file, SIM + '[[include]]\nfile = "launch.toml"\n')
     assert line.startswith("launch.toml:4: include 'launch.toml': key 'file': launch.toml includes launch.toml; a file")
