@@ -194,7 +194,7 @@ def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(tmp_pat
         if topic == "rotary_pendulum/command":
             commands.append(decode(topic, payload, JointCommand).value[0])
 
-    ended: list[Exception | None] = []
+    ended: list[BaseException | None] = []
     plan = load_plan(tmp_path / "hold.toml", ["recorder.file=/dev/null"])
     plan.nodes.pop()
     with compose(plan, carry) as run:
