@@ -15,11 +15,11 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window, wheel
 from viewer.qt.focus import only_when_clicked
-from viewer.window.commands import COMMANDS, GESTURES
 from viewer.window.layout import Curve, PlotSpec
 from viewer.window.main import MainWindow
+from viewer.window.menus.commands import COMMANDS, GESTURES
+from viewer.window.menus.shortcuts import shortcuts_html
 from viewer.window.plots.plot import DOTS
-from viewer.window.shortcuts import shortcuts_html
 
 
 @pytest.fixture

@@ -16,23 +16,23 @@ from viewer.data.signals import Signals
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.window.docks.docks import Docks
-from viewer.window.event_marks import EventMarks
 from viewer.window.files import FileMenu
 from viewer.window.growth import Growth
 from viewer.window.history import ViewHistory
 from viewer.window.layout import Camera, Layout
 from viewer.window.live_run import LiveRun
-from viewer.window.menus import Menus
+from viewer.window.menus.menus import Menus
+from viewer.window.menus.shortcuts import ShortcutPage
 from viewer.window.page import Page
-from viewer.window.playback import Playback
 from viewer.window.plots.area import PlotArea
 from viewer.window.plots.defaults import default_plots
 from viewer.window.pushing import Pushing
 from viewer.window.scene.view import SceneView
 from viewer.window.settings import remember_theme
-from viewer.window.shortcuts import ShortcutPage
 from viewer.window.source import ReadPart, Source, align
-from viewer.window.timeline import Timeline
+from viewer.window.timeline.event_marks import EventMarks
+from viewer.window.timeline.playback import Playback
+from viewer.window.timeline.timeline import Timeline
 
 FRAME_MS = 33
 LIVE_WINDOW_S = 20.0

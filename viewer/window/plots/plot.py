@@ -16,8 +16,8 @@ from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import ELLIPSIS, Title, compose
 from viewer.qt.titles import Curve as Key
-from viewer.window.commands import gesture
 from viewer.window.layout import Curve, PlotSpec
+from viewer.window.menus.commands import gesture
 from viewer.window.plots.curves import CurvesItem, Frame, Line
 from viewer.window.plots.names import colour_key, common_name, curve_names
 from viewer.window.source import Source, difference

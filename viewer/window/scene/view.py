@@ -16,8 +16,8 @@ from viewer.data.signals import Signals
 from viewer.qt.picture import EDGE, FAST_EDGE, BodyPicture
 from viewer.scene.projection import View
 from viewer.scene.scene import TRACE_PIECES as STILL_TRACE_PIECES
-from viewer.window.commands import gesture
 from viewer.window.layout import Camera
+from viewer.window.menus.commands import gesture
 from viewer.window.scene.camera import camera_of, moved, orbited, turned, view_of, zoomed
 
 TRACE_PIECES = 6

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from viewer.data.series import row_at
 from viewer.window.source import Source
-from viewer.window.timeline import Timeline
+from viewer.window.timeline.timeline import Timeline
 
 SKIPPED_FRAMES = 10
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from viewer.window.commands import COMMANDS, LIVE, RECORDING, Command
+from viewer.window.menus.commands import COMMANDS, LIVE, RECORDING, Command
 
 
 class Menus(QtCore.QObject):

@@ -8,7 +8,7 @@ from typing import Any
 from pyqtgraph.Qt import QtWidgets
 
 from viewer.qt import theme
-from viewer.window.commands import COMMANDS, GESTURES, OTHER_GESTURES, gesture_keys
+from viewer.window.menus.commands import COMMANDS, GESTURES, OTHER_GESTURES, gesture_keys
 
 
 def shortcuts_html(live: bool) -> str:

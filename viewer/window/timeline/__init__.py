@@ -1,0 +1,1 @@
+"""Time slider, playback and event marks of the run that is shown."""
