@@ -1,4 +1,5 @@
-"""Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, springs, loop closures, motors, start.
+"""Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, contacts, springs, loop closures, motors,
+start.
 
 MuJoCo refuses moving bodies without mass. A massless body with one child is merged with its child, and the child gets
 the joints of both bodies. A planar joint becomes three joints of one body. Inertias are written as principal moments
@@ -30,6 +31,7 @@ from robots.export.attributes import (
 from robots.export.closures import Mimic, PointClosure, constraints_of, gap_of, mimics_of, point_closures
 from robots.export.exact import exact_axis, exact_offset, exact_quaternion
 from robots.export.joint_parts import left_out, servos_left_out, velocity_limits_left_out
+from robots.export.mjcf_contacts import add_contacts, pairs_of
 from robots.export.orientations import at_reference, starts_of
 from robots.export.tree import (
     NO_LIMIT,
@@ -58,6 +60,7 @@ from sim_core.mechanism import (
     Spring,
     Vector3,
 )
+from sim_core.mobility import with_contact_stiffness
 
 SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
 EXPRESSIBLE = {"armature", "spring", "Coulomb friction"}  # parts of joints
@@ -85,11 +88,15 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     """
     owner = f"robot {mechanism.name!r}"
     whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
+    mechanism = with_contact_stiffness(mechanism)
     met = point_closures(mechanism, whole)
     held = [c for c in mechanism.constraints if isinstance(c, Distance)]
     mimics = mimics_of(mechanism)
     relations = [mimic.relation for mimic in mimics]
-    notes = closing(mechanism, [*constraints_of(met), *held, *relations], open_tree, "MJCF")
+    merged, branches = _merge(whole, owner)
+    pairs = pairs_of(mechanism, {GROUND, *[branch.body.name for branch in branches]}, _fixed_of(branches))
+    touching = {contact.name for pair in pairs for contact in pair.contacts}
+    notes = closing(mechanism, [*constraints_of(met), *held, *relations], open_tree, "MJCF", touching)
     if met or held or mimics:
         names = [*[meeting.name for meeting in met], *[rod.name for rod in held], *[each.name for each in relations]]
         closed = ", ".join(map(repr, names))
@@ -98,7 +105,6 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     notes += left_out(mechanism, EXPRESSIBLE, "MJCF")
     notes += velocity_limits_left_out(mechanism, "MJCF")
     notes += servos_left_out(mechanism, "MJCF")
-    merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", and its shapes are left out" if mechanism.body(name).shapes else ""
         notes.append(f"MuJoCo refuses moving bodies without mass; body {name!r} is merged with body {into!r}{shapes}")
@@ -111,12 +117,13 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for branch in branches:
         notes += _check_inertia(branch, owner)
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
+    notes += add_contacts(root, elements, mechanism, pairs)
     _add_springs(root, elements, mechanism)
     _add_equalities(root, elements, met, held, poses_at(whole, {}))
     _add_relations(root, mimics)
     _add_actuators(root, mechanism)
     _add_start(root, whole, elements[GROUND], mechanism)
-    for kind in ("body", "joint", "site", "spatial"):
+    for kind in ("body", "joint", "site", "spatial", "pair"):
         require_unique(owner, kind, [e.attrib["name"] for e in root.iter(kind) if "name" in e.attrib])
     for place, line in enumerate([title(mechanism), *notes]):
         root.insert(place, comment(line))
@@ -150,6 +157,15 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
         else:
             kept.append(branch)
     return merged, kept
+
+
+def _fixed_of(branches: Sequence[Branch]) -> set[str]:
+    """Names of the ground and of the bodies that are fixed to it."""
+    fixed = {GROUND}
+    for branch in branches:
+        if branch.parent in fixed and not branch.motions:
+            fixed.add(branch.body.name)
+    return fixed
 
 
 def _joined(first: Branch, second: Branch, owner: str) -> Branch:

@@ -6,7 +6,7 @@ several, or none if it is rigid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -212,7 +212,13 @@ def impossible_inertia(body: Body) -> str | None:
     return None
 
 
-def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
+def closing(
+    mechanism: Mechanism,
+    expressible: Sequence[Constraint],
+    open_tree: bool,
+    language: str,
+    contacts: Collection[str] = (),
+) -> list[str]:
     """List with one note about the parts that the exported file leaves out; [] if the file contains all parts.
 
     The parts in question are those that do not belong to the tree of joints: constraints, beams, contacts and custom
@@ -221,11 +227,15 @@ def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: 
     expressible  constraints that the format can express
     open_tree    whether parts may be left out
     language     name of the format
+    contacts     names of the contacts that the format can express
     Raises InvalidRequest if a part would be left out although `open_tree` is false.
     """
     closures = [constraint for constraint in mechanism.constraints if constraint not in expressible]
     left_out: dict[str, Sequence[Any]] = {"constraints": closures, "beams": mechanism.beams}
-    left_out |= {"contacts": mechanism.contacts, "forces": mechanism.forces}
+    left_out |= {
+        "contacts": [contact for contact in mechanism.contacts if contact.name not in contacts],
+        "forces": mechanism.forces,
+    }
     lines = [
         f"{kind} {', '.join(f'{item.name!r} ({type(item).__name__})' for item in items)}"
         for kind, items in left_out.items()

@@ -9,7 +9,8 @@ pairs.
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
 and with dissipation. The stiffness is such that the bodies at rest under gravity penetrate each other as deeply as in
 MuJoCo. The dissipation is such that an impact at 1 m/s has the coefficient of restitution that belongs to MuJoCo's
-damping ratio, but at least LEAST. Friction is regularized for sliding speeds below SLIP.
+damping ratio, but at least LEAST. Friction is regularized for sliding speeds below SLIP. A <pair> for which the file
+has exact numbers, see `contact_numbers`, has the stiffness, dissipation and slip velocity that these give.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from robots.importing.mjcf.contact_numbers import ContactNumbers
 from robots.importing.mjcf.document import Defaults
 from robots.importing.mjcf.geoms import Geom
 from robots.importing.mjcf.unread import is_disabled, note_attributes
@@ -102,11 +104,12 @@ class Softness:
         low, high = 0.0, DEEPEST
         for _ in range(100):
             x = 0.5 * (low + high)
-            d = self._impedance(x)
+            d = self.impedance(x)
             low, high = (x, high) if d * d * k * x < (1.0 - d) * gravity else (low, x)
         return 0.5 * (low + high)
 
-    def _impedance(self, x: float) -> float:
+    def impedance(self, x: float) -> float:
+        """MuJoCo's impedance d at the penetration x, m, from solimp."""
         least, most = (min(max(bound, BOUNDS[0]), BOUNDS[1]) for bound in self.solimp[:2])
         width, middle, power = self.solimp[2:]
         share = min(x / width, 1.0) if width > 0.0 else 1.0
@@ -140,7 +143,8 @@ class Contacts:
         self._surfaces, self._grounded = surfaces, grounded
         self._by_name = {surface.name: surface for surface in surfaces}
         self._names = names
-        self._soft: dict[str, Softness] = {}
+        self._numbers = ContactNumbers(root)
+        self._soft: dict[str, Softness] = {}  # of the contacts without exact numbers, by name
         self._noted: set[tuple[int, str]] = set()  # lines and messages
         self._attributes_noted: set[int] = set()  # lines
 
@@ -148,6 +152,7 @@ class Contacts:
         """The mechanism with the contacts of the file."""
         if is_disabled(self._root, "contact"):
             return mechanism
+        self._numbers.note_unread(self._notes)
         found: list[SphereContact] = []
         pairs: list[tuple[Surface, Surface, Element | None]] = list(self._pairs())
         paired = {frozenset((a.name, b.name)) for a, b, _ in pairs}
@@ -166,8 +171,10 @@ class Contacts:
         step = 0.0 if is_disabled(self._root, "refsafe") else step
         contacts = []
         for contact in found:
-            depth = self._soft[contact.name].depth(gravity, step)
-            contacts.append(replace(contact, stiffness=rounded(masses[contact.name] * gravity / depth)))
+            if contact.name in self._soft:
+                depth = self._soft[contact.name].depth(gravity, step)
+                contact = replace(contact, stiffness=rounded(masses[contact.name] * gravity / depth))
+            contacts.append(contact)
         return replace(whole, contacts=tuple(contacts))
 
     def _pairs(self) -> Iterator[tuple[Surface, Surface, Element]]:
@@ -225,7 +232,9 @@ class Contacts:
             self._note(where, f"contacts of a {kinds[0]} with a {kinds[1]} are not read: the two do not touch")
             return []
         softness = self._softness(a, b, element)
-        name = f"{first.name}.{other.name}"
+        pair = element.attributes.get("name", "") if element is not None else ""
+        numbered = self._numbers.of_pair(pair)
+        name = pair if numbered else f"{first.name}.{other.name}"
         common: dict[str, Any] = {
             "body": first.body,
             "other": other.body,
@@ -238,6 +247,14 @@ class Contacts:
             **_other_side(other.geom),
         }
         made = _made(name, first.geom, common)
+        if numbered and element is not None:
+            names = {contact.name for contact in made}
+            if names != numbered:
+                element.fail(
+                    f"<custom> has numbers of the contacts {_listed(numbered)}, and the pair has the contacts "
+                    f"{_listed(names)}; give the numbers of all contacts of the pair, or of none"
+                )
+            return [self._numbers.applied(contact) for contact in made]
         self._soft |= {contact.name: softness for contact in made}
         return made
 
@@ -286,6 +303,10 @@ class Contacts:
             where = b.geom.element if element is None else element
             self._note(where, "condim is above 3: torsional and rolling friction are not read")
         return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
 
 
 def _matches(a: Surface, b: Surface) -> bool:

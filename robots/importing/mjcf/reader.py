@@ -104,7 +104,7 @@ class Reader:
         where = (root.all("compiler") or [root])[0]
         self._angles = Angles(self._compiler, where)
         self._colors = {
-            each.attributes["name"]: each.attributes["rgba"]
+            each.attributes["name"]: _rgba_of(each)
             for asset in root.all("asset")
             for each in asset.all("material")
             if {"name", "rgba"} <= each.attributes.keys()
@@ -470,14 +470,26 @@ class Reader:
         return tuple(q)
 
     def _shapes(self, geom: Geom) -> tuple[Shape, ...]:
+        """Shapes for drawings of a geom; none for a geom that is entirely transparent, which MuJoCo does not draw."""
+        if self._rgba(geom)[3:4] == (0.0,):
+            return ()
         if geom.kind == "mesh":
             return () if self._meshes is None else self._meshes.shapes(geom, self._color(geom))
         return geom.shapes(self._color(geom))
 
     def _color(self, geom: Geom) -> str:
-        given = geom.element.attributes
-        rgba = given.get("rgba") or self._colors.get(given.get("material", ""), "")
-        return hex_color([float(word) for word in rgba.split()[:3]]) if rgba else ""
+        rgba = self._rgba(geom)
+        return hex_color(list(rgba[:3])) if rgba else ""
+
+    def _rgba(self, geom: Geom) -> tuple[float, ...]:
+        """Red, green, blue and opacity of a geom, 0 to 1; () if the file gives the geom no colour."""
+        material = self._colors.get(geom.element.attributes.get("material", ""), ())
+        return _rgba_of(geom.element) or material
+
+
+def _rgba_of(element: Element) -> tuple[float, ...]:
+    """Numbers of the attribute `rgba`; () if it is missing."""
+    return element.numbers("rgba", len(element.attributes.get("rgba", "").split()), ())
 
 
 def _merged(root: Element, tag: str) -> dict[str, str]:

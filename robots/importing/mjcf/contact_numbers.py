@@ -1,0 +1,125 @@
+"""Exact numbers of contacts in the <custom> section of an MJCF file, which an export writes and MuJoCo ignores.
+
+A <numeric> named PREFIX and the name of a contact has the numbers of this contact that MuJoCo's attributes cannot hold
+exactly, in this order:
+
+    stiffness, exponent, dissipation, slip_velocity, radius, center x y z, other_point x y z, and then
+    for a plane              normal x y z
+    for a sphere or capsule  other_radius, other_half_axis x y z (0 0 0 for a sphere)
+    for a box                other_half_sizes x y z, other_quaternion w x y z
+
+The numbers belong to the <pair> whose name is that of the contact, without the number of the end (_0, _1) for a capsule
+or of the corner (_0 to _7) for a box on a plane.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robots.importing.notes import Notes
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import SphereContact
+from sim_core.mechanism.quantities import value_of
+from sim_core.spatial import rotation_from_quaternion
+
+PREFIX = "armswing.contact."
+SAME = 1e-9  # m, or relative to numbers above 1: agreement of the numbers with the geoms
+PARAMETERS = {"stiffness": 1, "exponent": 1, "dissipation": 1, "slip_velocity": 1}
+GEOMETRY = {"radius": 1, "center": 3, "other_point": 3}
+
+
+def numbers_of(contact: SphereContact) -> list[float]:
+    """Numbers of a contact in the order of the <numeric>; those that are Tunable have their values at the start.
+
+    contact  a contact with a stiffness
+    """
+    found: list[float] = []
+    for name, count in _layout(contact).items():
+        part = getattr(contact, name)
+        found += [value_of(part)] if count == 1 else [float(number) for number in part]
+    return found
+
+
+def _layout(contact: SphereContact) -> dict[str, int]:
+    """{field of SphereContact: how many numbers it has}, in the order of the <numeric>."""
+    if contact.is_plane:
+        other = {"normal": 3}
+    elif contact.other_half_sizes is None:
+        other = {"other_radius": 1, "other_half_axis": 3}
+    else:
+        other = {"other_half_sizes": 3, "other_quaternion": 4}
+    return {**PARAMETERS, **GEOMETRY, **other}
+
+
+class ContactNumbers:
+    """The exact numbers of contacts in a file: the <numeric> elements whose names begin with PREFIX.
+
+    root  the <mujoco> element of the file
+    """
+
+    def __init__(self, root: Element) -> None:
+        self._elements: dict[str, Element] = {}  # by name of the contact
+        for custom in root.all("custom"):
+            for element in custom.all("numeric"):
+                name = element.attributes.get("name", "")
+                if name.startswith(PREFIX):
+                    element.label = f"numeric {name!r}"
+                    if name.removeprefix(PREFIX) in self._elements:
+                        element.fail("two <numeric> have this name; names must be unique")
+                    self._elements[name.removeprefix(PREFIX)] = element
+        pairs = [pair for holder in root.all("contact") for pair in holder.all("pair")]
+        self._pairs = {pair.attributes.get("name", "") for pair in pairs}
+
+    def of_pair(self, name: str) -> set[str]:
+        """Names of the contacts of a pair, as far as the file has numbers of them.
+
+        name  name of the <pair>, "" for none
+        """
+        return {contact for contact in self._elements if name and self._pair_of(contact) == name}
+
+    def note_unread(self, notes: Notes) -> None:
+        """Add a note about numbers that belong to no <pair>."""
+        for contact, element in self._elements.items():
+            if self._pair_of(contact) is None:
+                notes.add(element, "the contact is not read, because no <pair> has its name")
+
+    def _pair_of(self, contact: str) -> str | None:
+        base, _, number = contact.rpartition("_")
+        if contact in self._pairs:
+            return contact
+        return base if base in self._pairs and number in map(str, range(8)) else None
+
+    def applied(self, contact: SphereContact) -> SphereContact:
+        """The contact with its exact numbers in place of those that were computed from the geoms.
+
+        Raises InvalidMechanism if the file gives the contact another geometry than the geoms have.
+        """
+        element, layout = self._elements[contact.name], _layout(contact)
+        given = element.numbers("data", sum(layout.values()))
+        fields: dict[str, Any] = {}
+        ends = list(itertools.accumulate(layout.values()))
+        for (name, count), end in zip(layout.items(), ends, strict=True):
+            fields[name] = given[end - 1] if count == 1 else tuple(given[end - count : end])
+            if name not in PARAMETERS and not _agree(name, fields[name], getattr(contact, name)):
+                element.fail(
+                    f"{name} is {_text(fields[name])}, and {_text(getattr(contact, name))} according to the geoms of "
+                    "the pair; change both, or remove this <numeric>"
+                )
+        return replace(contact, **fields)
+
+
+def _agree(name: str, one: Any, other: Any) -> bool:
+    if name == "other_quaternion":
+        if not any(one):
+            return False
+        one, other = (rotation_from_quaternion(np.array(each) / np.linalg.norm(each)) for each in (one, other))
+    return bool(np.allclose(one, other, rtol=SAME, atol=SAME))
+
+
+def _text(numbers: float | Sequence[float]) -> str:
+    return " ".join(f"{number:.6g}" for number in ([numbers] if isinstance(numbers, float) else numbers))
