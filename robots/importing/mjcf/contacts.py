@@ -8,9 +8,11 @@ pairs.
 
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
 and with dissipation. The stiffness is such that the bodies at rest under gravity penetrate each other as deeply as in
-MuJoCo. The dissipation is such that an impact at 1 m/s has the coefficient of restitution that belongs to MuJoCo's
-damping ratio, but at least LEAST. Friction is regularized for sliding speeds below SLIP. A <pair> for which the file
-has exact numbers, see `contact_numbers`, has the stiffness, dissipation and slip velocity that these give.
+MuJoCo with elliptic friction cones. With pyramidal cones, the depth in MuJoCo is the same for the friction coefficient
+1, and smaller for lower coefficients. The dissipation is such that an impact at 1 m/s has the coefficient of
+restitution that belongs to MuJoCo's damping ratio, but at least LEAST. Friction is regularized for sliding speeds below
+SLIP. A <pair> for which the file has exact numbers, see `contact_numbers`, has the stiffness, dissipation and slip
+velocity that these give.
 """
 
 from __future__ import annotations

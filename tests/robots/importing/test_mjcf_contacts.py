@@ -52,13 +52,20 @@ def test_the_pairs_of_geoms_that_touch_are_those_of_mujoco(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "softness",
-    ["", 'solref="0.01 1"', 'solref="0.03 0.7" solimp="0.8 0.99 0.002 0.3 3"', 'solref="-30000 -150"'],
+    ("softness", "cone"),
+    [
+        ("", "pyramidal"),
+        ('solref="0.01 1"', "pyramidal"),
+        ('solref="0.03 0.7" solimp="0.8 0.99 0.002 0.3 3"', "pyramidal"),
+        ('solref="-30000 -150"', "pyramidal"),
+        ('friction="0.3"', "elliptic"),
+        ('solref="0.01 1" friction="1.5"', "elliptic"),
+    ],
 )
-def test_a_ball_sinks_in_as_deep_as_in_mujoco(tmp_path: Path, softness: str) -> None:
+def test_a_ball_sinks_in_as_deep_as_in_mujoco(tmp_path: Path, softness: str, cone: str) -> None:
     file = written(
         tmp_path,
-        f"""<mujoco><option timestep="0.001"/><default><geom {softness}/></default><worldbody>
+        f"""<mujoco><option timestep="0.001" cone="{cone}"/><default><geom {softness}/></default><worldbody>
         <geom type="plane" size="1 1 1"/>
         <body pos="0 0 0.0999"><freejoint/><geom size="0.1" density="500"/></body></worldbody></mujoco>""",
     )
