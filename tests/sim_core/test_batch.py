@@ -34,14 +34,21 @@ RIGID = [name for name in names() if not build(name).beams]
 
 @pytest.mark.parametrize("name", RIGID)
 def test_dynamics_of_every_row_are_those_of_one_system(name: str) -> None:
-    """11 rows in lanes of 4: two full vectors and one that is filled up."""
+    """11 rows in lanes of 4: two full vectors and one that is filled up.
+
+    Accelerations agree to 1e-12, or to twice the effect of the last digit of q, which is larger where constraints are
+    redundant: batches and single systems round differently.
+    """
     system = assemble(build(name))
     batch = system.batch(lanes=4)
     q, v, a = states(system, 11)
     tau, back = batch.inverse_dynamics(q, v, a), batch.forward_dynamics(q, v, a)
     for row in range(11):
         close(tau[row], sim_core.inverse_dynamics(system, q[row], v[row], a[row]), 1e-12)
-        close(back[row], sim_core.forward_dynamics(system, q[row], v[row], a[row]), 1e-12)
+        there = sim_core.forward_dynamics(system, q[row], v[row], a[row])
+        moved = sim_core.forward_dynamics(system, np.nextafter(q[row], np.inf), v[row], a[row])
+        last_digit = np.abs(moved - there).max() / max(1.0, np.abs(there).max())
+        close(back[row], there, max(1e-12, 2.0 * last_digit))
 
 
 def test_a_mechanism_with_beams_is_refused_in_one_line() -> None:

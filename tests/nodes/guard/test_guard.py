@@ -260,7 +260,7 @@ def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
     guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
     guard.check(DT)
-    line = r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move .* by hand, in .* reset"
+    line = r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move .* by hand, .* reset"
     with pytest.raises(ValueError, match=line):
         guard.acknowledge(DT)
     assert guard.stopped

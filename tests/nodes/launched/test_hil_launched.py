@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,9 @@ def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
         assert summary["ended"].startswith("compare failed: bias of arm is 0.5 deg, at most 0.4 deg")
     else:
         assert verdict["outcome"] == "passed"
-        assert "RMS of 0.3 deg" in verdict["reason"]
+        nearest = re.search(r"nearest to its limits, with an RMS of ([\d.]+) deg", verdict["reason"])
+        assert nearest is not None, verdict["reason"]
+        assert float(nearest[1]) >= 0.3  # that of the arm; on a busy computer another joint may be farther off
 
 
 def test_a_verdict_that_is_not_certain_ends_with_exit_code_3(domain: int, tmp_path: Path) -> None:

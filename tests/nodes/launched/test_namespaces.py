@@ -225,9 +225,9 @@ def test_a_remapped_topic_has_another_name(two_robots: Path) -> None:
 REFUSED = {
     "a topic of no robot": (
         BOTH + '[[nodes]]\nname = "x"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',
-        r"both\.toml:13: node 'x': publishes: 'command' is a topic of a robot, and this node's namespace has no"
-        r" \[sim\]; set the node's key namespace to one of left, right, or remap 'command' to a full name such as"
-        r' "/left/rotary_pendulum/command"',
+        r"both\.toml:13: node 'x': publishes: 'command' is a topic of a robot, and no robot is simulated in"
+        r" this node's namespace; set the node's key namespace to one of left, right, or remap 'command' to a full name"
+        r' such as "/left/rotary_pendulum/command"',
     ),
     "two commanders": (
         BOTH + '[[nodes]]\nname = "x"\nnamespace = "left"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',
