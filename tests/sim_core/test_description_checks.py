@@ -122,7 +122,7 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
         # planar bodies: obeyed in their plane, refused across it
         (lambda: pendulum(pin={"axis": X}), r"joint 'pin': axis is \(1.0, 0.0, 0.0\); body 'bar' is planar"),
         (lambda: pendulum(pin={"axis": (0.0, 0.6, 0.8)}), r"axis is \(0.0, 0.6, 0.8\); body 'bar' is planar"),
-        (lambda: pendulum(pin={"kind": "prismatic"}), r"axis is \(0.0, 0.0, 1.0\); .* perpendicular to z"),
+        (lambda: pendulum(pin={"kind": "prismatic"}), r"axis is \(0.0, 0.0, 1.0\), .* perpendicular to z"),
         (lambda: pendulum(pin={"kind": "planar", "axis": Y}), r"axis is \(0.0, 1.0, 0.0\)"),
         (
             lambda: pendulum(pin={"rotation": (X, (0, 0, -1), (0, 1, 0))}),
