@@ -215,7 +215,7 @@ def test_bad_requests_are_refused_in_one_line(pendulum: System) -> None:
         batch.peaks(q, v, step_s=0.1, steps=1, threads=0)
     with pytest.raises(InvalidRequest, match=r"v0 has shape \(2, 2\)"):
         batch.peaks(q, v[:2], step_s=0.1, steps=1)
-    with pytest.raises(InvalidRequest, match=r"step_s is -0\.1"):
+    with pytest.raises(InvalidRequest, match=r"'step_s' is -0\.1"):
         batch.peaks(q, v, step_s=-0.1, steps=1)
 
 
