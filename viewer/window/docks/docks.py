@@ -95,7 +95,7 @@ class Docks:
         """Update all panels."""
         source = self._plots.sources[0]
         self.update_tables()
-        if self._plots.interval is not None and self.docks["Selection"].isVisible():
+        if self._plots.interval is not None and not self.docks["Selection"].isHidden():
             self.show_statistics()
         run = self._window.live
         if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
