@@ -184,42 +184,6 @@ def test_a_file_that_is_saved_again_while_an_edit_takes_over_is_loaded_too(tmp_p
     assert [each for each in events["kind"] if each == "reload"] == ["reload"], events["detail"]
 
 
-def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(tmp_path: Path) -> None:
-    file = tmp_path / "hold.py"
-    (tmp_path / "hold.toml").write_text(LAUNCH.format(mode="lockstep"))
-    file.write_text(CONTROLLER.format(version=0.0, more="", offset=0.02))
-    commands: list[float] = []
-
-    def carry(topic: str, payload: bytes) -> None:
-        if topic == "rotary_pendulum/command":
-            commands.append(decode(topic, payload, JointCommand).value[0])
-
-    ended: list[BaseException | None] = []
-    plan = load_plan(tmp_path / "hold.toml", ["recorder.file=/dev/null"])
-    plan.nodes.pop()
-    with compose(plan, carry) as run:
-        run.step(1000)
-        hosted = run.nodes["hold"]
-        hosted.set_parameters({"stiffness": 0.02})
-        run.step(5)
-        file.write_text(CONTROLLER.format(version=1.0, more="", offset=-0.02).replace("0.002", "0.004"))
-        assert hosted.replace_node(hosted.load_anew(file), ended.append) == ""
-        run.step(500)
-        assert ended == [None]
-        assert hosted.parameters() == {"stiffness": 0.02, "damping": 0.003}
-        assert max(abs(b - a) for a, b in pairwise(commands[200:])) < LARGEST_JUMP
-        assert abs(commands[-1] - commands[200]) > LARGEST_JUMP
-        file.write_text(CONTROLLER.format(version=2.0, more=" + 1 / 0", offset=0.02))
-        hosted.replace_node(hosted.load_anew(file), ended.append)
-        before = hosted.node
-        run.step(50)
-        assert isinstance(ended[-1], ZeroDivisionError)
-        assert hosted.node is before
-        file.write_text(CONTROLLER.format(version=3.0, more="", offset=0.0).replace('"reference":', '"other":'))
-        with pytest.raises(ValueError, match=r"`publishes` has changed, .* start a new launch"):
-            hosted.load_anew(file)
-
-
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[tuple[Path, Composition, HostedNode, list[float]]]:
     """(controller file, run in lockstep, hosted controller, values of its commands), after 1 s."""
@@ -237,6 +201,31 @@ def held(tmp_path: Path) -> Iterator[tuple[Path, Composition, HostedNode, list[f
     with compose(plan, carry) as run:
         run.step(1000)
         yield file, run, run.nodes["hold"], commands
+
+
+def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(
+    held: tuple[Path, Composition, HostedNode, list[float]],
+) -> None:
+    file, run, hosted, commands = held
+    ended: list[BaseException | None] = []
+    hosted.set_parameters({"stiffness": 0.02})
+    run.step(5)
+    file.write_text(CONTROLLER.format(version=1.0, more="", offset=-0.02).replace("0.002", "0.004"))
+    assert hosted.replace_node(hosted.load_anew(file), ended.append) == ""
+    run.step(500)
+    assert ended == [None]
+    assert hosted.parameters() == {"stiffness": 0.02, "damping": 0.003}
+    assert max(abs(b - a) for a, b in pairwise(commands[200:])) < LARGEST_JUMP
+    assert abs(commands[-1] - commands[200]) > LARGEST_JUMP
+    file.write_text(CONTROLLER.format(version=2.0, more=" + 1 / 0", offset=0.02))
+    hosted.replace_node(hosted.load_anew(file), ended.append)
+    before = hosted.node
+    run.step(50)
+    assert isinstance(ended[-1], ZeroDivisionError)
+    assert hosted.node is before
+    file.write_text(CONTROLLER.format(version=3.0, more="", offset=0.0).replace('"reference":', '"other":'))
+    with pytest.raises(ValueError, match=r"`publishes` has changed, .* start a new launch"):
+        hosted.load_anew(file)
 
 
 @pytest.mark.parametrize(
