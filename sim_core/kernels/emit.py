@@ -120,8 +120,9 @@ class Kernel:
         self._lane: dict[int, tuple[str, int, int]] = {}
         self._unread = sum(node.op == "input" for node in program.nodes)
         self._flags = f"{FLAGS} " if lanes == 1 else ""
-        self._uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
         self._fuses = lanes > 1 and has_fused_multiply_add()
+        if self._fuses:
+            self._uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
         self._pending: list[tuple[tuple[int, int], int]] = []
 
     def text(self, linkage: str = "", inlined: int = 0) -> str:
