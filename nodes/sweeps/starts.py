@@ -22,8 +22,8 @@ from nodes.recorder import Recorder
 from nodes.simulation.compose import Composition
 from nodes.sweeps.kept_starts import KeptRuns, identity_of
 from nodes.workers import Loss, Pool
+from sim_core.batch.peaks import Peaks, cpu_name, state_rows
 from sim_core.errors import SimulationDiverged
-from sim_core.peaks import Peaks, cpu_name, state_rows
 from sim_core.system import System
 
 Array = np.ndarray

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.batch.lane_servos import LaneServo, lane_servos
 from sim_core.errors import InvalidRequest
-from sim_core.kernels.lane_servos import LaneServo, lane_servos
 from sim_core.system import System
 
 Array = np.ndarray

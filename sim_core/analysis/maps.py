@@ -13,8 +13,8 @@ import numpy as np
 
 from sim_core.analysis.stability import StateNorm
 from sim_core.analysis.starts import completed
+from sim_core.batch.peaks import Peaks, state_rows
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.peaks import Peaks, state_rows
 from sim_core.solve import coordinate_scales
 from sim_core.system import System
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim_core.batch.peaks import state_rows
 from sim_core.errors import InvalidRequest
-from sim_core.peaks import state_rows
 from sim_core.system import System
 
 Array = np.ndarray

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim_core.arguments import as_array, as_number, as_whole
+from sim_core.batch.lane_servos import LaneServo, lane_servos
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
-from sim_core.kernels.lane_servos import LaneServo, lane_servos
 from sim_core.mechanism.checks.joints.orientations import ROUNDED
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 
 if TYPE_CHECKING:
-    from sim_core.peaks import Peaks, RangeLoop
+    from sim_core.batch.peaks import Peaks, RangeLoop
     from sim_core.system import System
 
 LANES = (2, 4, 8, 16, 32)
@@ -171,9 +171,9 @@ class Batch:
         Raises InvalidRequest for arrays of the wrong shape, for quaternions of a norm other than 1, and for mechanisms
         with guards, whose events require a Simulation.
         """
+        from sim_core.batch.peaks import Work, cpu_name, followed
         from sim_core.integrators.lanes import advance_lanes
         from sim_core.kernels.compiled import is_kept
-        from sim_core.peaks import Work, cpu_name, followed
 
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
@@ -245,7 +245,7 @@ class Batch:
         Raises InvalidRequest for arrays of the wrong shape, for quaternions whose norm is not 1, and for mechanisms
         with guards.
         """
-        from sim_core.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
+        from sim_core.batch.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
 
         system = self.system
         count = self._checked_run(q0, step_s, steps, 1)
@@ -263,7 +263,7 @@ class Batch:
         return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how, orientations)
 
     def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = ()) -> RangeLoop:
-        from sim_core.peaks import RangeLoop
+        from sim_core.batch.peaks import RangeLoop
 
         if (stabilized, servos) not in self._loops:
             self._loops[stabilized, servos] = RangeLoop.of(self.system, self.lanes, stabilized, servos)
@@ -315,7 +315,7 @@ class Batch:
         joints = self.system.mechanism.oriented_joints
         if not joints:
             return q, v, p
-        from sim_core.peaks import layout_of
+        from sim_core.batch.peaks import layout_of
 
         layout, q, v, p = layout_of(self.system), q.copy(), v.copy(), p.copy()
         for joint, places in zip(joints, layout.orientations, strict=True):

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim_core.batch.lane_loop import SYMBOL, Layout, Orientation, module
+from sim_core.batch.lane_servos import LaneServo
 from sim_core.errors import InvalidRequest
 from sim_core.kernels import native
-from sim_core.kernels.lane_loop import SYMBOL, Layout, Orientation, module
-from sim_core.kernels.lane_servos import LaneServo
 
 if TYPE_CHECKING:
     from sim_core.system import System
