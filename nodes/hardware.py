@@ -139,10 +139,10 @@ class Hardware(Node):
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _note_first_motion(self, time: float) -> None:
-        """Record the computer's clock reading at simulation time 0.
+        """Compute what the computer's clock showed at simulation time 0, and keep it.
 
-        Called with the simulation time of each state of the model; the first call after simulation time has advanced
-        makes the record.
+        Called with the simulation time of each state of the model. The value is computed at the first call after
+        simulation time has advanced.
         """
         if math.isnan(self._first_state):
             self._first_state = time

@@ -108,9 +108,9 @@ class Handover:
     settled  function that is called once, at the end, with the node in charge, this node's context, and the exception
              that the new node raised (None if the new node did not fail)
 
-    The old node stays in charge until it has published a command, but at most for the time `fade_s`. Let c0 be the old
-    node's last command, and t0 the time of the new node's first command. A command w(t) of the new node at the time t
-    is published as
+    After the request, the old node publishes one more command, for which at most the time `fade_s` is allowed; then the
+    new node takes over. Let c0 be the old node's last command, and t0 the time of the new node's first command. A
+    command w(t) of the new node at the time t is published as
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
     """

@@ -33,7 +33,7 @@ SILENT_S = 0.5  # waiting time for a launch before a line says so
 
 
 class NodeFailedError(RuntimeError):
-    """A node raised an exception, which has been printed; the only argument is one line."""
+    """A node raised an exception. Its traceback has been printed; the error's text names the node and the exception."""
 
 
 def run_node(

@@ -44,7 +44,7 @@ def _check_topic(what: str, name: str, message: type[Message], robot: str, plan:
         whole = f"/{plan.sim.robot_name}/{name}"
         raise PlanError(
             f"{where}: {what}: {name!r} is a topic of a robot, and no robot is simulated in this node's namespace; "
-            f'set the node\'s key namespace to one of {there}, or remap {name!r} to a full name such as "{whole}"'
+            f'set the key `namespace` of the node to one of {there}, or remap {name!r} to a full name such as "{whole}"'
         )
     row = lookup(resolve(name, robot))
     if row is not None and row.message is not message:

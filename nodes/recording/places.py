@@ -24,9 +24,9 @@ def before_path(path: str | os.PathLike[str]) -> Path:
 
 
 def keep_before(target: Path, sidecar: Path) -> None:
-    """Rename the recording at `target` to `before_path(target)`, and rename its sidecar file accordingly.
+    """Keep the last run's recording at `target` as `before_path(target)`, so that a new run can record to `target`.
 
-    Files that already have the new names are replaced.
+    The recording and its sidecar file are renamed. Files that already have the new names are replaced.
     """
     if target.is_file() and target.stat().st_size:
         before = before_path(target)

@@ -26,11 +26,11 @@ def schema_name(kind: type[Message]) -> str:
 
 @cache
 def json_schema(kind: type[Message]) -> bytes:
-    """JSON Schema of a message type, as one object without references between fields.
+    """JSON Schema of a message type, in which nested message types are written out where they are used.
 
     A number that may be null has both a `$ref` to "number or null" and the key "type": "number". Validators of JSON
     Schema draft 7 use the `$ref` and ignore the other key. Foxglove refuses channels with union types, and uses the key
-    "type".
+    "type". The schema has no other references.
     """
     generated = msgspec.json.schema(kind)
     definitions = generated["$defs"]

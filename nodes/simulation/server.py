@@ -94,7 +94,7 @@ class SimServer:
         self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
         self.actuation = Actuation(self.simulation, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._pushes = Pushes(self.simulation)
-        self._payloads = Payloads(self.simulation, self.actuation.joints.see, self._topics, self._stamper)
+        self._payloads = Payloads(self.simulation, self.actuation.joints.update, self._topics, self._stamper)
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._command_events = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)

@@ -43,7 +43,8 @@ class Bracket:
     """Two values of an axis (varied parameter of a sweep) between which the mean of a result crosses the threshold.
 
     others               {key: fixed value} of the other axes with listed values
-    bases                indices of the runs at the value `first`; the additional runs use the seeds of these runs
+    bases                indices of the runs at the value `first`; the runs of the bisection use the seeds of these
+                         runs
     first, second        the two values of the axis; they are equal if the mean does not cross the threshold
     at_first, at_second  mean of the result at `first` and at `second`
     """
@@ -268,8 +269,8 @@ def read_table(folder: Path, sweep: Sweep) -> list[list[str]]:
         header, *rows = [*csv.reader(file)] or [[]]
     if header != header_of(sweep):
         raise SweepError(
-            f"{path} has other columns than {', '.join(header_of(sweep))}; rename or remove this file, so that it is "
-            "not overwritten"
+            f"{path} has other columns than {', '.join(header_of(sweep))}, and is therefore not overwritten; rename or "
+            "remove this file"
         )
     return rows
 

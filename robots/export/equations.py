@@ -232,8 +232,8 @@ class _Latex(LatexPrinter):  # type: ignore[misc]
 def written(mechanism: Mechanism, form: str) -> str:
     """The equations of a mechanism as text in one of the formats FORMATS.
 
-    For a mechanism with too many coordinates or operations, see `is_readable`, all formats except "c" give sizes and
-    sparsity instead of the equations.
+    The format "c" always gives the whole equations. For a mechanism with too many coordinates or operations (see
+    `is_readable`), the other formats give sizes and sparsity instead.
     """
     found = equations(mechanism)
     if form == "c":

@@ -1,8 +1,8 @@
 """Export to URDF: links, joints, inertias and shapes of a tree of joints.
 
-The frame of a link has its origin on the axis of the link's joint, and the axes of the body's frame. If the origin of
-the body's frame is elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic joints and
-a revolute joint.
+The frame of a link is parallel to the frame of the body, and its origin is on the axis of the link's joint. If the
+origin of the body's frame is elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic
+joints and a revolute joint.
 """
 
 from __future__ import annotations

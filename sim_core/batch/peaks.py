@@ -36,9 +36,9 @@ MOST_GROUPS = 256  # groups per block
 class Peaks:
     """Ranges of the states of n systems over a run.
 
-    rows          names of the states: coordinates, then velocities as `NAME.velocity`, then the numbers of the
-                  quaternions of spherical and free joints, `NAME.qw` to `NAME.qz`, whose coordinates .rx .ry .rz are
-                  left out
+    rows          names of the states: coordinates, then velocities as `NAME.velocity`, then the orientations of
+                  spherical and free joints as quaternions `NAME.qw` to `NAME.qz`; the coordinates `NAME.rx` to
+                  `NAME.rz` of these joints are left out
     low, high     (n, rows) smallest and largest value of each state, including extrema between the steps; nan for a
                   system that diverged
     q, v          (n, n_q) state at the end of the run

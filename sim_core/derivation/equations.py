@@ -189,9 +189,9 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     forward_dynamics  has the generalized forces tau in place of u
     apply             has only a stored factorization, r1 and r2 as inputs
 
-    The kernel `relaxed` serves implicit methods, whose stage has the unknown acceleration a at q = q* + w_q a,
-    v = v* + w_v a. Evaluated at q = q* + w_q g, v = v* + w_v g, the kernel improves the guess g. For the forces f, it
-    solves
+    The kernel `relaxed` serves implicit methods. A stage of such a method has an unknown acceleration a, on which its
+    state depends: q = q* + w_q a, v = v* + w_v a, with known q*, v*. The kernel is called with the state of a guess g
+    in place of a, and returns a better guess. For the forces f, it solves
 
         (M + W) a + J' lam = f + W g,   J a = gamma - U
 

@@ -112,8 +112,9 @@ class StepEvents:
     def _past(self) -> np.ndarray:
         """Mask (n_guards,) of the crossings that must not fire again in this step.
 
-        A point crosses a level at most once per step. The mask therefore contains the crossings that have fired, and
-        crossings that have the same point and level as one of these but became active only by an event of this step.
+        A point of a body crosses a level at most once per step. The mask therefore contains the crossings that have
+        fired. Another crossing of the same point and level is in the mask too, unless it was active at the start of
+        the step.
         """
         fired = self._fired
         of_fired = {self._switching.levels[guard] for guard in fired if self._is_crossing[guard]}

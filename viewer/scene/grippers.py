@@ -34,7 +34,10 @@ class Hold:
 
 
 class Holds:
-    """The grippers of one robot. Poses are arrays p_WB, R_WB as `Skeleton.place` returns them."""
+    """The grippers of one robot: where each gripper is at a pose, and whether it is open, grips or slides.
+
+    A pose consists of the arrays p_WB, R_WB that `Skeleton.place` returns.
+    """
 
     def __init__(self, description: Description) -> None:
         places = {body.name: index for index, body in enumerate(description.bodies)}

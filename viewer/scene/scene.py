@@ -370,10 +370,11 @@ class TipPaths:
         self._tips = np.zeros((0, 0, 3))
 
     def at(self, skeleton: Skeleton, poses: Series, times: Floats, rows: Floats) -> Floats:
-        """Positions of the tips (n, bodies, 3), m.
+        """Positions of the tips (n, n_bodies, 3), m.
 
-        times  times at which the positions are wanted (n,), s
-        rows   rows of `poses` at these times (n, 7 bodies)
+        poses  series from which the rows are; positions of an earlier call with the same series are used again
+        times  times at which the positions are wanted (n,), s; an earlier call's positions are found by their times
+        rows   poses at these times (n, 7 n_bodies): position and quaternion of each body
         """
         kept = self._tips[:0]
         if self._of is not None and self._of[0] is skeleton and self._of[1] is poses and len(times):

@@ -182,7 +182,7 @@ class JointSums:
 
     @property
     def bias(self) -> float:
-        """Mean difference (rad or m)."""
+        """Mean of the differences r, measured minus predicted position (rad or m)."""
         return self._r / self.n
 
     @property

@@ -159,7 +159,8 @@ class Pacer:
         if self._deadline == "stop":
             late, period = (f"{1e-6 * each:.3g} ms" for each in (late_ns, self.period_ns))
             raise DeadlineMissedError(
-                f"a time step began {late} late, but only delays below the period of {period} are allowed"
+                f"a time step began {late} late, and overrun_policy is stop, which allows delays below the period of "
+                f"{period}; choose another policy, or a longer step_ms"
             )
         if self._deadline == "skip" or late_ns > LONGEST_CATCH_UP_NS:
             missed = late_ns // self.period_ns

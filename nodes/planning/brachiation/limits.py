@@ -109,8 +109,8 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
         raise ValueError(
-            f"the planner's model swings along {lines[0]}, and the robot along {lines[1]}; set sim.parameters.line for "
-            "both, and remove the parameter from the node's own parameters"
+            f"the planner's model swings along {lines[0]}, and the robot along {lines[1]}; remove the parameter `line` "
+            "of the planner's node, which then uses sim.parameters.line"
         )
     if model.beams:
         return

@@ -222,8 +222,8 @@ class Roller:
 
         Returns the number of time steps. Both fractions are in 0 .. 1.
 
-        powers    (8,) coefficients of the elbow angle sum powers[k] s^k, rad, where s rises from 0 to 1 in `duration`
-                  seconds
+        powers    (8,) coefficients of a polynomial: the elbow angle (rad) is the sum of powers[k] s^k, where s rises
+                  from 0 to 1 in `duration` seconds
         duration  duration of the whole path, s
         step      approximate time step, s
         """

@@ -17,7 +17,7 @@ class JointLimitMonitor:
     """Smallest and largest position of each joint, rad or m, over the states since the last reset or restore.
 
     position  array of the present joint positions
-    see       kernel that updates the ranges from `position`
+    update    kernel that updates the ranges from `position`
     """
 
     def __init__(self, mechanism: Mechanism, position: np.ndarray) -> None:
@@ -25,7 +25,7 @@ class JointLimitMonitor:
         n = len(self._joints)
         self._lowest, self._highest = np.zeros((2, n))
         given = [np.array([n], dtype=float), position]
-        self.see = BoundKernel(widen.address, given, [self._lowest, self._highest])
+        self.update = BoundKernel(widen.address, given, [self._lowest, self._highest])
         self.clear()
 
     def clear(self) -> None:

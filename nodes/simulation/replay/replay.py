@@ -384,8 +384,8 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
     """{topic: name of the node that publishes it}, for the topics that the replayed node receives.
 
     The publisher of each message must be known, because losses and delays are drawn per pair of nodes. Raises PlanError
-    if several nodes publish one of these topics, or if the messages to a recorder were delayed or lost (key `link` of
-    the recorder's node).
+    if several nodes publish one of these topics. Raises PlanError also if a recorder has the key `link`: its recording
+    has lost messages, or has them later than the replayed node received them.
     """
     found: dict[str, str] = {}
     for node in plan.nodes:

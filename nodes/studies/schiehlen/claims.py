@@ -141,7 +141,8 @@ def _velocities(results: Results) -> list[Finding]:
     rates, angles = (is1_of_single(np.stack(pair, axis=1)) for pair in ((none, radii), (radii, none)))
     good = int((rates > angles).sum())
     here = f"at {good} of {len(radii)} radii; at the largest {rates[-1]:.3f} and {angles[-1]:.3f}"
-    return [Finding("one disturbance at a time", here, verdict_of(good == len(radii)), {"radii": float(good)})]
+    condition = "each disturbance alone, the other zero"
+    return [Finding(condition, here, verdict_of(good == len(radii)), {"radii": float(good)})]
 
 
 def _example(results: Results) -> list[Finding]:

@@ -63,7 +63,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 def sections(runs: int) -> tuple[Section, ...]:
     """Sections of the study's page that follow the table of claims.
 
-    runs  number of motions in each search for the initial state with the largest growth, which the page states
+    runs  number of motions in each search for the initial state with the largest growth; the page states this number
     """
     tall = (7.0, 6.0)
     return (

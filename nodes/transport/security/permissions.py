@@ -58,8 +58,8 @@ def check_registration(
     for use, end in remote_endpoints.items():
         if not end.startswith("tcp://") or end.partition("#")[2] != peer.key:
             raise PermissionRefused(
-                f"endpoint {use[:80]!r} for other hosts has the address {end[:200]!r}, which is not of the form "
-                "tcp://HOST:PORT#KEY with the public key of the computer that registers the node; use this form"
+                f"endpoint {use[:80]!r} for other hosts has the address {end[:200]!r}; it must be tcp://HOST:PORT#KEY, "
+                "where KEY is the public key of the computer that registers the node"
             )
 
 

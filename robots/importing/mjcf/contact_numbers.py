@@ -83,7 +83,7 @@ class ContactNumbers:
         return {contact for contact in self._elements if name and self._pair_of(contact) == name}
 
     def note_unread(self, notes: Notes) -> None:
-        """Add a note about numbers that belong to no <pair>."""
+        """Add a note for each contact whose numbers the file gives although no <pair> has the contact's name."""
         for contact, element in self._elements.items():
             if self._pair_of(contact) is None:
                 notes.add(element, "the contact is not read, because no <pair> has its name")

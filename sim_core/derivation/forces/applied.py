@@ -20,8 +20,8 @@ from sim_core.mechanism.description import Mechanism
 class AppliedForces:
     """Forces of springs, dry friction and stops of joints, of sphere contacts, of custom forces, and of pushes.
 
-    generalized  generalized forces, one column (n_q,) per force; one more column has the rates dz/dt of the first-order
-                 states z
+    generalized  list of vectors (n_v,): one per force, and one more, zero except for the first-order states z, which
+                 are coordinates of unit mass, and whose entries are the rates dz/dt
     powers       powers of the forces, W
     stored       stored energies, J
     contacts     {contact: ContactForce}

@@ -9,13 +9,13 @@ to M, and w J_n' r2 to r1; together these changes affect neither x nor y. The we
 inertia, so that no digits are lost.
 
 If constraint rows may lose rank, each diagonal entry of S is increased by EPSILON times itself. The increment must not
-be the same for all rows, because the entries of light bodies are much larger than the entries of heavy ones. Proximal
-refinement removes the bias of this regularization on y.
+be the same for all rows, because the entries of light bodies are much larger than the entries of heavy ones. The
+increment makes y slightly wrong; REFINEMENTS proximal refinements reduce this error.
 
-If light bodies carry heavy ones, S is ill-conditioned. A last refinement, on the residual J x - r2, then removes the
-remaining bias and the rounding error. Its step length minimizes the error in the metric of S: a few eigenvalues of S
-are 1e-8 times its diagonal entries, and a step of length 1 would leave 1 to 5 % of the error along the eigenvectors of
-these eigenvalues.
+If light bodies carry heavy ones, S is ill-conditioned: a few of its eigenvalues are only 1e-8 times its diagonal
+entries. The refinements then leave a part of the error, and rounding adds to it. One more refinement, on the residual
+J x - r2, corrects both. It goes in the refinement's direction as far as the error, measured in the norm of S, becomes
+smallest. A step of length 1 would leave 1 to 5 % of the error in the directions of the small eigenvalues.
 """
 
 from __future__ import annotations

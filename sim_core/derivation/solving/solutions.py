@@ -239,15 +239,16 @@ def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> 
 
 
 def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
-    """Floor of the regularization for each row of the Schur complement S = J M^-1 J'.
+    """Floor F_i for each row i of the Schur complement S = J M^-1 J'.
 
-    The floor of row i is the largest value of S_ii over the sampled states.
+    The regularization adds EPSILON max(S_ii, F_i) to S_ii. The floor F_i is the largest value of S_ii over the sampled
+    states.
 
     diagonals  diagonal of S at each sampled state
 
-    If a diagonal entry depends on tunables, the floor is the smallest of the floors at the representative values of
-    these tunables, because the floor for light bodies would be too large for heavy ones. If these tunables have no
-    representative values, the floor is the diagonal entry at the first sampled state, as an expression of the tunables.
+    If S_ii depends on tunables, the largest value is computed for each of their representative values, and F_i is the
+    smallest of the results, because the floor for light bodies would be too large for heavy ones. If these tunables
+    have no representative values, F_i is S_ii at the first sampled state, as an expression of the tunables.
     A row that is zero at all sampled states gets the mean floor of the other rows. Computed floors are rounded to three
     digits, because further digits, and thus the kernels, would differ between processors.
     """

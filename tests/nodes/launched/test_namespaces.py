@@ -226,8 +226,8 @@ REFUSED = {
     "a topic of no robot": (
         BOTH + '[[nodes]]\nname = "x"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',
         r"both\.toml:13: node 'x': publishes: 'command' is a topic of a robot, and no robot is simulated in"
-        r" this node's namespace; set the node's key namespace to one of left, right, or remap 'command' to a full name"
-        r' such as "/left/rotary_pendulum/command"',
+        r" this node's namespace; set the key `namespace` of the node to one of left, right, or remap 'command' to a"
+        r' full name such as "/left/rotary_pendulum/command"',
     ),
     "two commanders": (
         BOTH + '[[nodes]]\nname = "x"\nnamespace = "left"\nrun = "nodes/controllers/swing_up.py:SwingUp"\n',

@@ -80,7 +80,10 @@ def test_a_missed_deadline_ends_it_where_that_was_asked_for(clock: Time) -> None
     clock.now += round(1.9 * MS)
     ticks(pacer, clock, 1)  # late by less than a period
     clock.now += round(5.0 * MS)
-    with pytest.raises(DeadlineMissedError, match=r"began 4\.9 ms late, but only delays below the period of 1 ms"):
+    with pytest.raises(
+        DeadlineMissedError,
+        match=r"began 4\.9 ms late, .* delays below the period of 1 ms",
+    ):
         pacer.wait(clock.sleep)
 
 
@@ -222,7 +225,7 @@ def test_a_run_that_is_to_stop_at_a_missed_deadline_does_and_its_recording_says_
     running.call("sim", "resume")
     process = running.processes["sim"]
     assert process.wait(20.0) == 1
-    assert "late, but only delays below the period of" in (said := process.stderr.read())
+    assert "late, and overrun_policy is stop, which allows delays below" in (said := process.stderr.read())
     assert 'overrun_policy = "stop" ends the run' in said
     running.call("recorder", "shutdown")
     assert running.processes["recorder"].wait(10.0) == 0

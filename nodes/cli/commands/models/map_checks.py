@@ -28,8 +28,8 @@ def check_servos(mechanism: Any, servos: Mapping[str, float]) -> None:
             )
         if mechanism.coordinates != "joint":
             raise InputError(
-                f"{option}: {mechanism.name!r} has absolute coordinates, with which a map has no servos; if the robot "
-                f"has the parameter, add {JOINT_COORDINATES}"
+                f"{option}: a map of a robot in absolute coordinates, such as {mechanism.name!r}, has no servos; add "
+                f"{JOINT_COORDINATES} if the robot has this parameter, and leave the option out otherwise"
             )
 
 
