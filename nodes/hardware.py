@@ -75,7 +75,7 @@ class Hardware(Node):
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
         self._host = HostTime()
-        self._host_s = self._asked_s = 0.0  # the computer's clock, s: latest reading, and first reading
+        self._host_s = self._first_host_s = 0.0  # the computer's clock, s: latest reading, and first reading
         self._switched_on = self._first_state = math.nan  # computer's clock at simulation time 0; first time, s
         self._begin(0.0)
         return None
@@ -108,7 +108,7 @@ class Hardware(Node):
         the command's timestamp.
         """
         if isinstance(message, RobotState):
-            self._host.hear(1e-9 * message.sent_ns, message.timestamp, message.seq)
+            self._host.add_state(1e-9 * message.sent_ns, message.timestamp, message.seq)
             self._note_first_motion(message.timestamp)
             yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
@@ -119,7 +119,7 @@ class Hardware(Node):
     def on_tick(self, now: float) -> Outgoing:
         """Update the relation between simulation time and this computer's clock, from the states received so far."""
         if self._context.clock:
-            self._host.see(self._host_s)
+            self._host.add_arrival(self._host_s)
         return None
 
     def clock_ns(self, host_ns: int) -> int:
@@ -129,14 +129,14 @@ class Hardware(Node):
         given simulation time.
         """
         self._host_s = 1e-9 * host_ns
-        self._asked_s = self._asked_s or self._host_s
+        self._first_host_s = self._first_host_s or self._host_s
         return host_ns + round(1e9 * self._ahead_s(self._host_s))
 
     def _ahead_s(self, host_s: float) -> float:
         """Robot clock minus computer clock (s) when the computer's clock reads `host_s`."""
         clock = self._params.clock
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
-        return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
+        return clock.offset_s + clock.drift * (host_s - self._first_host_s) + (clock.step_s if steps else 0.0)
 
     def _note_first_motion(self, time: float) -> None:
         """Compute what the computer's clock showed at simulation time 0, and keep it.
@@ -198,7 +198,7 @@ class Hardware(Node):
 
     def _sample(self) -> Iterator[tuple[str, Message]]:
         plant = self._plant
-        sample = self._sensors.see(self._time, plant.position, plant.velocity, plant.effort)
+        sample = self._sensors.sample(self._time, plant.position, plant.velocity, plant.effort)
         if sample is None:
             return
         if not self._can_stamp:
@@ -215,7 +215,7 @@ class Hardware(Node):
         Immediately after states of the model were lost, the relation between simulation time and the robot's clock is
         unknown, and the robot cannot stamp. The simulation of the robot continues nevertheless.
         """
-        return not self._context.clock or self._host.knows
+        return not self._context.clock or self._host.is_time_known
 
     def _clock_reading_s(self) -> float:
         """Reading of the robot's clock (s) at the present simulation time."""

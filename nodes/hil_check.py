@@ -90,7 +90,7 @@ class HilCheck(Node):
         self._sizes: dict[str, float] = {}  # {commanded joint: amplitude}
         self._moves: dict[str, float] = {}  # {joint to move: amplitude with its sign}; 0 if its limits leave no room
         self._unmoved: dict[str, str] = {}  # {joint: reason why it is not moved}
-        self._seen: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
+        self._motions: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # {joint: sum of measured velocity times measured motion}
         self._stamps: list[float] = []
         self._failed = ""
@@ -216,9 +216,9 @@ class HilCheck(Node):
                 other: place[0] - self._start[other] for other, place in self._place.items() if other in self._start
             }
             if self._params.move_s < part_s <= one_s:
-                self._seen[joint] = moved
+                self._motions[joint] = moved
             if size and abs(moved.get(joint, 0.0)) > MOST * abs(size):
-                self._failed, self._seen[joint] = joint, moved
+                self._failed, self._motions[joint] = joint, moved
         value = [goal[joint] for joint in self._servos.values()]
         yield "command", JointCommand(mode="position", name=list(self._servos), value=value, state_seq=seq)
 
@@ -261,7 +261,7 @@ class HilCheck(Node):
         for joint, why in self._unmoved.items():
             yield CheckFinding(f"motion of {joint}", "no go", why)
         for joint, size in self._moves.items():
-            subject, moved = f"motion of {joint}", self._seen.get(joint)
+            subject, moved = f"motion of {joint}", self._motions.get(joint)
             if joint in self._unmoved:
                 continue
             if moved is None:
@@ -356,13 +356,13 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
     for node in plan.nodes:
         cls = load_class(node.run, plan.folder)
         is_guard = "raw_command" in cls.subscribes
-        said = {node.remap.get(name, name) for name in cls.publishes} & {
+        published = {node.remap.get(name, name) for name in cls.publishes} & {
             "command",
             "raw_command",
             "reference",
             "residual",
         }
-        if "*" in cls.subscribes or (said and not is_guard):
+        if "*" in cls.subscribes or (published and not is_guard):
             continue
         kept.append(node)
         guarded |= is_guard
@@ -380,21 +380,21 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
     return msgspec.structs.replace(plan, nodes=nodes, milestones=[], duration_s=duration_s(n_joints, params))
 
 
-def servo_joints(plan: Plan, asked: Sequence[str]) -> list[str]:
+def servo_joints(plan: Plan, requested: Sequence[str]) -> list[str]:
     """Names of the joints with a servo of the plan's robot.
 
-    asked  names of joints to return; empty for all joints with a servo
-    Raises ValueError if `asked` has a joint without a servo.
+    requested  names of joints to return; empty for all joints with a servo
+    Raises ValueError if `requested` has a joint without a servo.
     """
     from robots.registry import build
     from sim_core.support.suggestion import did_you_mean
 
     actuators = build(plan.sim.robot, **plan.sim.parameters).actuators
     found = [each.joint for each in actuators if each.joint and each.servo is not None]
-    for joint in asked:
+    for joint in requested:
         if joint not in found:
             raise ValueError(
                 f"there is no joint {joint!r} with a servo; the joints with a servo are "
                 f"{', '.join(found)}{did_you_mean(joint, found)}"
             )
-    return list(asked) or found
+    return list(requested) or found

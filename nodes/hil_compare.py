@@ -123,23 +123,23 @@ class HilCompare(Node):
         if isinstance(message, Description):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
         elif isinstance(message, Event):
-            self._prediction.see(message)
+            self._prediction.process_event(message)
             self._guards.add(message, self._time)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
             if self._poses is not None:
-                self._poses.see(message)
+                self._poses.add_state(message)
             yield from self._sum_up(self._prediction.predict(message))
             for placed in self._alignment.predict(message):
-                yield from self._hear(placed)
+                yield from self._process(placed)
         elif isinstance(message, RobotState | JointCommand) and not message.clock:
-            yield from self._hear(message)
+            yield from self._process(message)
         elif isinstance(message, RobotState | JointCommand):
             if message.clock not in self._clocks:
                 self._clocks.add(message.clock)
                 self._sigma_s = max(self._sigma_s, self._alignment.uncertainty(message.clock) or 0.0)
             for placed in self._alignment.measure(message):
-                yield from self._hear(placed)
+                yield from self._process(placed)
         if self._prediction.lost and not self._warned_lost:
             self._warned_lost = True
             self._context.warn(
@@ -159,13 +159,13 @@ class HilCompare(Node):
             )
             return None
 
-    def _hear(self, placed: RobotState | JointCommand) -> Iterator[tuple[str, Message]]:
+    def _process(self, placed: RobotState | JointCommand) -> Iterator[tuple[str, Message]]:
         """Process a measured state or an applied command whose stamp is simulation time."""
         if isinstance(placed, RobotState) and self._poses is not None:
             poses = self._poses.at(placed)
             if poses is not None:
                 yield "measured_body_poses", poses
-        yield from self._sum_up(self._prediction.hear(placed))
+        yield from self._sum_up(self._prediction.add_message(placed))
 
     def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
@@ -183,7 +183,7 @@ class HilCompare(Node):
             if isinstance(outgoing[1], Event):
                 self._context.warn(outgoing[1].detail)
             yield outgoing
-        self._alignment.hear(reading)
+        self._alignment.add_round_trip(reading)
         self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
 
     def snapshot(self) -> Any:
@@ -256,8 +256,8 @@ class HilCompare(Node):
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
-        if driven and self._prediction.taken_lost:
-            driven += f" ({self._prediction.taken_lost} of them lost in transmission)"
+        if driven and self._prediction.commands_lost:
+            driven += f" ({self._prediction.commands_lost} of them lost in transmission)"
         counted = (
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
@@ -303,7 +303,7 @@ class HilCompare(Node):
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
             return f"but a clock was {steps} put forward or back, or may have been, at an unknown instant"
-        if lost := self._prediction.taken_lost:
+        if lost := self._prediction.commands_lost:
             return f"but {lost} of the commands that the robot applied were lost in transmission"
         left_out = self._unpaired + self._waiting
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
@@ -317,13 +317,13 @@ class HilCompare(Node):
 
         The excess is certain if it is larger than the uncertainty of the error measure.
         """
-        doubts = sums.doubts
+        uncertainty = sums.uncertainties
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
             limit = self._limit(figure, joint)
             if abs(value) > limit:
                 texts = [angle_text(each, joint in self._sliding) for each in (value, limit)]
-                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}", abs(value) - doubts[figure] > limit
+                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}", abs(value) - uncertainty[figure] > limit
         delay, most = sums.delay_s, self._params.delay_ms
         if delay is not None and abs(delay) * 1e3 > most:
-            is_certain = (abs(delay) - doubts["delay"]) * 1e3 > most
+            is_certain = (abs(delay) - uncertainty["delay"]) * 1e3 > most
             yield f"{joint} is {delay * 1e3:.1f} ms late, at most {most:g} ms", is_certain

@@ -89,7 +89,7 @@ class SerialBoard(Node):
         self._port: Any = None
         self._reader = stream_reader()
         self._polls = self._opened = self._number = 0
-        self._next_poll = self._next_try = self._polled_at = self._away_since = self._heard_at = -math.inf
+        self._next_poll = self._next_try = self._polled_at = self._away_since = self._received_at = -math.inf
         self._answered = True
         self._stopped = False
         return self.on_reset(0.0)
@@ -114,10 +114,10 @@ class SerialBoard(Node):
             if self._odometry is None and set(JOINTS) <= set(message.name):
                 self._place = np.array([message.position[message.name.index(joint)] for joint in JOINTS[:3]])
         elif isinstance(message, JointCommand):
-            self._take_command(message)
+            self._process_command(message)
         return None
 
-    def _take_command(self, command: JointCommand) -> None:
+    def _process_command(self, command: JointCommand) -> None:
         for joint, value in zip(command.name, command.value, strict=False):
             if joint in JOINTS[:3] and command.mode == "velocity":
                 self._rates[JOINTS.index(joint)] = value
@@ -138,12 +138,12 @@ class SerialBoard(Node):
         try:
             data = self._port.read(MOST_BYTES)
             if data:
-                self._heard_at = now
-            seen = self._reader.frames + self._reader.bad
+                self._received_at = now
+            before = self._reader.frames + self._reader.bad
             frames = self._reader.feed(data)
-            said = [each for frame in frames for each in self._take(frame)]  # before the next poll is sent
-            came = self._reader.frames + self._reader.bad > seen
-            torn = self._heard_at > self._polled_at and now - self._heard_at > SILENT_S
+            outgoing = [each for frame in frames for each in self._process_frame(frame)]  # before the next poll is sent
+            came = self._reader.frames + self._reader.bad > before
+            torn = self._received_at > self._polled_at and now - self._received_at > SILENT_S
             self._answered = self._answered or came or torn or now - self._polled_at > ANSWER_S
             if now >= self._next_poll and self._answered:
                 self._next_poll = max(self._next_poll + 1.0 / self._params.poll_hz, now)
@@ -156,7 +156,7 @@ class SerialBoard(Node):
             self._close()
             self._next_try, self._away_since, self._answered = now + AGAIN_S, now, True
             return
-        yield from said
+        yield from outgoing
 
     def _open(self, now: float) -> bool:
         from serial import Serial
@@ -189,8 +189,8 @@ class SerialBoard(Node):
         place = self._place if self._odometry is None else self._odometry.position
         full = self._robot.base
         twist = base.to_base(float(place[2]), rates) / [full.speed_limit, full.speed_limit, full.turn_limit]
-        wanted = SPEED_STEPS * np.clip(twist, -1.0, 1.0)
-        self._remainder = np.where(wanted == 0.0, 0.0, self._remainder + wanted)
+        desired = SPEED_STEPS * np.clip(twist, -1.0, 1.0)
+        self._remainder = np.where(desired == 0.0, 0.0, self._remainder + desired)
         steps = np.clip(np.round(self._remainder), -SPEED_STEPS, SPEED_STEPS)
         self._remainder -= steps  # the remainder is added to the next commands
         right, forward, turn = (SPEED_STEPS + int(step) for step in steps)
@@ -242,7 +242,7 @@ class SerialBoard(Node):
             yield "applied_command", msgspec.structs.replace(each, timestamp=self._applied_at)
         self._sent = []
 
-    def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
+    def _process_frame(self, frame: Stream) -> Iterator[tuple[str, Message]]:
         is_first = self._odometry is None  # a stop before the port was open is not reported
         if frame.status & STOPPED and not (self._stopped or is_first):
             self._context.warn("the board has stopped the base, because no command reached the board in time")
@@ -250,7 +250,7 @@ class SerialBoard(Node):
         if self._odometry is None:
             self._odometry = Odometry(self._robot, self._place)
         found = self._odometry
-        found.take(frame)
+        found.add_frame(frame)
         stamp = self._clock.to_local(1e-3 * found.millis, self._time)
         if stamp < 0.0 or self._time <= self._published_at:  # before the run begins, or while it is paused
             return

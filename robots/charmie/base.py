@@ -81,7 +81,7 @@ def wheel_turns(wheels: Wheels, before: ArrayLike, after: ArrayLike) -> Array:
     return wheel_rates(wheels, along)
 
 
-def moved(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
+def pose_after(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
     """Pose (base_x, base_y, base_yaw) after the wheels have rolled by the angles `turns` (n,) in rad.
 
     This is the inverse of `wheel_turns`, for motions along a circular arc (constant twist). With slip, the twist is a

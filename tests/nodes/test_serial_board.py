@@ -26,7 +26,7 @@ from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.serial_board import SerialBoard
-from robots.charmie.base import moved, wheel_turns
+from robots.charmie.base import pose_after, wheel_turns
 from robots.charmie.parameters import read_parameters
 from robots.charmie.serial_frames import STOPPED, Command, Stream, stream_reader
 
@@ -74,8 +74,8 @@ def test_half_speed_forward_is_a_quarter_of_a_metre_in_a_second_and_its_counts()
     on = board()
     first, *_, last = polled(on, Command(1, forward=150), 0.0, 2.0)
     seen = Odometry(ROBOT, np.zeros(3))
-    seen.take(first)
-    seen.take(last)
+    seen.add_frame(first)
+    seen.add_frame(last)
     seconds = 1e-3 * (last.millis - first.millis)
     assert seen.position[:3] == pytest.approx([0.0, 0.25 * seconds, 0.0], abs=5e-3)
     turn = math.sin(math.pi / 4) * 0.25 * seconds / ROBOT.base.wheels.radius
@@ -125,7 +125,7 @@ def test_a_base_is_where_its_wheels_rolled(steps: list[tuple[float, float, float
     wheels, place, found = ROBOT.base.wheels, np.zeros(3), np.zeros(3)
     for step in steps:
         after = place + np.array(step)
-        found = moved(wheels, found, wheel_turns(wheels, place, after))
+        found = pose_after(wheels, found, wheel_turns(wheels, place, after))
         place = after
     assert found == pytest.approx(place, abs=1e-9)
 

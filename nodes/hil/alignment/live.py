@@ -125,14 +125,14 @@ class LivePairs:
 def _residual(
     measured: RobotState, names: list[str], before: RobotState, after: RobotState, share: float
 ) -> tuple[Residual, list[float]]:
-    here = [measured.name.index(name) for name in names]
-    there = [before.name.index(name) for name in names]
+    measured_indices = [measured.name.index(name) for name in names]
+    predicted_indices = [before.name.index(name) for name in names]
 
     def predicted(first: Sequence[float], second: Sequence[float]) -> list[float]:
-        return [(1.0 - share) * first[i] + share * second[i] for i in there]
+        return [(1.0 - share) * first[i] + share * second[i] for i in predicted_indices]
 
     def less(values: Sequence[float], known: list[float]) -> list[float]:
-        return [values[i] - value for i, value in zip(here, known, strict=True)]
+        return [values[i] - value for i, value in zip(measured_indices, known, strict=True)]
 
     rates = predicted(before.velocity, after.velocity)
     residual = Residual(timestamp=measured.timestamp, name=names, state_seq=measured.seq)
@@ -141,7 +141,7 @@ def _residual(
         residual.velocity = less(measured.velocity, rates)
     if measured.effort and after.effort:
         # efforts are held from the state before
-        residual.effort = less(measured.effort, [after.effort[i] for i in there])
+        residual.effort = less(measured.effort, [after.effort[i] for i in predicted_indices])
     return residual, rates
 
 
@@ -151,13 +151,13 @@ class JointSums:
     The sums are those of the differences r, measured minus predicted position (rad or m), and of the predicted
     velocities v (rad/s or m/s).
 
-    doubts  uncertainty of each error measure due to the uncertain time of the stamps, as two standard deviations
+    uncertainties  uncertainty of each error measure due to the uncertain time of the stamps, as two standard deviations
     """
 
     def __init__(self) -> None:
         self.n = 0
         self.largest = self.largest_certain = 0.0
-        self._doubt = self._doubts = self._sigmas = 0.0
+        self._uncertainty_sum = self._uncertainty_squares = self._sigmas = 0.0
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
@@ -167,10 +167,10 @@ class JointSums:
         v        predicted velocity (rad/s or m/s)
         sigma_s  standard deviation of the instant (s)
         """
-        doubt = 2.0 * sigma_s * abs(v)
-        self.largest_certain = max(self.largest_certain, abs(r) - doubt)
-        self._doubt += doubt
-        self._doubts += doubt * doubt
+        uncertainty = 2.0 * sigma_s * abs(v)
+        self.largest_certain = max(self.largest_certain, abs(r) - uncertainty)
+        self._uncertainty_sum += uncertainty
+        self._uncertainty_squares += uncertainty * uncertainty
         self._sigmas += sigma_s * sigma_s
         self.n += 1
         self.largest = max(self.largest, abs(r))
@@ -186,11 +186,16 @@ class JointSums:
         return self._r / self.n
 
     @property
-    def doubts(self) -> dict[str, float]:
+    def uncertainties(self) -> dict[str, float]:
         """Uncertainty of each error measure: "bias", "rms" and "max" in rad or m, "delay" in s."""
         delay = 2.0 * math.sqrt(self._sigmas / self.n)
-        far = self.largest - self.largest_certain
-        return {"bias": self._doubt / self.n, "rms": math.sqrt(self._doubts / self.n), "max": far, "delay": delay}
+        largest = self.largest - self.largest_certain
+        return {
+            "bias": self._uncertainty_sum / self.n,
+            "rms": math.sqrt(self._uncertainty_squares / self.n),
+            "max": largest,
+            "delay": delay,
+        }
 
     @property
     def rms(self) -> float:

@@ -40,21 +40,21 @@ Stamped = RobotState | JointCommand  # measured states, and commands applied by 
 class _Waiting:
     """A message whose simulation time is not known yet.
 
-    said  the message
-    sent  reading of the simulation server's clock (s) at the instant of the stamp; None while unknown
+    message  measured state or applied command
+    sent     reading of the simulation server's clock (s) at the instant of the stamp; None while unknown
     """
 
-    said: Stamped
+    message: Stamped
     sent: float | None
 
     @property
     def counts(self) -> bool:
         """Whether the message is a measured state; False for a command."""
-        return isinstance(self.said, RobotState)
+        return isinstance(self.message, RobotState)
 
 
 @dataclass(slots=True)
-class _Doubt:
+class _SuspectedJump:
     """An unusual spacing between two stamps of a clock, which may be due to a jump of the clock.
 
     excess  spacing minus the usual spacing (s)
@@ -71,22 +71,22 @@ class _Doubt:
 class _Stamps:
     """Stamps (s) that one clock gave to measured states, and what is known about jumps of this clock.
 
-    last    the latest stamp
-    recent  recent stamps, from which the usual spacing is computed
-    doubt   unusual spacing between two stamps, while it is unknown whether the clock jumped there; otherwise None
-    steps   number of clock jumps detected from round trips of request and reply to the node with this clock
-    step    the latest clock jump, while messages stamped before it may still arrive; otherwise None
-    since   number of round trips since this jump was detected
-    heard   value of `last` at the latest round trip, to tell whether a stamp has arrived since then
+    last       the latest stamp
+    recent     recent stamps, from which the usual spacing is computed
+    suspected  unusual spacing between two stamps, while it is unknown whether the clock jumped there; otherwise None
+    steps      number of clock jumps detected from round trips of request and reply to the node with this clock
+    step       the latest clock jump, while messages stamped before it may still arrive; otherwise None
+    since      number of round trips since this jump was detected
+    checked    value of `last` at the latest round trip, to tell whether a stamp has arrived since then
     """
 
     last: float | None = None
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    doubt: _Doubt | None = None
+    suspected: _SuspectedJump | None = None
     steps: int = 0
     step: ClockStep | None = None
     since: int = 0
-    heard: float | None = None
+    checked: float | None = None
 
 
 class LiveAlignment:
@@ -128,8 +128,8 @@ class LiveAlignment:
         stamps = self._stamps.setdefault(state.clock, _Stamps())
         if isinstance(state, RobotState):
             self._look_for_a_jump(stamps, state.timestamp)
-        elif stamps.doubt is None and stamps.last is not None and abs(state.timestamp - stamps.last) > self._gap_s:
-            stamps.doubt = _Doubt(state.timestamp - stamps.last, max(state.timestamp, stamps.last))
+        elif stamps.suspected is None and stamps.last is not None and abs(state.timestamp - stamps.last) > self._gap_s:
+            stamps.suspected = _SuspectedJump(state.timestamp - stamps.last, max(state.timestamp, stamps.last))
         self._waiting.append(_Waiting(state, self._servers_time(state)))
         if len(self._waiting) > MOST_WAITING:
             self.lost += self._waiting.popleft().counts
@@ -144,14 +144,14 @@ class LiveAlignment:
             jumps = distance < -CROSSING_S or distance > self._gap_s
             if jumps or (usual is not None and is_unusual(distance, usual)):
                 excess, until = distance - (usual or 0.0), max(before, stamp)
-                if stamps.doubt is not None:
-                    excess = min(excess, stamps.doubt.excess, key=abs)
-                    until = max(until, stamps.doubt.until)
-                stamps.doubt = _Doubt(excess, until)
-        if stamps.doubt is None:
+                if stamps.suspected is not None:
+                    excess = min(excess, stamps.suspected.excess, key=abs)
+                    until = max(until, stamps.suspected.until)
+                stamps.suspected = _SuspectedJump(excess, until)
+        if stamps.suspected is None:
             stamps.recent.append(stamp)
 
-    def hear(self, reading: PeerClock) -> None:
+    def add_round_trip(self, reading: PeerClock) -> None:
         """Use a new round trip to decide whether a clock jumped before this round trip.
 
         reading  result of the round trip, which the caller has already added to `tracks`
@@ -161,8 +161,8 @@ class LiveAlignment:
             return
         if track.steps > stamps.steps:
             stamps.steps, stamps.step, stamps.since = track.steps, track.step, 0
-            stamps.doubt = stamps.doubt or _Doubt(inf, -inf)
-            stamps.doubt.round_trips, stamps.heard = 0, stamps.last
+            stamps.suspected = stamps.suspected or _SuspectedJump(inf, -inf)
+            stamps.suspected.round_trips, stamps.checked = 0, stamps.last
             return
         if stamps.step is not None:
             stamps.since += 1
@@ -170,19 +170,21 @@ class LiveAlignment:
             is_known = step.sigma_s <= KNOWN_S
             if not self._has_come(stamps, track, step) or not (is_known or stamps.since >= LONGEST_WAIT):
                 return
-            stamps.step = stamps.doubt = None
+            stamps.step = stamps.suspected = None
             self.unsure += not is_known
             self._set_right(reading.peer, track, step)
-        elif stamps.doubt is not None and 1e-9 * reading.received_ns > stamps.doubt.until:
-            stamps.doubt.round_trips += 1
-            tells = reading.round_trip_s + 2.0 * track.latest_uncertainty < abs(stamps.doubt.excess)
-            if not tells and stamps.doubt.round_trips < PATIENCE:
+        elif stamps.suspected is not None and 1e-9 * reading.received_ns > stamps.suspected.until:
+            stamps.suspected.round_trips += 1
+            is_decided = reading.round_trip_s + 2.0 * track.latest_uncertainty < abs(stamps.suspected.excess)
+            if not is_decided and stamps.suspected.round_trips < PATIENCE:
                 return
-            self.unsure += not tells
-            stamps.doubt = None
+            self.unsure += not is_decided
+            stamps.suspected = None
         else:
             return
-        waiting = [each.said.timestamp for each in self._waiting if each.counts and each.said.clock == reading.peer]
+        waiting = [
+            each.message.timestamp for each in self._waiting if each.counts and each.message.clock == reading.peer
+        ]
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
@@ -191,14 +193,14 @@ class LiveAlignment:
         This is assumed once a message stamped after the jump has arrived, or once several round trips have passed
         without a new message.
         """
-        if stamps.last is None or stamps.doubt is None:
+        if stamps.last is None or stamps.suspected is None:
             return True
         local = [each for each in (track.to_local(stamps.last), track.to_local_before(stamps.last)) if each is not None]
         if local and min(local) > step.before_s + track.origin_s:
             return True
-        stamps.doubt.round_trips = stamps.doubt.round_trips + 1 if stamps.last == stamps.heard else 0
-        stamps.heard = stamps.last
-        return stamps.doubt.round_trips >= SETTLED - 1
+        stamps.suspected.round_trips = stamps.suspected.round_trips + 1 if stamps.last == stamps.checked else 0
+        stamps.checked = stamps.last
+        return stamps.suspected.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
         """Convert the stamps of a clock's waiting messages to the server's clock after the clock jumped.
@@ -206,8 +208,8 @@ class LiveAlignment:
         Stamps made before the jump `step` are converted with the clock model of that time, later stamps with the
         present clock model. A measured state is dropped if it is unknown whether it was stamped before the jump.
         """
-        mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
-        states = [each.said.timestamp for each in mine if each.counts]
+        mine = [each for each in self._waiting if each.message.clock == clock and each.sent is None]
+        states = [each.message.timestamp for each in mine if each.counts]
         known = [each for each in self._stamps[clock].recent if each not in states]
         self._stamps[clock].recent.clear()
         x = np.array(known + states)
@@ -220,7 +222,7 @@ class LiveAlignment:
         end = x[place.last] - step.size_s if place.last < len(x) else inf
         number = len(known)
         for each in mine:
-            stamp = each.said.timestamp
+            stamp = each.message.timestamp
             if each.counts:
                 is_before, is_after = number < place.first, number >= place.last
                 number += 1
@@ -235,7 +237,7 @@ class LiveAlignment:
                 local = track.to_local_before(stamp)
                 each.sent = None if local is None else self._on_server(local)
             elif is_after:
-                each.sent = self._servers_time(each.said)
+                each.sent = self._servers_time(each.message)
             if each.sent is None:
                 self._give_up(each)
 
@@ -268,7 +270,7 @@ class LiveAlignment:
     def _placed(self) -> Iterator[Stamped]:
         while self._waiting:
             first = self._waiting[0]
-            sent = first.sent = self._servers_time(first.said) if first.sent is None else first.sent
+            sent = first.sent = self._servers_time(first.message) if first.sent is None else first.sent
             if sent is None or not self._sent or sent > self._sent[-1]:
                 return
             self._waiting.popleft()
@@ -277,7 +279,7 @@ class LiveAlignment:
                 self.lost += 1
                 continue
             self._time = self._time if time is None else time
-            yield msgspec.structs.replace(first.said, timestamp=self._time, clock="")
+            yield msgspec.structs.replace(first.message, timestamp=self._time, clock="")
 
     def _on_server(self, local: float) -> float | None:
         servers = self.tracks.get(SERVER)
@@ -286,7 +288,7 @@ class LiveAlignment:
     def _servers_time(self, state: Stamped) -> float | None:
         """Reading of the simulation server's clock (s) at the instant of a message's stamp; None while unknown."""
         peer, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
-        if peer is None or (stamps is not None and stamps.doubt is not None):
+        if peer is None or (stamps is not None and stamps.suspected is not None):
             return None
         local = peer.to_local(state.timestamp)
         return None if local is None else self._on_server(local)

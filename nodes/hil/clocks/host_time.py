@@ -18,38 +18,38 @@ class HostTime:
     shortest delay determines by how much this computer's clock is ahead of the server's clock; this difference includes
     the travel time of the state.
 
-    knows  whether the latest two states are consecutive and close in time, so that the simulation time between them is
-           known
+    is_time_known  whether the latest two states are consecutive and close in time, so that the simulation time between
+                   them is known
     """
 
     def __init__(self) -> None:
         # send time, simulation time and novelty of the latest state
         self._sent_s, self._sent_at, self._is_new = 0.0, 0.0, False
-        self._seq, self.knows = 0, True
+        self._seq, self.is_time_known = 0, True
         self._rate = 1.0  # seconds of the server's clock per simulated second, between the last two states
-        self._seen: deque[float] = deque(maxlen=KEPT)
+        self._differences: deque[float] = deque(maxlen=KEPT)
         self._ahead, self._ahead_at = math.nan, 0.0  # offset in use, and the simulation time at which it was set
 
-    def hear(self, sent_s: float, at: float, seq: int) -> None:
+    def add_state(self, sent_s: float, at: float, seq: int) -> None:
         """Add a state of the simulation server.
 
         sent_s  time at which the server sent the state, by the server's clock (s)
         at      simulation time of the state (s)
         seq     sequence number of the state
         """
-        passed, took = at - self._sent_at, sent_s - self._sent_s
-        near = passed > 0.0 and 0.0 < took < SHORT_S
-        self.knows = not self._seq or (near and seq == self._seq + 1)
-        self._rate = took / passed if near else 1.0
+        passed, elapsed = at - self._sent_at, sent_s - self._sent_s
+        is_short = passed > 0.0 and 0.0 < elapsed < SHORT_S
+        self.is_time_known = not self._seq or (is_short and seq == self._seq + 1)
+        self._rate = elapsed / passed if is_short else 1.0
         self._sent_s, self._sent_at, self._seq, self._is_new = sent_s, at, seq, True
 
-    def see(self, host_s: float) -> None:
+    def add_arrival(self, host_s: float) -> None:
         """Add a reading of this computer's clock (s), taken when the latest state had arrived."""
         if not self._is_new:
             return
         self._is_new = False
-        self._seen.append(host_s - self._sent_s)
-        found, now = min(self._seen), self._sent_at
+        self._differences.append(host_s - self._sent_s)
+        found, now = min(self._differences), self._sent_at
         if math.isnan(self._ahead) or now < SETTLED_S:
             self._ahead = found
         else:

@@ -86,7 +86,7 @@ class RecordedClock:
         if not self.clocks:
             raise StreamError(f"{len(exchanges)} round trips to the clock of {peer!r} are too few; record at least 3")
 
-    def near(self, local: Floats) -> tuple[Floats, Floats]:
+    def to_peer(self, local: Floats) -> tuple[Floats, Floats]:
         """Return (readings of the peer's clock, their standard deviations) at the local times `local`; (n,) each, in s.
 
         Each time is converted by the clock model of its section.
@@ -161,7 +161,7 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     for number, clock in enumerate(peer.clocks):
         here = sides == number
         local = (stamps[here] - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
-        on_server, servers_sigma = servers.near(local)
+        on_server, servers_sigma = servers.to_peer(local)
         found[here], known[here] = _between(on_server, sent, time)
         sigma[here] = np.hypot(_uncertainty(clock, local), servers_sigma)
     found[~known] = np.nan
@@ -215,8 +215,8 @@ def _sides(
             (here - each.offset_s + each.drift * each.since) / (1.0 + each.drift)
             for each in clock.clocks[number : number + 2]
         )
-        near = None if known is None else known[number]
-        window = (step.after_s, step.before_s) if near is None else (near.start_s, near.end_s)
+        located = None if known is None else known[number]
+        window = (step.after_s, step.before_s) if located is None else (located.start_s, located.end_s)
         place = place_step(here, before, after, window, step.size_s, CROSSING_S + step.sigma_s)
         first, last = start + place.first, start + place.last
         sides[first:last] = -1

@@ -99,7 +99,7 @@ class Board:
         self.reader = command_reader()
         self.frames = self.stops = 0
         self._number, self._status, self._bad = 0, 0, 0
-        self._heard_at, self._t = 0.0, 0.0
+        self._commanded_at, self._t = 0.0, 0.0
         self._twist = np.zeros(3)
         self._angles = np.zeros(robot.base.wheels.count)
         actuators = list(self._plant.servos.names)
@@ -121,7 +121,7 @@ class Board:
         return bytes(byte for _, byte in self._from_board.through(t))
 
     def _follow(self, command: Command) -> None:
-        self._heard_at = self._t
+        self._commanded_at = self._t
         steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
         full = self._robot.base
         self._twist = steps * [full.speed_limit, full.speed_limit, full.turn_limit]
@@ -165,7 +165,7 @@ class Board:
         stretch = 1.0 + self._params.wheel_radius
         self._t = max(self._t, t)
         while plant.tick * plant.step_s < self._t - 1e-9:
-            if plant.tick * plant.step_s - self._heard_at > 1e-3 * self._params.watchdog_ms:
+            if plant.tick * plant.step_s - self._commanded_at > 1e-3 * self._params.watchdog_ms:
                 self.stops += int(self._twist.any())
                 self._twist, self._status = np.zeros(3), self._status | STOPPED
             before = plant.position[self._base]

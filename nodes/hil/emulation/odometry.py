@@ -45,7 +45,7 @@ class Odometry:
         self.millis = self.lost = 0
         self._last: Stream | None = None
 
-    def take(self, frame: Stream) -> None:
+    def add_frame(self, frame: Stream) -> None:
         """Update the positions and velocities from the next frame."""
         before, last = self.position, self._last
         turned, dt = np.zeros(4), 0.0
@@ -59,7 +59,7 @@ class Odometry:
             self.lost += (frame.number - last.number - 1) % 256
         else:
             self.counts, self.millis = list(frame.counts), frame.millis
-        place = base.moved(self._wheels, before[:3], turned)
+        place = base.pose_after(self._wheels, before[:3], turned)
         self.position = np.array([*place, 1e-3 * frame.legs, tilt_of(frame.torso, self._lowest)])
         self.velocity = (self.position - before) / dt if dt > 0.0 else np.zeros(5)
         self._last = frame
@@ -72,12 +72,12 @@ class BoardClock:
         self._way_s = way_s
         self._apart: deque[float] = deque(maxlen=KEPT)
 
-    def to_local(self, peer: float, heard: float) -> float:
+    def to_local(self, peer: float, arrived: float) -> float:
         """Local time (s) at which the board's clock showed the time `peer` (s).
 
         The travel time of the quickest recent frame is assumed to be `way_s`, the argument of the constructor.
 
-        heard  local time (s) at which the frame with the reading `peer` arrived
+        arrived  local time (s) at which the frame with the reading `peer` arrived
         """
-        self._apart.append(heard - peer)
+        self._apart.append(arrived - peer)
         return peer + min(self._apart) - self._way_s

@@ -156,7 +156,7 @@ class Plant:
         self.simulation.reset()
         self.servos.reset()
         self._joints = self.simulation.joints()
-        self._told = np.zeros(len(self._joint))
+        self._commanded = np.zeros(len(self._joint))
         self._place = np.zeros(len(self._joint))
 
     def snapshot(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class Plant:
         return {
             "simulation": self.simulation.snapshot(),
             "servos": self.servos.to_plain(),
-            "told": self._told,
+            "told": self._commanded,
             "place": self._place,
         }
 
@@ -172,7 +172,7 @@ class Plant:
         """Continue from a result of `snapshot`."""
         self.simulation.restore(state["simulation"])
         self.servos.from_plain(state["servos"])
-        self._told, self._place = state["told"], state["place"]
+        self._commanded, self._place = state["told"], state["place"]
         self._joints = self.simulation.joints()
 
     @property
@@ -194,7 +194,7 @@ class Plant:
     def effort(self) -> Floats:
         """Efforts (n,) along the joints (N m or N) in the last time step, as the actuators' own sensors report them."""
         effort = np.zeros(len(self.names))
-        np.add.at(effort, self._joint[self._drives], self._told[self._drives])
+        np.add.at(effort, self._joint[self._drives], self._commanded[self._drives])
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:
@@ -210,8 +210,8 @@ class Plant:
     def step(self) -> None:
         """Advance by one time step."""
         position, velocity, _ = self._joints
-        self._told = self.servos.efforts(position, velocity)
-        effort = self.gain * self._told
+        self._commanded = self.servos.efforts(position, velocity)
+        effort = self.gain * self._commanded
         if self._play.any():
             self._place, effort = take_up(self._place, effort, self._rate, self._play, self.step_s)
         if len(self._rubbing):

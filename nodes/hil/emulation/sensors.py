@@ -102,7 +102,7 @@ class Sensors:
         """Reading of the sensors' clock at simulation time t (s)."""
         return self._clock.at(t)
 
-    def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
+    def sample(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
         """The sample of the joint states at simulation time t (s); None if no sample is due or the sample is lost."""
         self._past.append(self._read(t, position, velocity, effort))
         if self._sensing.sample_hz > 0.0:
@@ -120,14 +120,14 @@ class Sensors:
     def _read(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> list[Floats]:
         """Return (positions, velocities, efforts) as encoders, tachometers and current sensors show them, (n,) each."""
         self._shaft = position if self._shaft is None else drag(self._shaft, position, self._play)
-        said = [self._shaft + self._zero, velocity, effort]
+        readings = [self._shaft + self._zero, velocity, effort]
         for index, sigma in enumerate(self._noise):
             if sigma.any():
-                said[index] = said[index] + sigma * self._random.standard_normal(len(sigma))
-        said[0] = quantize(said[0], self._step)
+                readings[index] = readings[index] + sigma * self._random.standard_normal(len(sigma))
+        readings[0] = quantize(readings[0], self._step)
         dead = t >= self._dead_from
         if dead.any() and self._shown is not None:
-            said[0] = np.where(dead, self._shown, said[0])
-            said[1] = np.where(dead, 0.0, said[1])
-        self._shown = said[0]
-        return said
+            readings[0] = np.where(dead, self._shown, readings[0])
+            readings[1] = np.where(dead, 0.0, readings[1])
+        self._shown = readings[0]
+        return readings

@@ -33,9 +33,9 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
         steps = np.diff(stamps, prepend=2.0 * stamps[0] - stamps[1])
         place = np.sign(effort[part.start]) * crossings / 2.0
         for index, step in zip(range(part.start, part.stop), steps.tolist(), strict=True):
-            told = np.broadcast_to(effort[index], crossings.shape)
-            place, passed = take_up(place, told, 1.0, crossings, step)
-            found[:, index] = passed - told
+            commanded = np.broadcast_to(effort[index], crossings.shape)
+            place, passed = take_up(place, commanded, 1.0, crossings, step)
+            found[:, index] = passed - commanded
     return found
 
 

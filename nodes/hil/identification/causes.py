@@ -122,7 +122,7 @@ class Search:
         left = 1.0  # fraction of the power that is unexplained
         while len(chosen) < MOST_CAUSES and left > ENOUGH:
             tried = [[*chosen, key] for key in self._columns if key not in chosen]
-            rest = {keys[-1]: self._left(keys) for keys in tried if self._can_be(keys)}
+            rest = {keys[-1]: self._unexplained(keys) for keys in tried if self._can_be(keys)}
             best = min(rest, key=lambda key: rest[key], default=None)
             if best is None or left - rest[best] < MATTERS * left:
                 break
@@ -160,7 +160,7 @@ class Search:
     def _can_be(self, keys: list[Key]) -> bool:
         return all(self._possible(key, value) for key, value in zip(keys, self._fit(keys)[0].tolist(), strict=True))
 
-    def _left(self, keys: list[Key]) -> float:
+    def _unexplained(self, keys: list[Key]) -> float:
         """Fraction of the residual's power that the causes `keys` leave unexplained."""
         left = self._fit(keys)[1]
         return float(left @ left) / self._power
@@ -185,7 +185,7 @@ class Search:
                 sigma=float(total),
                 unit=KINDS[kind][0],
                 share=float((abs(value) * rms(self._plain[kind, of]) / sizes).max()),
-                explains=1.0 - self._left([(kind, of)]),
+                explains=1.0 - self._unexplained([(kind, of)]),
                 alike=alike[kind, of],
                 certain=bool(abs(value) > CERTAIN * total),
             )

@@ -151,14 +151,16 @@ def _delays(
     hints          model errors that would explain the effort residual
     clock_sigma_s  standard deviation of the stamps' simulation time (s)
     """
-    limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
+    limit, limit_text = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
     common = comparison.delay_s
     if abs(common) >= max(SMALLEST_DELAY_S, 2.0 * clock_sigma_s):
         way = "late" if common > 0.0 else "early"
         known = f" (its clock is known to {clock_sigma_s * 1e3:.2g} ms)" if clock_sigma_s else ""
         text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}{known}"
-        yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit, limit=said)
+        yield Finding(
+            kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit, limit=limit_text
+        )
     for joint in comparison.joints:
         if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag:
             continue
@@ -166,19 +168,22 @@ def _delays(
         if abs(own) > max(limit, 3.0 * joint.delay_sigma_s, 2.0 * clock_sigma_s):
             way = "later" if own > 0.0 else "earlier"
             text = f"the measurement of {joint.name} is {abs(own) * 1e3:.2f} ms {way} than the others"
-            yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True, limit=said)
+            yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True, limit=limit_text)
 
 
 def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
-    said = f"{limits.parameter_percent:g} %"
+    limit_text = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
     alone = [hint for hint in causes if hint.alone]
     if not _explains(hints, limits):
-        yield from _unexplained_efforts(hints, [each for each in causes if not each.alone], limits, said)
+        yield from _unexplained_efforts(hints, [each for each in causes if not each.alone], limits, limit_text)
         causes = alone
     for hint in causes:
         size = abs(hint.value) if hint.unit == "relative" else hint.share
-        text, limit = f"{_amount(hint)}{_alike(hint)}", said if hint.unit == "relative" else f"{said} of its efforts"
+        text, limit = (
+            f"{_amount(hint)}{_alike(hint)}",
+            limit_text if hint.unit == "relative" else f"{limit_text} of its efforts",
+        )
         failed = 100.0 * size > limits.parameter_percent
         if not hint.certain:
             text, failed = f"{text} (not certain: ± {_spread(hint)}, as the stamps are uneven in time)", False
@@ -203,12 +208,12 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 
 
 def _unexplained_efforts(
-    hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
+    hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, limit_text: str
 ) -> Iterator[Finding]:
     """Yield a finding if the measured efforts differ from the model's efforts and no single cause explains this.
 
-    causes  causes that explain a part of the difference
-    said    the limit as text
+    causes      causes that explain a part of the difference
+    limit_text  the limit as text
     """
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
@@ -217,13 +222,13 @@ def _unexplained_efforts(
         if failed:
             text += ", which uneven time stamps may explain"
             yield Finding(
-                kind="efforts", of="", value=residual, unit="", text=text, failed=False, limit=said, certain=False
+                kind="efforts", of="", value=residual, unit="", text=text, failed=False, limit=limit_text, certain=False
             )
     elif causes:
         best = max(causes, key=lambda hint: hint.explains)
         text += ", and no single cause explains it"
         text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
-        yield Finding(kind="efforts", of="", value=residual, unit="", text=text, failed=failed, limit=said)
+        yield Finding(kind="efforts", of="", value=residual, unit="", text=text, failed=failed, limit=limit_text)
 
 
 def _spread(hint: Hint) -> str:
@@ -265,8 +270,8 @@ def _biases(
         text = f"the encoder of {joint.name} reads {angle_text(joint.bias, joint.name in slides)} too much"
         if joint.bias < 0.0:
             text = f"the encoder of {joint.name} reads {angle_text(-joint.bias, joint.name in slides)} too little"
-        unit, said = ("m", angle_text(limit, True)) if joint.name in slides else ("rad", angle_text(limit, False))
-        yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=said)
+        unit, limit_text = ("m", angle_text(limit, True)) if joint.name in slides else ("rad", angle_text(limit, False))
+        yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=limit_text)
 
 
 def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:

@@ -39,10 +39,10 @@ class Explanation:
 
     The efforts are in N m or N, low-passed at 10 Hz and downsampled.
 
-    time      (n,) s
-    effort    (n, k) measured efforts
-    residual  (n, k) the model's efforts minus the measured efforts
-    left      (n, k) residual that the causes leave unexplained
+    time         (n,) s
+    effort       (n, k) measured efforts
+    residual     (n, k) the model's efforts minus the measured efforts
+    unexplained  (n, k) residual that the causes leave unexplained
     """
 
     hints: ModelErrorHypotheses
@@ -50,7 +50,7 @@ class Explanation:
     time: Floats = field(default_factory=lambda: np.zeros(0))
     effort: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     residual: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    left: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    unexplained: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def explain(
@@ -78,14 +78,14 @@ def explain(
     timing = None
     if is_timed:
         even = replace(motion, a=motion.a / passed(motion, band)[:, None])
-        timing = band(_asked(efforts, motion) - _asked(efforts, even))
+        timing = band(_model_efforts(efforts, motion) - _model_efforts(efforts, even))
         motion = even
     zeros = np.zeros(len(efforts.names))
     found = _explained(efforts, motion, band, timing, zeros)
     for _ in range(ROUNDS):
-        said = {hint.of: hint.value for hint in found.hints.causes if hint.kind == "encoder_zero"}
-        before, zeros = zeros, np.array([said.get(name, 0.0) for name in efforts.names])
-        if not said or np.abs(zeros - before).max() < LINEAR:
+        zeros_found = {hint.of: hint.value for hint in found.hints.causes if hint.kind == "encoder_zero"}
+        before, zeros = zeros, np.array([zeros_found.get(name, 0.0) for name in efforts.names])
+        if not zeros_found or np.abs(zeros - before).max() < LINEAR:
             break
         closer = _explained(efforts, motion, band, timing, zeros)
         if (closer.hints.explained or 0.0) < (found.hints.explained or 0.0):
@@ -102,7 +102,7 @@ def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanatio
 
     Only actuated joints for which no other hint reports backlash are examined.
     """
-    off = _asked(efforts, motion) - motion.effort
+    off = _model_efforts(efforts, motion) - motion.effort
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
     for joint in actuated(efforts.mechanism, efforts.names):
@@ -121,7 +121,7 @@ def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanatio
             )
 
 
-def _asked(efforts: Efforts, motion: Motion) -> Floats:
+def _model_efforts(efforts: Efforts, motion: Motion) -> Floats:
     return efforts.along(motion.q, motion.v, motion.a)
 
 
@@ -131,28 +131,28 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
     timing  (n, k) effort errors due to inexact simulation times, for n samples; None if the times are exact
     """
     effort = band(motion.effort)
-    there = replace(motion, q=motion.q - zeros)
-    off = _asked(efforts, there) - motion.effort
+    shifted = replace(motion, q=motion.q - zeros)
+    off = _model_efforts(efforts, shifted) - motion.effort
     for joint in np.flatnonzero(zeros):
-        off = off + zeros[joint] * efforts.per_position(int(joint), there.q, there.v, there.a)
+        off = off + zeros[joint] * efforts.per_position(int(joint), shifted.q, shifted.v, shifted.a)
     residual = band(off)
     sizes = rms(effort)
     sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no measured efforts
     share = float((rms(residual) / sizes).max())
     causes: list[Hint] = []
-    explained, left, timed = None, residual, None
+    explained, unexplained, timed = None, residual, None
     if share >= QUIET:
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
-        columns = dict(_regressors(efforts, [band(each) for each in (there.q, there.v, there.a)], effort))
+        columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
         _drop_noisy_gains(columns, residual, effort)
         columns |= _plays(efforts, motion, band, residual)
         independent = motion.independent * residual.shape[1]
         search = Search(residual, columns, weights, independent, _possible(efforts), timing)
         (causes, explained), timed = search.causes(sizes), search.timing
         for cause in causes:
-            left = left - cause.value * columns[cause.kind, cause.of]
+            unexplained = unexplained - cause.value * columns[cause.kind, cause.of]
     found = ModelErrorHypotheses(causes=causes, residual=share, explained=explained, timing=timed)
-    return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, left)
+    return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, unexplained)
 
 
 def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:

@@ -67,8 +67,10 @@ class Applied:
         Raises NoModelError if the stream has no efforts.
         """
         finer = self.finer
-        knows = finer is not None and set(stream.names) <= set(finer.names) and finer.period_s < 0.7 * stream.period_s
-        if finer is not None and finer.effort is not None and knows:
+        is_finer = (
+            finer is not None and set(stream.names) <= set(finer.names) and finer.period_s < 0.7 * stream.period_s
+        )
+        if finer is not None and finer.effort is not None and is_finer:
             time, columns = finer.time, [finer.column(name) for name in stream.names]
             effort = finer.effort[:, columns]
             work = np.concatenate([np.zeros((1, effort.shape[1])), np.cumsum(effort[1:] * np.diff(time)[:, None], 0)])

@@ -143,10 +143,14 @@ def _missing(motion: Motion, joint: int) -> Floats:
         shares = (np.arange(SUBSTEPS) + 0.5) / SUBSTEPS - 0.5
         index = np.arange(len(effort))
         fine = np.interp((index[:, None] + shares).ravel(), index, effort).reshape(-1, SUBSTEPS)
-        for row, (told, step) in enumerate(zip(fine.tolist(), steps.tolist(), strict=True)):
-            if row and (told[0] > 0.0) == (told[-1] > 0.0) and np.all(np.sign(told[0]) * place >= crossings / 2.0):
+        for row, (commanded, step) in enumerate(zip(fine.tolist(), steps.tolist(), strict=True)):
+            if (
+                row
+                and (commanded[0] > 0.0) == (commanded[-1] > 0.0)
+                and np.all(np.sign(commanded[0]) * place >= crossings / 2.0)
+            ):
                 continue
-            for each in told:
+            for each in commanded:
                 place, passed = take_up(place, np.full(len(crossings), each), 1.0, crossings, step / SUBSTEPS)
                 found[:, part.start + row] += (passed - each) / SUBSTEPS
     return found

@@ -34,28 +34,28 @@ class CommandReplayModel:
     def restart(self) -> None:
         """Return the model to its start state and discard all commands."""
         self._plant.reset()
-        self._taken: deque[tuple[int, JointCommand]] = deque()
-        self._said = -1.0  # time of the latest state, s
+        self._commands: deque[tuple[int, JointCommand]] = deque()
+        self._latest_s = -1.0  # time of the latest state, s
 
     def snapshot(self) -> dict[str, Any]:
         """State of the model, and the commands that it has not applied yet, for `restore`."""
-        return {"plant": self._plant.snapshot(), "taken": self._taken, "said": self._said}
+        return {"plant": self._plant.snapshot(), "taken": self._commands, "said": self._latest_s}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a result of `snapshot`."""
         self._plant.restore(state["plant"])
-        self._taken, self._said = state["taken"], state["said"]
+        self._commands, self._latest_s = state["taken"], state["said"]
 
     @property
     def names(self) -> list[str]:
         """Names of the model's joints."""
         return self._plant.names
 
-    def take(self, time: float, command: JointCommand) -> None:
+    def add_command(self, time: float, command: JointCommand) -> None:
         """Add a command that the robot applied from simulation time `time` (s) on; the time is rounded to the nearest
         time step.
         """
-        self._taken.append((round(time / self._plant.step_s), command))
+        self._commands.append((round(time / self._plant.step_s), command))
 
     def until(self, time: float) -> Iterator[RobotState]:
         """Yield the model's states up to the time step nearest to `time` (s).
@@ -64,38 +64,38 @@ class CommandReplayModel:
         to `time` have been added.
         """
         plant = self._plant
-        if self._said < 0.0:
+        if self._latest_s < 0.0:
             yield self._state(0.0)
         last = round(time / plant.step_s)
         while plant.tick < last:
-            while self._taken and self._taken[0][0] <= plant.tick:
-                _, command = self._taken.popleft()
+            while self._commands and self._commands[0][0] <= plant.tick:
+                _, command = self._commands.popleft()
                 # a command that it rejects was not applied by the robot either
                 plant.command(command.mode, command.name, command.value)
             plant.step()
             yield self._state(0.0)
-        if time > self._said:
+        if time > self._latest_s:
             yield self._state(time - plant.tick * plant.step_s)
 
     def _state(self, later_s: float) -> RobotState:
         """State of the model, extrapolated to the instant `later_s` seconds after its latest time step."""
         plant = self._plant
         position = plant.position + later_s * plant.velocity
-        time = self._said = plant.tick * plant.step_s + later_s
+        time = self._latest_s = plant.tick * plant.step_s + later_s
         velocity, effort = plant.velocity.tolist(), plant.effort.tolist()
         return RobotState(
             timestamp=time, name=plant.names, position=position.tolist(), velocity=velocity, effort=effort
         )
 
 
-def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
+def retraced(sim: SimPlan, end_s: float, commands: Iterable[tuple[float, JointCommand]]) -> Stream:
     """Stream of the model's states at every time step from 0 to `end_s` (s), with the commands that the robot applied.
 
-    taken  (simulation time in s, command) of each applied command, with non-decreasing times
+    commands  (simulation time in s, command) of each applied command, with non-decreasing times
     """
     retrace = CommandReplayModel(sim)
-    for time, command in taken:
-        retrace.take(time, command)
+    for time, command in commands:
+        retrace.add_command(time, command)
     states = list(retrace.until(end_s))
 
     def rows(field: str) -> Floats:
@@ -127,7 +127,7 @@ class CommandAges:
         for seq, at in state["times"]:
             self._times[seq % len(self._times)] = seq, at
 
-    def see(self, state: RobotState) -> None:
+    def add_state(self, state: RobotState) -> None:
         """Record the time of a state."""
         self._times[state.seq % len(self._times)] = state.seq, state.timestamp
 

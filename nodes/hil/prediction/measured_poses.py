@@ -42,7 +42,7 @@ class MeasuredPoses:
         self._frames: list[float] = []
         self._due = -np.inf  # time of the next poses, s
 
-    def see(self, state: RobotState) -> None:
+    def add_state(self, state: RobotState) -> None:
         """Add a state of the model, which gives the positions of joints that are not measured."""
         self._model = dict(zip(state.name, state.position, strict=False))
         self._frames = state.frames
@@ -118,12 +118,12 @@ class MeasuredPoses:
         """
         targets = {name: value for name, value in {**self._model, **own}.items() if name in self._places}
         places = [self._places[name] for name in targets]
-        wanted = np.array(list(targets.values()))
+        desired = np.array(list(targets.values()))
         weights = np.array([1.0 if name in own else FAINT for name in targets])
         wraps = np.isin(places, self._system.wraps)
         for _ in range(ITERATIONS):
             position, J = _joints(self._system, time, self._q, self._p)
-            off = wanted - position[places]
+            off = desired - position[places]
             off[wraps] = np.remainder(off[wraps] + np.pi, 2.0 * np.pi) - np.pi
             Phi, _ = self._system.residual(time, self._q, np.zeros(self._system.n_q), self._p)
             closing = self._system.terms(time, self._q, np.zeros(self._system.n_q), None, self._p)[2][: len(Phi)]

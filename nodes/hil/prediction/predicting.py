@@ -17,7 +17,7 @@ from nodes.messages import Event, JointCommand, Residual, RobotState
 from nodes.plan.launch_plan import SimPlan
 from sim_core.errors import SimulationDiverged
 
-STATE = ("lost", "taken_lost", "_last_taken", "_time", "_first", "_waiting")  # attributes
+STATE = ("lost", "commands_lost", "_last_command", "_time", "_first", "_waiting")  # attributes
 Judged = Iterator[tuple[Residual, list[float]]]
 
 
@@ -28,15 +28,15 @@ class LivePrediction:
     model predicts instead. The local model receives each command at the instant at which the robot applied this
     command.
 
-    lost        one line that says why the local model cannot be used; "" if it can be used
-    taken_lost  number of reports of applied commands that were lost in transit
+    lost           one line that says why the local model cannot be used; "" if it can be used
+    commands_lost  number of reports of applied commands that were lost in transit
     """
 
     def __init__(self, sim: SimPlan | None, gap_s: float, delay_s: float) -> None:
         self.pairs = LivePairs(gap_s, delay_s)
         self.ages = CommandAges()
-        self.lost, self.taken_lost = "", 0
-        self._last_taken = 0
+        self.lost, self.commands_lost = "", 0
+        self._last_command = 0
         self._sim, self._delay_s = sim, delay_s
         self._retrace: CommandReplayModel | None = None
         self._spare: CommandReplayModel | None = None
@@ -62,22 +62,22 @@ class LivePrediction:
         complete.
         """
         self._time = state.timestamp
-        self.ages.see(state)
+        self.ages.add_state(state)
         if self._first < 0.0:
             self._first = state.timestamp
         if self._retrace is None:
             yield from self.pairs.predict(state)
         yield from self._go_on()
 
-    def hear(self, message: Stamped) -> Judged:
+    def add_message(self, message: Stamped) -> Judged:
         """Add a measured state or an applied command, in the order of their publication.
 
         Yields (residual, predicted velocities) for each pair that is now complete.
         """
         if isinstance(message, JointCommand):
-            if 0 < self._last_taken < message.seq - 1:
-                self.taken_lost += message.seq - 1 - self._last_taken
-            self._last_taken = message.seq
+            if 0 < self._last_command < message.seq - 1:
+                self.commands_lost += message.seq - 1 - self._last_command
+            self._last_command = message.seq
         self._waiting.append(message)
         yield from self._go_on()
 
@@ -111,7 +111,7 @@ class LivePrediction:
         if time > FIRST_S:
             self.lose(f"simulation time was set to {time:g} s")
 
-    def see(self, event: Event) -> None:
+    def process_event(self, event: Event) -> None:
         """Process an event of the run. An event that changes the server's model makes the local model invalid."""
         if event.kind == "set" and event.node == SERVER:
             self.lose(f"parameter {event.key} of the model was changed")
@@ -131,12 +131,12 @@ class LivePrediction:
         while self._waiting and self._waiting[0].timestamp <= self._time:
             message = self._waiting.popleft()
             if isinstance(message, JointCommand):
-                self._take(message)
+                self._add_command(message)
                 continue
             yield from self._caught_up(message.timestamp - self._delay_s)
             yield from self.pairs.measure(message)
 
-    def _take(self, command: JointCommand) -> None:
+    def _add_command(self, command: JointCommand) -> None:
         self.ages.add(command.timestamp, command)
         if self.lost:
             return
@@ -149,7 +149,7 @@ class LivePrediction:
                 return
             self._retrace, self._spare = self._spare or CommandReplayModel(self._sim), None
             self.pairs.forget()
-        self._retrace.take(command.timestamp, command)
+        self._retrace.add_command(command.timestamp, command)
 
     def _caught_up(self, time: float) -> Judged:
         if self._retrace is None:

@@ -31,56 +31,57 @@ class Prediction:
     """States of the plan's model, simulated with the commands that the robot applied.
 
     driven  one line of text about these commands, and about the ages of the states from which they were computed
-    doubt   one line that says why the simulated states may be wrong; "" if nothing suggests this
+    caveat  one line that says why the simulated states may be wrong; "" if nothing suggests this
     """
 
     stream: Stream
     driven: str
-    doubt: str
+    caveat: str
 
 
-def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str, Any]) -> Prediction:
+def prediction(recording: Recording, applied: str, recorded: Stream, sim: Mapping[str, Any]) -> Prediction:
     """States of the plan's model, simulated with the commands that the robot applied.
 
-    taken  topic of the applied commands, each stamped when the robot received it
-    said   recorded states of the simulation server's model, which received the same commands at other instants
+    applied   topic of the applied commands, each stamped when the robot received it
+    recorded  recorded states of the simulation server's model, which received the same commands at other instants
     The simulation ends at the last applied command whose simulation time is known. Raises StreamError with a one-line
     message if the simulated model differs from the model of the recorded run, or if the recording does not contain the
     start of the run.
     """
     if why := _changed(recording):
         raise StreamError(why)
-    if said.time[0] > FIRST_S:
+    if recorded.time[0] > FIRST_S:
         raise StreamError(
-            f"the recording begins at t = {said.time[0]:g} s; record the run from its start, so that it begins at t = 0"
+            f"the recording begins at t = {recorded.time[0]:g} s; "
+            "record the run from its start, so that it begins at t = 0"
         )
-    times = _times(recording, taken)
-    end_s = min(float(said.time[-1]), _known_until(recording[taken], times))
-    ages = _ages(recording, taken)
+    times = _times(recording, applied)
+    end_s = min(float(recorded.time[-1]), _known_until(recording[applied], times))
+    ages = _ages(recording, applied)
     commands = []
-    for time, command in _commands(recording[taken], times):
+    for time, command in _commands(recording[applied], times):
         ages.add(time, command)
         commands.append((time, command))
     try:
         stream = retraced(msgspec.convert(sim, SimPlan), end_s, commands)
     except (ValueError, SimulationDiverged) as error:
         raise StreamError(f"simulating the model with the recorded commands failed: {error}") from None
-    if set(stream.names) != set(said.names):
+    if set(stream.names) != set(recorded.names):
         raise StreamError(
             f"the plan's model has the joints {', '.join(stream.names)}, but the recorded states have the joints "
-            f"{', '.join(said.names)}"
+            f"{', '.join(recorded.names)}"
         )
-    first = stream.position[np.searchsorted(stream.time, said.time[0] - 1e-9)]
-    off = np.abs(first - said.only(stream.names).position[0]).max()
+    first = stream.position[np.searchsorted(stream.time, recorded.time[0] - 1e-9)]
+    off = np.abs(first - recorded.only(stream.names).position[0]).max()
     if off > SAME_START:
         raise StreamError(
             f"the start of the plan's model differs from the first recorded state by {off:.3g} rad or m; "
             f"a difference of at most {SAME_START:g} is permitted"
         )
-    return Prediction(stream, ages.text, _doubt(recording[taken]))
+    return Prediction(stream, ages.text, _missing_commands(recording[applied]))
 
 
-def _doubt(commands: Columns) -> str:
+def _missing_commands(commands: Columns) -> str:
     """One line about applied commands that are missing in the recording; "" if none is missing.
 
     A gap in the sequence numbers shows that commands are missing.
@@ -109,18 +110,18 @@ def _changed(recording: Recording) -> str:
     return ""
 
 
-def _ages(recording: Recording, taken: str) -> CommandAges:
-    state = recording[f"{taken.rpartition('/')[0]}/state"]
+def _ages(recording: Recording, applied: str) -> CommandAges:
+    state = recording[f"{applied.rpartition('/')[0]}/state"]
     ages = CommandAges(len(state["seq"]))
     for seq, time in zip(state["seq"].tolist(), state["timestamp"].tolist(), strict=True):
-        ages.see(RobotState(seq=seq, timestamp=time))
+        ages.add_state(RobotState(seq=seq, timestamp=time))
     return ages
 
 
-def _times(recording: Recording, taken: str) -> Floats:
+def _times(recording: Recording, applied: str) -> Floats:
     """Simulation times of the applied commands (s); NaN where unknown."""
-    placed = simulation_time(recording, taken, f"{recording.path.name} {taken}")
-    return np.asarray(recording[taken]["timestamp"], dtype=float) if placed is None else placed[0]
+    placed = simulation_time(recording, applied, f"{recording.path.name} {applied}")
+    return np.asarray(recording[applied]["timestamp"], dtype=float) if placed is None else placed[0]
 
 
 def _known_until(commands: Columns, times: Floats) -> float:

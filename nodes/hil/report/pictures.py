@@ -47,7 +47,7 @@ def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
         file = f"effort_{index + 1:02d}.png"
         with settings():
             _save(_effort_figure(compared, int(index)), folder / file)
-        left = float(np.sqrt((found.left[:, index] ** 2).mean()))
+        left = float(np.sqrt((found.unexplained[:, index] ** 2).mean()))
         unit = "N" if found.names[index] in compared.case.sliding else "N m"
         text = f"{found.names[index]}: the model asks for efforts that are {sizes[index]:.3g} {unit} off (RMS)"
         drawn.append((file, f"{text}, {left:.3g} with the changes above." if found.hints.causes else f"{text}."))
@@ -71,7 +71,7 @@ def _effort_figure(compared: Compared, index: int) -> Any:
     line(upper, found.effort, "measured", color=VERMILION, lw=1.1)
     line(lower, -found.residual, "measured less model", color=INK, lw=1.1)
     if found.hints.causes:
-        line(lower, -found.left, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
+        line(lower, -found.unexplained, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
     upper.set_title(f"Effort of {name}")
     upper.set_ylabel(f"effort ({unit})")
     lower.set_ylabel(f"difference ({unit})")
@@ -109,8 +109,8 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
         reach = factor * max(joint.max, 1e-12)
         if reach > 0.3 * limit:
             for sign in (-1.0, 1.0):
-                told = "limit of the maximum" if sign > 0.0 else "_"  # one legend entry only
-                lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)), label=told)
+                legend = "limit of the maximum" if sign > 0.0 else "_"  # one legend entry only
+                lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)), label=legend)
     for axis in (upper, lower):
         _shade(axis, compared, joint)
     upper.set_title(joint.name)

@@ -33,7 +33,7 @@ class Source:
     time).
 
     driven  description of the commands with which the model was simulated again; "" if the states are the recorded ones
-    doubt   one line that says why the states may differ for a reason other than the robot; "" if there is no such
+    caveat  one line that says why the states may differ for a reason other than the robot; "" if there is no such
             reason
     """
 
@@ -43,7 +43,7 @@ class Source:
     truncated: bool
     clock: ClockNote | None = None
     driven: str = ""
-    doubt: str = ""
+    caveat: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ def read_case(
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
     compared = _compared_with(_plan(first)) or _compared_with(plan)
     settle_s = compared.get("settle_s", 0.0)
-    said = _source(other, predicted)
+    recorded = _source(other, predicted)
     if other is first and predicted_topic is None:
-        said = _driven(first, f"{measured.rpartition('/')[0]}/applied_command", said, sim)
+        recorded = _driven(first, f"{measured.rpartition('/')[0]}/applied_command", recorded, sim)
     source = _source(first, measured)
     return Case(
         _since(source, settle_s),
-        _since(said, settle_s),
+        _since(recorded, settle_s),
         located_if_there(str(sim.get("robot", "")), *folders_of(other.path)),
         sim.get("parameters", {}),
         frozenset(sliding),
@@ -162,23 +162,23 @@ def _since(source: Source, settle_s: float) -> Source:
     return replace(source, stream=source.stream.since(settle_s))
 
 
-def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
+def _driven(recording: Recording, applied: str, recorded: Source, sim: Mapping[str, Any]) -> Source:
     """Predicted stream: the model is simulated again with the commands that the robot applied.
 
-    taken  topic of the applied commands
-    said   predicted stream in the recording. This stream is the result if no applied commands are recorded and, with a
-           note on the reason, if the applied commands cannot be used
-    sim    table [sim] of the recorded plan
+    applied   topic of the applied commands
+    recorded  predicted stream in the recording. This stream is the result if no applied commands are recorded and, with
+              a note on the reason, if the applied commands cannot be used
+    sim       table [sim] of the recorded plan
     """
-    if taken not in recording.topics:
-        return said
+    if applied not in recording.topics:
+        return recorded
     try:
-        found = prediction(recording, taken, said.stream, sim)
+        found = prediction(recording, applied, recorded.stream, sim)
     except StreamError as error:
-        why = f"{taken} is not used, so that commands which came late count as a lag of the robot: {error}"
-        return replace(said, stream=replace(said.stream, notes=(*said.stream.notes, why)))
-    stream = replace(found.stream, notes=(*said.stream.notes, *filter(None, [found.doubt])))
-    return replace(said, stream=stream, driven=found.driven, doubt=found.doubt)
+        why = f"{applied} is not used, so that commands which came late count as a lag of the robot: {error}"
+        return replace(recorded, stream=replace(recorded.stream, notes=(*recorded.stream.notes, why)))
+    stream = replace(found.stream, notes=(*recorded.stream.notes, *filter(None, [found.caveat])))
+    return replace(recorded, stream=stream, driven=found.driven, caveat=found.caveat)
 
 
 def _source(recording: Recording, topic: str) -> Source:
@@ -215,14 +215,14 @@ def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
             return f"{robot}/{leaf}"
         if len(found) == 1:
             return found[0]
-    wanted = " or ".join(f"'<robot>/{leaf}'" for leaf in leaves)
-    there = ", ".join(recording.topics) or "none"
+    required = " or ".join(f"'<robot>/{leaf}'" for leaf in leaves)
+    present = ", ".join(recording.topics) or "none"
     hint = ""
     if leaves == ("measured_state",):
         hint = "; nothing was measured, so give a second recording to compare with, or name a topic with --measured"
     several = [topic for topic in recording.topics if topic.rpartition("/")[2] in leaves]
-    what = f"has {len(several)} topics of the form {wanted}, not one" if several else f"has no topic {wanted}"
-    raise StreamError(f"{recording.path} {what}; its topics are {there}{hint}")
+    what = f"has {len(several)} topics of the form {required}, not one" if several else f"has no topic {required}"
+    raise StreamError(f"{recording.path} {what}; its topics are {present}{hint}")
 
 
 def _plan(recording: Recording) -> dict[str, Any]:

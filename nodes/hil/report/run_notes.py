@@ -34,16 +34,18 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
         yield from _real_time(recording, state, float(sim.get("speed", 1.0)), last.get("sim", {}))
     actions, last_s = guard_actions(recording, state)
     yield from (f"guard: {line}" for line in actions.lines(last_s))
-    lost = {name: int(said["counters.lost"]) for name, said in last.items() if said.get("counters.lost", 0.0) > 0.0}
+    lost = {
+        name: int(status["counters.lost"]) for name, status in last.items() if status.get("counters.lost", 0.0) > 0.0
+    }
     if lost:
         yield f"messages were lost on the way to {', '.join(f'{name} {count}' for name, count in lost.items())}"
     judges = [str(node["name"]) for node in plan.get("nodes", []) if str(node.get("run", "")).endswith(comparer)]
-    for name, said in last.items():
-        if "verdict.outcome" not in said:
+    for name, status in last.items():
+        if "verdict.outcome" not in status:
             continue
-        verdict = Verdict(*(said[f"verdict.{field}"] for field in ("outcome", "reason", "detail")))
+        verdict = Verdict(*(status[f"verdict.{field}"] for field in ("outcome", "reason", "detail")))
         yield f"verdict of {name} at the end of the recording: {verdict}"
-        if name in judges and (name in lost or said.get("counters.unpaired", 0.0) > 0.0):
+        if name in judges and (name in lost or status.get("counters.unpaired", 0.0) > 0.0):
             yield (
                 f"{name} compared the states that reached it in time; this report compares those that were recorded, "
                 "at the instants of the slower stream, so that the counts differ"
@@ -72,8 +74,8 @@ def _last(columns: Columns) -> dict[str, dict[str, Any]]:
     rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
     found: dict[str, dict[str, Any]] = {}
     for name, index in rows.items():
-        said = {field: column[index] for field, column in columns.items() if column.ndim == 1}
-        found[name] = {field: value for field, value in said.items() if not _is_left_out(value)}
+        status = {field: column[index] for field, column in columns.items() if column.ndim == 1}
+        found[name] = {field: value for field, value in status.items() if not _is_left_out(value)}
     return found
 
 

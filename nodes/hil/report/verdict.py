@@ -114,8 +114,8 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
         return "not certain", "the robot's clock jumped at an instant that the stamps do not show"
-    if case.predicted.doubt:
-        return "not certain", case.predicted.doubt
+    if case.predicted.caveat:
+        return "not certain", case.predicted.caveat
     if not found.is_certain:
         return "not certain", "the uncertainty of the robot's clock may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]
@@ -125,9 +125,9 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
 
 def _note(source: Source, found: list[Gap]) -> SourceNote:
     stream = source.stream
-    told = [] if source.clock is None else [f"{source.topic}: {source.clock.text}"]
+    lines = [] if source.clock is None else [f"{source.topic}: {source.clock.text}"]
     if source.driven:
-        told.append(f"{source.topic}: predicted by the model with the {source.driven}")
+        lines.append(f"{source.topic}: predicted by the model with the {source.driven}")
     return SourceNote(
         file=source.file,
         topic=source.topic,
@@ -137,7 +137,7 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
         period_s=stream.period_s,
         truncated=source.truncated,
         gaps=found,
-        notes=[*stream.notes, *told],
+        notes=[*stream.notes, *lines],
         clock=source.clock,
         driven=source.driven,
     )

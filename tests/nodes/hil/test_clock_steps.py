@@ -81,7 +81,7 @@ class Run:
             placed: list[RobotState | JointCommand] = []
             if isinstance(message, PeerClock):
                 list(alignment.tracks.add(msgspec.structs.replace(message)))
-                alignment.hear(message)
+                alignment.add_round_trip(message)
             elif isinstance(message, RobotState) and not message.clock:
                 placed = list(alignment.predict(message))
             elif isinstance(message, RobotState | JointCommand):

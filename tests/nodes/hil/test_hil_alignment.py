@@ -160,7 +160,7 @@ def test_stamps_after_a_step_wait_for_the_round_trip_that_explains_it(size: floa
         for peer, theirs in (("robot", clock), ("sim", shifted())):
             said = reading(peer, theirs, 11.0 + 0.05 * k)
             list(alignment.tracks.add(said))
-            alignment.hear(said)
+            alignment.add_round_trip(said)
     found += alignment.predict(predicted(11.2))
     times = [state.timestamp for state in found]
     assert times == pytest.approx(np.delete(np.arange(0.0, 1.0, 0.01), alignment.lost * [49]), abs=2e-3)

@@ -161,7 +161,7 @@ def taken(time: float, seq: int = 1, state_seq: int | None = None) -> JointComma
 
 def residual(made: LivePrediction, time: float, position: float) -> float:
     """Of the first joint, for a robot that was measured there at that time."""
-    list(made.hear(state(time, position)))
+    list(made.add_message(state(time, position)))
     ((found, _),) = made.predict(state(time, 7.0))
     return found.position[0]
 
@@ -169,7 +169,7 @@ def residual(made: LivePrediction, time: float, position: float) -> float:
 def test_until_the_robot_says_what_it_took_the_running_model_is_what_it_is_set_beside() -> None:
     assert residual(prediction(), 0.5, 7.25) == 0.25
     made = prediction()
-    list(made.hear(taken(0.001)))
+    list(made.add_message(taken(0.001)))
     assert abs(residual(made, 0.5, 0.0)) < 6.0  # our own model, which is not at 7
     assert made.retraces
 
@@ -183,25 +183,25 @@ def test_until_the_robot_says_what_it_took_the_running_model_is_what_it_is_set_b
 )
 def test_a_model_that_was_changed_on_the_way_is_not_driven_anew(event: Event, why: str) -> None:
     made = prediction()
-    list(made.hear(taken(0.001)))
+    list(made.add_message(taken(0.001)))
     list(made.predict(state(0.01)))
-    made.see(event)
+    made.process_event(event)
     assert (made.retraces, made.lost) == (False, why)
     assert residual(made, 0.5, 7.25) == 0.25
 
 
 def test_who_joins_a_run_on_the_way_does_not_know_the_models_start() -> None:
     made = prediction(3.0)
-    list(made.hear(taken(3.0)))
+    list(made.add_message(taken(3.0)))
     assert (made.retraces, made.lost) == (False, "the first state received is of t = 3 s, not of the start")
 
 
 def test_a_reset_begins_anew_and_what_was_lost_on_the_way_is_counted() -> None:
     made = prediction()
-    list(made.hear(taken(0.001)))
+    list(made.add_message(taken(0.001)))
     list(made.predict(state(0.1)))
-    list(made.hear(taken(0.05, seq=5)))
-    assert made.taken_lost == 3
+    list(made.add_message(taken(0.05, seq=5)))
+    assert made.commands_lost == 3
     made.forget(0.0)
     list(made.predict(state(0.0)))
     assert made.lost == ""
@@ -213,7 +213,7 @@ def test_how_old_the_states_are_that_commands_answer_is_told() -> None:
     list(made.predict(state(0.1, seq=1)))
     list(made.predict(state(0.2, seq=2)))
     for at, state_seq in ((0.11, 1), (0.13, 1), (0.2, 2), (0.2, 99), (0.2, None)):
-        list(made.hear(taken(at, state_seq=state_seq)))
+        list(made.add_message(taken(at, state_seq=state_seq)))
     assert made.ages.count == 3
     assert (made.ages.mean, made.ages.largest) == pytest.approx((0.04 / 3, 0.03))
     assert (
@@ -226,7 +226,7 @@ def test_what_is_but_rounding_is_no_age() -> None:
     made = prediction()
     list(made.predict(state(0.1, seq=1)))
     list(made.predict(state(0.2, seq=2)))
-    list(made.hear(taken(0.1 + 1e-9, state_seq=1)))
+    list(made.add_message(taken(0.1 + 1e-9, state_seq=1)))
     assert (
         made.ages.text
         == "commands at the times the robot received them, 0 ms after the states they respond to, 0 ms at most"

@@ -46,7 +46,7 @@ def test_a_joint_that_is_not_measured_stands_as_in_the_model() -> None:
     simulation = moved("rotary_pendulum")
     state = measured(simulation, 0.2)
     found = MeasuredPoses(SimPlan(robot="rotary_pendulum"))
-    found.see(state)
+    found.add_state(state)
     part = RobotState(timestamp=0.2, name=state.name[:1], position=[state.position[0]])
     poses = found.at(part)
     assert poses is not None
