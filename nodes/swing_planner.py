@@ -97,22 +97,22 @@ class SwingPlanner(Node):
         self._build_model(params)
         # the former supervisor, so that plans continue to be numbered
         self._supervisor = SwingSupervisor(self._planner_model, self._gait(), self._supervisor)
-        self._seen, self._grips = -math.inf, ""
+        self._measured_at, self._grips = -math.inf, ""
         return None
 
     def on_reset(self, time: float) -> Outgoing:
         self._supervisor = SwingSupervisor(self._planner_model, self._gait())
-        self._seen, self._grips = -math.inf, ""
+        self._measured_at, self._grips = -math.inf, ""
         self._refused: int | msgspec.UnsetType = msgspec.UNSET  # number of the latest late plan
         self._plans = self._rollouts = 0
         return None
 
     def snapshot(self) -> Any:
-        counts = self._seen, self._grips, self._refused, self._plans, self._rollouts
+        counts = self._measured_at, self._grips, self._refused, self._plans, self._rollouts
         return {"counts": counts, "supervisor": self._supervisor.snapshot()}
 
     def restore(self, state: Any) -> None:
-        self._seen, self._grips, self._refused, self._plans, self._rollouts = state["counts"]
+        self._measured_at, self._grips, self._refused, self._plans, self._rollouts = state["counts"]
         self._supervisor.restore(state["supervisor"])
 
     def _build_model(self, params: SwingPlannerParams) -> None:
@@ -151,11 +151,11 @@ class SwingPlanner(Node):
                 f"outputs {list(message.outputs)}; use a gibbon robot"
             )
         measured = measurement(message)
-        due = message.timestamp >= self._seen + 1e-3 * self._params.estimate_ms - 1e-9
+        due = message.timestamp >= self._measured_at + 1e-3 * self._params.estimate_ms - 1e-9
         if not due and measured.grips == self._grips:
             return None
-        self._seen, self._grips = message.timestamp, measured.grips
-        self._supervisor.see(measured)
+        self._measured_at, self._grips = message.timestamp, measured.grips
+        self._supervisor.add_measurement(measured)
         swing = self._supervisor.plan()
         if swing is None:
             return None

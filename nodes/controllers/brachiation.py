@@ -100,14 +100,14 @@ class Brachiation(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, SwingPlan):
-            return self._take(message)
+            return self._queue(message)
         if isinstance(message, Event):
             self._falls += message.kind == "fall"
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
             return None
         return self._answer(message) if isinstance(message, RobotState) else None
 
-    def _take(self, plan: SwingPlan) -> Outgoing:
+    def _queue(self, plan: SwingPlan) -> Outgoing:
         """Queue a plan until its start time. A plan that is received after its start time is counted and discarded."""
         if self._now > plan.start + SAME_INSTANT:
             progress = self._progress
@@ -135,17 +135,17 @@ class Brachiation(Node):
         if len(self._actuators) > len(value):
             value.append(self._hanging(state))
         command = JointCommand(name=self._actuators, value=value, state_seq=state.seq)
-        said: list[tuple[str, Message]] = [("command", command)]
+        outgoing: list[tuple[str, Message]] = [("command", command)]
         if changed:
-            said.append(("swing_status", self._progress))
-        return said
+            outgoing.append(("swing_status", self._progress))
+        return outgoing
 
     def _faded(self, state: RobotState, torque: float) -> float:
         """Elbow torque to command (N m).
 
         When the controller takes over in the middle of a run, the command fades from the present torque to `torque`.
         """
-        self._take_over.see(state)
+        self._take_over.add_state(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
 

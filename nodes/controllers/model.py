@@ -88,8 +88,8 @@ class ModelOfRobot:
         limits = [driven[joint].effort_limit for joint in self.joints]
         self.effort_limit = np.array([np.inf if limit is None else limit for limit in limits])
         if params.effort_limit:
-            asked = for_each(params.effort_limit, len(self.joints), "effort_limit", "N m or N")
-            self.effort_limit = np.minimum(self.effort_limit, asked)
+            requested = for_each(params.effort_limit, len(self.joints), "effort_limit", "N m or N")
+            self.effort_limit = np.minimum(self.effort_limit, requested)
 
 
 def without_touch(mechanism: Mechanism) -> Mechanism:
@@ -117,7 +117,7 @@ class ModelController(Node, ABC):
     publishes = {"command": JointCommand}
     services = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
     Params: ClassVar[type[ModelParams]] = ModelParams
-    state_attributes = ("_take_over", "_given", "_targets", "_error", "_holds")
+    state_attributes = ("_take_over", "_given", "_targets", "_error", "_is_target_set")
     _expected: ExpectedJoints
 
     @classmethod
@@ -196,15 +196,15 @@ class ModelController(Node, ABC):
         model = self._model
         self._targets = Targets(model.names)
         self._error = TrackingError(model.joints, [model.mechanism.joint(joint).unit for joint in model.joints])
-        self._holds = False
+        self._is_target_set = False
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, JointReference):
-            self._take_over.learn(self._targets.hear(message))
+            self._take_over.learn(self._targets.add_reference(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             return [("command", self._answer(message, self._expected.indices))]
         elif isinstance(message, Event):
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
         return None
 
     def _answer(self, state: RobotState, order: Sequence[int]) -> JointCommand:
@@ -215,17 +215,17 @@ class ModelController(Node, ABC):
         model = self._model
         self._q[:] = [state.position[i] for i in order]
         self._v[:] = [state.velocity[i] for i in order]
-        if not self._holds:
+        if not self._is_target_set:
             self._targets.hold(self._q)
-            self._holds = True
+            self._is_target_set = True
         now, lead = self._targets.at(state.timestamp), self._lead_s
-        self._error.see((now[0] - self._q)[model.indices], self._targets.heard[model.indices])
+        self._error.add_error((now[0] - self._q)[model.indices], self._targets.has_reference[model.indices])
         targets = self._targets.at(state.timestamp + lead)
         self._q += lead * self._v + lead * lead / 2.0 * targets[2]
         self._v += lead * targets[2]
         effort = self._effort(*targets)[model.indices]
         effort = np.minimum(np.maximum(effort, -model.effort_limit), model.effort_limit)
-        if self._take_over.see(state):
+        if self._take_over.add_state(state):
             self._given = np.array(state.effort or np.zeros(len(state.name)))[list(order)][model.indices]
         effort = self._take_over(state.timestamp, self._given, effort)
         return JointCommand(name=model.actuators, value=effort.tolist(), state_seq=state.seq)

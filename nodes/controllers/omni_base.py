@@ -94,9 +94,9 @@ class OmniBase(Node):
             self._cmd_vel_at = self._time
             self._warn_limited()
         elif isinstance(message, JointReference):
-            self._targets.hear(message)
+            self._targets.add_reference(message)
         elif isinstance(message, Event):
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             return self._answer(message)
         return None
@@ -104,14 +104,14 @@ class OmniBase(Node):
     def _answer(self, state: RobotState) -> Iterator[tuple[str, Message]]:
         self._time = state.timestamp
         place = np.array([state.position[i] for i in self._expected.indices])
-        if self._take_over.see(state):  # continue from the present speed
+        if self._take_over.add_state(state):  # continue from the present speed
             self._take_over.done()
             self._twist = base.to_base(float(place[2]), np.array([state.velocity[i] for i in self._expected.indices]))
             self._commanded_at = self._time
-        wanted = self._wanted(place)
+        desired = self._desired_twist(place)
         if (period := self._period(self._params.rate_hz)) != self._commanded:
             dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time
-            self._twist = self._accelerated(base.within_limits(self._wheels, wanted), dt)
+            self._twist = self._accelerated(base.within_limits(self._wheels, desired), dt)
             rates = base.to_world(float(place[2]), self._twist)
             yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), state_seq=state.seq)
         if self._place is not None:
@@ -128,7 +128,7 @@ class OmniBase(Node):
         """
         return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 
-    def _wanted(self, place: np.ndarray) -> np.ndarray:
+    def _desired_twist(self, place: np.ndarray) -> np.ndarray:
         """Desired twist in the base's axes (x in m/s, y in m/s, yaw in rad/s).
 
         A recent `cmd_vel` gives the twist. Otherwise the twist follows from the reference, and without a reference the
@@ -137,8 +137,8 @@ class OmniBase(Node):
         place  present pose of the base
         """
         position, velocity, _ = self._targets.at(self._time)
-        followed = self._targets.heard
-        self._error.see(np.where(followed, position - place, 0.0), followed)
+        followed = self._targets.has_reference
+        self._error.add_error(np.where(followed, position - place, 0.0), followed)
         if self._time - self._cmd_vel_at <= self._params.timeout_s:
             return self._cmd_vel
         rates = np.where(followed, velocity + self._params.follow_gain * (position - place), 0.0)
@@ -152,9 +152,11 @@ class OmniBase(Node):
         if self._warned_limited or (can := base.within_limits(self._wheels, self._cmd_vel)) is self._cmd_vel:
             return
         self._warned_limited = True
-        asked, left = (f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._cmd_vel, can))
+        requested, reduced = (
+            f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._cmd_vel, can)
+        )
         most = f"the wheels turn at {self._wheels.speed_limit:g} rad/s at most"
-        self._context.warn(f"cmd_vel asks for {asked}; {most}, so the base drives at {left}")
+        self._context.warn(f"cmd_vel asks for {requested}; {most}, so the base drives at {reduced}")
 
     def _accelerated(self, twist: np.ndarray, dt: float) -> np.ndarray:
         """Return the twist that can be reached within dt seconds, on the way from the present twist to `twist`.

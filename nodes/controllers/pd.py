@@ -75,13 +75,13 @@ class JointPD(Node):
                 rate = message.velocity[i] if i < len(message.velocity) else 0.0
                 self._reference[joint] = (message.position[i], rate)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
-            self._take_over.see(message)
-            wanted = np.array([self._effort(k, message) for k in range(len(self._params.joints))])
+            self._take_over.add_state(message)
+            computed = np.array([self._effort(k, message) for k in range(len(self._params.joints))])
             given = np.array([message.effort[i] if message.effort else 0.0 for i in self._expected.indices])
-            value = self._take_over(message.timestamp, given, wanted).tolist()
+            value = self._take_over(message.timestamp, given, computed).tolist()
             return [("command", JointCommand(name=list(self._params.joints), value=value, state_seq=message.seq))]
         elif isinstance(message, Event):
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
         return None
 
     def _effort(self, k: int, state: RobotState) -> float:

@@ -80,19 +80,19 @@ class JointPosition(Node):
             self._units = {joint.name: joint.unit for joint in message.joints}
             return self._begin()
         if isinstance(message, Event):
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
         elif isinstance(message, JointReference):
-            self._take_over.learn(self._targets.hear(message))
+            self._take_over.learn(self._targets.add_reference(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             position = np.array([message.position[index] for index in self._expected.indices])
             if not self._held:
                 self._targets.hold(position)
                 self._held = True
-            wanted = self._targets.at(message.timestamp)[0]
-            self._error.see(wanted - position, self._targets.heard)
-            if self._take_over.see(message):
+            target = self._targets.at(message.timestamp)[0]
+            self._error.add_error(target - position, self._targets.has_reference)
+            if self._take_over.add_state(message):
                 self._given = self._servos_target(message)
-            value = self._take_over(message.timestamp, self._given, wanted).tolist()
+            value = self._take_over(message.timestamp, self._given, target).tolist()
             command = JointCommand(mode="position", name=list(self._joints), value=value, state_seq=message.seq)
             return [("command", command)]
         return None

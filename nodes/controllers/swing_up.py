@@ -180,17 +180,17 @@ class SwingUp(Node):
             if not self._expected.are_in(message):
                 return None
             torque = np.array([_clip(self._torque(message), self._params.torque_limit)])
-            self._take_over.see(message)
+            self._take_over.add_state(message)
             given = np.array([message.effort[self._expected.indices[0]] if message.effort else 0.0])
             value = self._take_over(message.timestamp, given, torque).tolist()
             return [("command", JointCommand(name=["arm"], value=value, state_seq=message.seq))]
         if isinstance(message, Event):
-            self._take_over.hear(message)
+            self._take_over.process_event(message)
         if isinstance(message, JointReference):
-            self._hear(message)
+            self._set_reference(message)
         return None
 
-    def _hear(self, message: JointReference) -> None:
+    def _set_reference(self, message: JointReference) -> None:
         """Store the arm's reference, which is valid from the time of the latest state on."""
         if "arm" in message.name:
             i = message.name.index("arm")

@@ -34,16 +34,16 @@ class TakeOver:
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
         self._watchdog_s = None if context.plan is None else context.plan.sim.watchdog_s
         self._name, self._fade_s = context.name, fade_s
-        self._heard_at: float | None = None  # time of the latest state, s; None before the first
+        self._state_at: float | None = None  # time of the latest state, s; None before the first
         self._due, self._learnt = False, False
         self._safe_from = -np.inf  # start of the safe mode, s; -inf for none
         self._since, self._fades_in, self._off = -np.inf, fade_s, np.zeros(0)
 
     def restart(self, time: float) -> None:
         """Begin a run without a fade, at the simulation time `time` (s)."""
-        self._heard_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
+        self._state_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
 
-    def hear(self, event: Event) -> None:
+    def process_event(self, event: Event) -> None:
         """Process an event: record the time at which the actuators went to their safe mode."""
         if event.kind == "safe" and event.node == self._name:
             self._due, self._safe_from = True, event.timestamp
@@ -58,30 +58,30 @@ class TakeOver:
         self._due |= self._since > -np.inf and (new or not self._learnt)
         self._learnt = True
 
-    def see(self, state: RobotState) -> bool:
+    def add_state(self, state: RobotState) -> bool:
         """Record a state. Returns whether the reply to this state starts a fade."""
-        now, before = state.timestamp, self._heard_at
+        now, before = state.timestamp, self._state_at
         if before is None:
             self._due |= now > BEGINNING_S
         elif self._watchdog_s is not None and now - before > self._watchdog_s:
             self._due, self._safe_from = True, before + self._watchdog_s
-        self._heard_at = now
+        self._state_at = now
         return self._due
 
     def done(self) -> None:
         """Cancel the pending fade. Controllers that make the transition smooth themselves call this method."""
         self._due = False
 
-    def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:
-        """Return the command to send at simulation time `now` (s), which fades from `given` to `wanted`.
+    def __call__(self, now: float, given: Vector, computed: Vector) -> Vector:
+        """Return the command to send at simulation time `now` (s), which fades from `given` to `computed`.
 
-        given   present command of the actuators
-        wanted  command that the controller computes
+        given     present command of the actuators
+        computed  command that the controller computes
         """
         if self._due:
             if now - self._since > self._fade_s:
                 self._learnt = False
-            self._due, self._since, self._off = False, now, given - wanted
+            self._due, self._since, self._off = False, now, given - computed
             self._fades_in, self._safe_from = min(self._fade_s, now - self._safe_from), -np.inf
         gone = now - self._since
-        return wanted + (1.0 - gone / self._fades_in) * self._off if gone < self._fades_in else wanted
+        return computed + (1.0 - gone / self._fades_in) * self._off if gone < self._fades_in else computed

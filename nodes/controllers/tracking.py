@@ -56,13 +56,13 @@ class Targets:
         n = len(joints)
         self._position, self._velocity, self._acceleration = np.zeros(n), np.zeros(n), np.zeros(n)
         self._since = np.full(n, np.nan)
-        self.heard = np.zeros(n, dtype=bool)  # whether each joint has a reference
+        self.has_reference = np.zeros(n, dtype=bool)  # whether each joint has a reference
 
     def hold(self, position: Vector) -> None:
         """Set these positions as the targets of the joints without a reference."""
-        self._position[~self.heard] = position[~self.heard]
+        self._position[~self.has_reference] = position[~self.has_reference]
 
-    def hear(self, reference: JointReference) -> bool:
+    def add_reference(self, reference: JointReference) -> bool:
         """Store a reference, valid from its timestamp on. Returns whether a joint in it had no reference before."""
         if reference.name != self._last:
             self._last = list(reference.name)
@@ -73,13 +73,13 @@ class Targets:
             self._velocity[k] = reference.velocity[i] if reference.velocity else 0.0
             self._acceleration[k] = reference.acceleration[i] if reference.acceleration else 0.0
             self._since[k] = reference.timestamp
-        new = not all(self.heard[k] for _, k in self._where)
-        self.heard[[k for _, k in self._where]] = True
+        new = not all(self.has_reference[k] for _, k in self._where)
+        self.has_reference[[k for _, k in self._where]] = True
         return new
 
     def at(self, now: float) -> tuple[Vector, Vector, Vector]:
         """Target (positions, velocities, accelerations) at simulation time `now` (s): arrays (n,) in rad or m."""
-        age = np.where(self.heard, now - self._since, 0.0)
+        age = np.where(self.has_reference, now - self._since, 0.0)
         fresh = age <= REFERENCE_LIFE_S
         age = np.minimum(np.maximum(age, 0.0), REFERENCE_LIFE_S)
         a = self._acceleration
@@ -94,7 +94,7 @@ class TrackingError:
         self._joints, self._units = tuple(joints), np.array(units)
         self._peak, self._squares, self._count = np.zeros(len(joints)), np.zeros(len(joints)), np.zeros(len(joints))
 
-    def see(self, error: Vector, counts: NDArray[np.bool_]) -> None:
+    def add_error(self, error: Vector, counts: NDArray[np.bool_]) -> None:
         """Include the position errors (n,) of one state, but only those of joints for which `counts` is true."""
         np.maximum(self._peak, np.abs(error) * counts, out=self._peak)
         self._squares += error * error * counts

@@ -50,8 +50,8 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
             rate = max(abs(curve(t)[1]) for t in _samples(start, end))
             if rate > limits[name] + SLACK and rate / limits[name] > worst:
                 worst, unit = rate / limits[name], f"{units[name]}/s"
-                asked = f"segment {start:g} to {end:g} s asks {name} for {rate:.3g} {unit}"
-                line = f"{via.whole}: {asked}; its limit is {limits[name]:.3g} {unit} {MEANT}"
+                demand = f"segment {start:g} to {end:g} s asks {name} for {rate:.3g} {unit}"
+                line = f"{via.whole}: {demand}; its limit is {limits[name]:.3g} {unit} {MEANT}"
     return line
 
 

@@ -155,15 +155,15 @@ def test_a_rollout_has_the_elbow_follow_its_path_with_the_torque_that_it_says(li
 def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mechanism) -> None:
     simulation = Simulation(assemble(bars), step_s=1e-3)
     pilot = SwingSupervisor(planner_model_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
-    pilot.see(measured(simulation, 0.2))
+    pilot.add_measurement(measured(simulation, 0.2))
     first = pilot.plan()
     assert first is not None
     assert (first.hand, first.release, first.target) == ("b", True, pytest.approx(1.02))
     assert first.start == pytest.approx(0.35)
-    pilot.see(measured(simulation, 0.3))
+    pilot.add_measurement(measured(simulation, 0.3))
     assert pilot.plan() is None  # the first is waited for
     pilot.refused(first.number)
-    pilot.see(measured(simulation, 0.36))
+    pilot.add_measurement(measured(simulation, 0.36))
     second = pilot.plan()
     assert second is not None
     assert (second.number, second.start) == (first.number + 1, pytest.approx(0.36 + 0.3))
@@ -171,7 +171,7 @@ def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mech
 
 def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:
     pilot = SwingSupervisor(planner_model_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
-    pilot.see(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
+    pilot.add_measurement(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
     assert pilot.plan() is None
 
 
@@ -180,7 +180,7 @@ def test_the_line_at_rest_tells_its_tension() -> None:
     assert believed.cable is not None
     there = Simulation(assemble(build("gibbon", line="cable", tension=4500.0, modes=24)), step_s=1e-3)
     pilot = SwingSupervisor(believed, Gait(step=0.9, end=19.5, torque_limit=27.0))
-    pilot.see(measured(there))
+    pilot.add_measurement(measured(there))
     assert pilot.line is not None
     assert pilot.line.tension_scale == pytest.approx(0.9, abs=0.01)
 

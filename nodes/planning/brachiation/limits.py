@@ -115,10 +115,10 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
     if model.beams:
         return
     for name in ("spacing", "bars"):
-        asked, found = model.parameters[name], robot.parameters[name]
-        if asked != found:
+        planned, found = model.parameters[name], robot.parameters[name]
+        if planned != found:
             raise ValueError(
-                f"{name} is {asked:g} in the planner's model, but {found:g} in the robot; set sim.parameters.{name} "
+                f"{name} is {planned:g} in the planner's model, but {found:g} in the robot; set sim.parameters.{name} "
                 "for both, and remove the parameter from the node's own parameters"
             )
 

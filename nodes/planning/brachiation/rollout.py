@@ -158,8 +158,8 @@ class Roller:
     """
 
     def __init__(self, planner_model: PlannerModel, hand: str) -> None:
-        seen = planner_model.seen_from(hand)
-        systems = [swing_system(seen, kind) for kind in (SWING, BOTH, DRIVEN)]
+        model = planner_model.ordered_from(hand)
+        systems = [swing_system(model, kind) for kind in (SWING, BOTH, DRIVEN)]
         self.system = system = systems[BOTH]
         n = system.n_q
         self._memory, self._rows = np.zeros((8, n)), np.zeros((2, system.max_rows))
@@ -168,8 +168,8 @@ class Roller:
         self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
         self._tensions: list[tuple[int, np.ndarray, float]] = []
         self._keep: list[object] = []
-        self._hanging = np.array([*seen.hanging, seen.trunk_on == "lower"])
-        bound = [self._bound(each, seen) for each in systems]
+        self._hanging = np.array([*model.hanging, model.trunk_on == "lower"])
+        bound = [self._bound(each, model) for each in systems]
         self.accelerate, self._kernels = [call for call, _ in bound], [kernel for _, kernel in bound]
         self.phi, self.phidot = np.zeros(system.max_rows), np.zeros(system.max_rows)
         inputs = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), system.default_parameters()]

@@ -33,7 +33,7 @@ LONGEST_LEAD = 1.0  # s, longest lead of the first plan of a swing
 OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after its end, a swing counts as missed; s between attempts while no plan is good
 STRIKE = 20.0  # N s, typical impulse of a grip on the line
 SAME_INSTANT = 1e-6  # s
-STATE = ("_seen", "_gripped_since", "_next_plan", "_made", "_first_lead", "none_good", "nearest")  # attributes
+STATE = ("_measured", "_gripped_since", "_next_plan", "_made", "_first_lead", "none_good", "nearest")  # attributes
 LONGEST_GAP = 0.05  # s, longest prediction step of the line estimate
 
 
@@ -150,7 +150,7 @@ class SwingSupervisor:
         for roller in self._rollers.values():
             roller.warm_up()
         self._line: LineEstimate | None = None
-        self._seen: Measured | None = None
+        self._measured: Measured | None = None
         self._gripped_since = 0.0
         self._swings: list[Swing] = []
         self._next_plan = -1.0
@@ -190,14 +190,14 @@ class SwingSupervisor:
         for hand, roller in self._rollers.items():
             roller.restore(state["rollers"][hand])
 
-    def see(self, measured: Measured) -> None:
+    def add_measurement(self, measured: Measured) -> None:
         """Add a measurement, and update the estimate of the cable's motion."""
-        before = self._seen
+        before = self._measured
         if before is None or measured.grips != before.grips:
             self._regripped(before, measured)
         if self._planner_model.cable is not None:
             self._follow_line(before, measured)
-        self._seen = measured
+        self._measured = measured
 
     def refused(self, number: int) -> None:
         """Drop a plan that reached the robot too late.
@@ -211,7 +211,7 @@ class SwingSupervisor:
 
     def plan(self) -> Swing | None:
         """A new plan if one is due now, else None."""
-        measured = self._seen
+        measured = self._measured
         if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
             return None
         swing = self._from_both_hands(measured) if measured.grips == "ab" else self._in_flight(measured)
@@ -223,7 +223,7 @@ class SwingSupervisor:
 
     def hand_path(self, swing: Swing) -> np.ndarray:
         """Positions of the swinging hand at the instants of the plan, shape (n, 3), in m."""
-        return swinging_hand(self._planner_model.seen_from(swing.hand), swing.plan.poses)
+        return swinging_hand(self._planner_model.ordered_from(swing.hand), swing.plan.poses)
 
     # -- plans
 

@@ -86,7 +86,7 @@ class PlannerModel:
     trunk_on: Literal["upper", "lower"] = "upper"
     hanging: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def seen_from(self, hand: str) -> PlannerModel:
+    def ordered_from(self, hand: str) -> PlannerModel:
         """The model with its links ordered from the gripping hand, "a" or "b"."""
         if hand == "a":
             return self

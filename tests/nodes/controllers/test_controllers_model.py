@@ -199,7 +199,7 @@ def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> 
     said = JointReference(
         timestamp=1.0, name=["x", "b"], position=[0.0, 3.0], velocity=[0.0, 0.5], acceleration=[0.0, 2.0]
     )
-    targets.hear(said)
+    targets.add_reference(said)
     at = [[float(row[k]) for row in targets.at(1.1)] for k in (0, 1)]
     assert at == [[1.0, 0.0, 0.0], pytest.approx([3.0 + 0.05 + 0.01, 0.7, 2.0])]
     late, later = targets.at(1.0 + REFERENCE_LIFE_S + 0.1), targets.at(9.0)

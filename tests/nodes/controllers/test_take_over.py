@@ -130,7 +130,7 @@ def test_a_controller_that_takes_over_does_not_step_in_effort(name: str, restart
 
 @pytest.mark.parametrize("name", ["pd", "gravity_pd", "computed_torque", "swing_up"])
 def test_without_the_fade_it_would_step_by_thirty_times_as_much(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TakeOver, "see", lambda self, state: False)
+    monkeypatch.setattr(TakeOver, "add_state", lambda self, state: False)
     bench = taken_over(name, restarted=True)
     assert jump(bench) > 25.0 * LARGEST[bench.plan.sim.robot]
 
@@ -142,7 +142,7 @@ def context(**sim: Any) -> Context:
 
 def answer(over: TakeOver, now: float, wanted: float, given: float = 0.0) -> float:
     """What is commanded in answer to a state."""
-    over.see(RobotState(timestamp=now))
+    over.add_state(RobotState(timestamp=now))
     return float(over(now, np.array([given]), np.array([wanted]))[0])
 
 
@@ -169,22 +169,22 @@ def test_a_silence_that_the_watchdog_noticed_is_one_of_ours() -> None:
     assert answer(over, 0.1, 1.0, given=0.25) == 0.25
     over = TakeOver(context(mode="realtime"))
     assert answer(over, 0.0, 1.0) == 1.0
-    over.hear(Event(kind="safe", node="another"))
+    over.process_event(Event(kind="safe", node="another"))
     assert answer(over, 0.01, 1.0) == 1.0
-    over.hear(Event(kind="safe", node="pd"))
+    over.process_event(Event(kind="safe", node="pd"))
     assert answer(over, 0.02, 1.0) == 0.0
 
 
 def test_after_a_short_silence_it_fades_no_longer_than_that_lasted() -> None:
     over = TakeOver(context(mode="realtime", watchdog_ms=50.0))
     assert answer(over, 1.99, 10.0, given=10.0) == 10.0
-    over.hear(Event(timestamp=2.0, kind="safe", node="pd"))
+    over.process_event(Event(timestamp=2.0, kind="safe", node="pd"))
     assert answer(over, 2.02, 10.0, given=2.0) == 2.0
     assert answer(over, 2.03, 10.0) == pytest.approx(6.0)
     assert answer(over, 2.04, 10.0) == 10.0
     assert answer(over, 2.12, 10.0, given=2.0) == 2.0  # unheard for 80 ms, safe for the last 30 of them
     assert answer(over, 2.135, 10.0) == pytest.approx(6.0)
-    over.hear(Event(timestamp=3.0, kind="safe", node="pd"))
+    over.process_event(Event(timestamp=3.0, kind="safe", node="pd"))
     assert answer(over, 3.5, 10.0, given=2.0) == 2.0
     assert answer(over, 3.5 + FADE_S / 5, 10.0) == pytest.approx(3.6)
 
@@ -192,7 +192,7 @@ def test_after_a_short_silence_it_fades_no_longer_than_that_lasted() -> None:
 def test_made_safe_at_the_very_step_that_it_answers_it_goes_on() -> None:
     over = TakeOver(context(mode="realtime"))
     assert answer(over, 0.0, 1.0) == 1.0
-    over.hear(Event(timestamp=0.02, kind="safe", node="pd"))
+    over.process_event(Event(timestamp=0.02, kind="safe", node="pd"))
     assert answer(over, 0.02, 1.0) == 1.0
 
 

@@ -75,7 +75,9 @@ def test_messages_keep_whether_they_have_a_timestamp() -> None:
 
 def test_objects_of_this_project_and_of_the_nodes_own_module_come_back() -> None:
     targets = Targets(["arm"])
-    targets.hear(JointReference(timestamp=0.5, name=["arm"], position=[1.0], velocity=[2.0], acceleration=[0.0]))
+    targets.add_reference(
+        JointReference(timestamp=0.5, name=["arm"], position=[1.0], velocity=[2.0], acceleration=[0.0])
+    )
     found = decode_state(encode_state(targets))
     assert isinstance(found, Targets)
     assert [part.tolist() for part in found.at(0.6)] == [part.tolist() for part in targets.at(0.6)]
