@@ -43,7 +43,7 @@ COMMAND = Walk(
         Step(SERVER, "nodes.hosting.subscriptions:Subscriptions.take_new", "decodes what came before the step"),
         Step(SERVER, "nodes.simulation.server:SimServer.command", "into the inbox, with its sender"),
         Step(SERVER, "nodes.simulation.server:SimServer.step", "empties the inbox, takes one step"),
-        Step(SERVER, "nodes.simulation.actuation:Actuation.take", "one commander for each actuator"),
+        Step(SERVER, "nodes.simulation.actuation:Actuation.accept", "one commander for each actuator"),
         Step(SERVER, "nodes.simulation.actuation:Actuation.drive", "limits; servos; efforts"),
         Step(CORE, "sim_core.simulation:Simulation.advance", "calls the stepper's compiled loop"),
         Step(CORE, "sim_core.integrators.methods.runge_kutta:explicit_step", "the stages of one step"),

@@ -35,19 +35,19 @@ STATE = (
 class Intervention(NamedTuple):
     """An intervention of the guard.
 
-    kind   "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
-    cause  name of the limit that caused it, such as "velocity" or "heartbeat"
-    joint  joint concerned; "" if the intervention concerns no single joint
-    asked  commanded value; None if the intervention concerns no single value
-    given  value that the motors get instead of `asked`
-    line   one line of text for the user
+    kind       "guard_clamp", "guard_stop", "guard_rejected" or "guard_acknowledged"
+    cause      name of the limit that caused it, such as "velocity" or "heartbeat"
+    joint      joint concerned; "" if the intervention concerns no single joint
+    commanded  commanded value; None if the intervention concerns no single value
+    given      value that the motors get instead of `commanded`
+    line       one line of text for the user
     """
 
     kind: str
     cause: str
     line: str
     joint: str = ""
-    asked: float | None = None
+    commanded: float | None = None
     given: float | None = None
 
 
@@ -97,7 +97,9 @@ class CommandGuard:
 
     # -- what arrives
 
-    def see(self, now: float, joints: Sequence[str], position: Sequence[float], velocity: Sequence[float]) -> None:
+    def add_state(
+        self, now: float, joints: Sequence[str], position: Sequence[float], velocity: Sequence[float]
+    ) -> None:
         """Store a measured state: positions (rad or m) and velocities (rad/s or m/s) of the named joints."""
         self._commit(now)
         where = {joint: k for k, joint in enumerate(joints)}
@@ -125,7 +127,9 @@ class CommandGuard:
         """
         self._released = released
 
-    def take(self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float) -> list[Guarded]:
+    def process_command(
+        self, now: float, mode: str, names: Sequence[str], values: Sequence[float], age_s: float
+    ) -> list[Guarded]:
         """Return the commands to give to the motors in place of a received command.
 
         mode    "effort", "velocity" or "position"
@@ -388,9 +392,9 @@ class CommandGuard:
     def _clamped(self, now: float, causes: dict[int, str], given: Vector) -> None:
         self.clamps += len(causes)
         for k, cause in causes.items():
-            joint, asked, value = self.envelope.joints[k], float(self._goal[k]), float(given[k])
-            line = f"{MODES[self._mode[k]]} {asked:.4g} of {joint} is limited by {cause}: {value:.4g}"
-            self._report(now, Intervention("guard_clamp", cause, line, joint, asked, value))
+            joint, commanded, value = self.envelope.joints[k], float(self._goal[k]), float(given[k])
+            line = f"{MODES[self._mode[k]]} {commanded:.4g} of {joint} is limited by {cause}: {value:.4g}"
+            self._report(now, Intervention("guard_clamp", cause, line, joint, commanded, value))
 
     def _commands(self, given: Vector, joints: Sequence[int]) -> list[Guarded]:
         """Return the values of these joints as commands, one command for each mode.

@@ -54,22 +54,22 @@ class DriverGuard:
         self._latest: JointCommand | None = None
         self._emergency = ""  # reason of the latest emergency stop
 
-    def take(self, command: JointCommand, now: float, age_s: float) -> list[Message]:
+    def process_command(self, command: JointCommand, now: float, age_s: float) -> list[Message]:
         """Return the commands for the driver in place of a received command.
 
         age_s  age of the state from which the received command was computed (s)
         """
         self._latest = command
         self._read_switch()
-        return self._commands(self._guard.take(now, command.mode, command.name, command.value, age_s))
+        return self._commands(self._guard.process_command(now, command.mode, command.name, command.value, age_s))
 
-    def hear(self, message: Message, now: float) -> None:
+    def process_message(self, message: Message, now: float) -> None:
         """Process a message that the driver publishes or receives.
 
         The guard uses measured states, and messages of the enabling switch.
         """
         if isinstance(message, RobotState):
-            self._guard.see(now, message.name, message.position, message.velocity)
+            self._guard.add_state(now, message.name, message.position, message.velocity)
         elif isinstance(message, Enable):
             self._guard.enable(now, message.pressed)
 

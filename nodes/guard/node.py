@@ -45,13 +45,13 @@ def event_of(intervention: Intervention, name: str) -> Event:
 
     name  name of the node that has the guard
     """
-    asked, given = intervention.asked, intervention.given
+    commanded, given = intervention.commanded, intervention.given
     return Event(
         kind=intervention.kind,
         node=name,
         key=intervention.cause,
         part=intervention.joint,
-        old="" if asked is None else msgspec.json.encode(asked).decode(),
+        old="" if commanded is None else msgspec.json.encode(commanded).decode(),
         new="" if given is None else msgspec.json.encode(given).decode(),
         detail=intervention.line,
     )
@@ -104,12 +104,14 @@ class Guard(Node):
             self._now, self._answers = message.timestamp, message.seq
             if self._context.params.enable_file:
                 guard.switch(switch_state(self._context.params.enable_file))
-            guard.see(self._now, message.name, message.position, message.velocity)
+            guard.add_state(self._now, message.name, message.position, message.velocity)
             due, self._due = self._due, []
             return self._sent([*due, *guard.check(self._now)])
         if isinstance(message, JointCommand):
             age_s = self._now - message.timestamp
-            return self._sent(guard.take(self._now, message.mode, message.name, message.value, age_s), message)
+            return self._sent(
+                guard.process_command(self._now, message.mode, message.name, message.value, age_s), message
+            )
         if isinstance(message, Enable):
             guard.enable(self._now, message.pressed)
         elif isinstance(message, Description):

@@ -34,7 +34,7 @@ class CommandGate:
         self.name = COMMAND if is_driver else ""
         self._now = now
         self._stopped = ""  # reason of an emergency stop
-        self._told: list[Event] = []
+        self._events: list[Event] = []
         self._node = node_plan.local_name
         self.guard: DriverGuard | None = None
         if node_plan.guard is not None:
@@ -44,21 +44,21 @@ class CommandGate:
             limits = convert(node_plan.guard, GuardParams, f"node {node_plan.name!r}: guard")
             self.guard = DriverGuard(limits, node_plan.local_name)
 
-    def take(self, message: Message, age_s: float) -> list[Message]:
+    def process_message(self, message: Message, age_s: float) -> list[Message]:
         """The messages to deliver to the node in place of a received message.
 
         age_s  age (s) of the state from which a command was computed
         """
         if self.guard is not None:
             if isinstance(message, JointCommand):
-                return self.guard.take(message, self._now(), age_s)
-            self.guard.hear(message, self._now())
+                return self.guard.process_command(message, self._now(), age_s)
+            self.guard.process_message(message, self._now())
         return [] if self._stopped and isinstance(message, JointCommand) else [message]
 
     def measured(self, message: Message) -> None:
         """Pass a message that the node publishes, such as a measured state, to the guard."""
         if self.guard is not None:
-            self.guard.hear(message, self._now())
+            self.guard.process_message(message, self._now())
 
     def due(self) -> list[Message]:
         """Commands that the guard issues by itself now, such as those of a braking motion."""
@@ -70,7 +70,7 @@ class CommandGate:
             return "controlled stop", self.guard.stop(self._now(), reason)
         if not self._stopped:
             self._stopped = reason or "emergency stop"
-            self._told.append(Event(kind="estop", node=self._node, detail=f"{self._stopped}: commands are held back"))
+            self._events.append(Event(kind="estop", node=self._node, detail=f"{self._stopped}: commands are held back"))
         return "commands are held back: the node has no guard", []
 
     def release(self) -> str:
@@ -83,7 +83,7 @@ class CommandGate:
         if not self._stopped:
             return NOTHING_STOPPED
         self._stopped = ""
-        self._told.append(Event(kind="estop_released", node=self._node))
+        self._events.append(Event(kind="estop_released", node=self._node))
         return RELEASED
 
     @property
@@ -98,8 +98,8 @@ class CommandGate:
 
     def events(self) -> Iterator[Event]:
         """Yield the events of guard and emergency stop since the previous call."""
-        told, self._told = self._told, []
-        yield from told
+        events, self._events = self._events, []
+        yield from events
         if self.guard is not None:
             yield from self.guard.events
 

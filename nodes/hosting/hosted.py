@@ -82,16 +82,17 @@ def read_node_state(saved: bytes) -> NodeState:
 class HostedNode:
     """One node, with the data that the runner or the lockstep scheduler keeps for it.
 
-    out           function that is called with each topic and encoded message as soon as the node publishes it
-    context_plan  plan that the node sees in its context; None if the node sees `plan`
-    now_ns        function that returns the reading of the node's clock, ns since the epoch
-    time          simulation time (s): that of the latest state, or set by the lockstep scheduler
-    hears         {topic: (declared name, message type)} of the node's subscriptions; empty if `hears_all` is true
-    hears_all     whether the node subscribes to all topics
-    refusals      log of refused messages: invalid messages and plotted values that the node published, and invalid
-                  messages that it received
-    plot_topic    topic of the values that the node plots
-    announce      function that is called with `plot_topic` before the first message on this topic
+    out                function that is called with each topic and encoded message as soon as the node publishes it
+    context_plan       plan that the node sees in its context; None if the node sees `plan`
+    now_ns             function that returns the reading of the node's clock, ns since the epoch
+    time               simulation time (s): that of the latest state, or set by the lockstep scheduler
+    subscriptions      {topic: (declared name, message type)} of the node's subscriptions; empty if `subscribes_to_all`
+                       is true
+    subscribes_to_all  whether the node subscribes to all topics
+    refusals           log of refused messages: invalid messages and plotted values that the node published, and invalid
+                       messages that it received
+    plot_topic         topic of the values that the node plots
+    announce           function that is called with `plot_topic` before the first message on this topic
     """
 
     def __init__(
@@ -110,10 +111,10 @@ class HostedNode:
         self.decimation = node_plan.decimation
         self.robot = plan.robot_of(node_plan.namespace)
         self.lossless = node.lossless
-        self.hears_all = "*" in node.subscribes
+        self.subscribes_to_all = "*" in node.subscribes
         self._within = f"{node_plan.namespace}/" if node_plan.namespace else ""
         topic = partial(topic_of, remap=node_plan.remap, robot=self.robot)
-        self.hears = {topic(name): (name, kind) for name, kind in node.subscribes.items() if name != "*"}
+        self.subscriptions = {topic(name): (name, kind) for name, kind in node.subscribes.items() if name != "*"}
         self.publishes = {name: (topic(name), kind) for name, kind in node.publishes.items()}
         plan = plan.view(node_plan.namespace)
         self.time = 0.0
@@ -136,7 +137,7 @@ class HostedNode:
         self.context.plotted = PlottedValues(partial(self.refusals.refuse, self.plot_topic), self.context.warn)
         self._has_plotted = False
         in_turns = plan.sim.mode == "lockstep" or (plan.sim.mode == "fast" and node.lossless)
-        self._knows_time = in_turns or self.wants(self._state_topic)
+        self._has_simulation_time = in_turns or self.subscribes_to(self._state_topic)
 
         self._planned = dict(node_plan.params)
         self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}
@@ -244,7 +245,7 @@ class HostedNode:
     def reset(self, time: float) -> None:
         """Tell the node that simulation time was set back to `time` (s)."""
         before, self.time = self.time, time
-        if self._knows_time:
+        if self._has_simulation_time:
             self._guard_log.reset(before, time)
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self.gate.reset()
@@ -259,9 +260,9 @@ class HostedNode:
             self.reset(time)
         self.time = time
         for topic, payload in incoming:
-            if not self.wants(topic):
+            if not self.subscribes_to(topic):
                 continue
-            known = self.hears.get(topic)
+            known = self.subscriptions.get(topic)
             try:
                 message = decode(topic, payload, None if known is None else known[1])
             except WireError as error:
@@ -273,19 +274,21 @@ class HostedNode:
             self._ticks = math.floor(time * rate + 1e-6) + 1
             self.tick(time)
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Whether the node subscribes to a topic.
 
         A node that subscribes to "*" receives the topics of its namespace and the topics that belong to no robot.
         """
-        return topic in self.hears or (self.hears_all and (topic.startswith(self._within) or "/" not in topic))
+        return topic in self.subscriptions or (
+            self.subscribes_to_all and (topic.startswith(self._within) or "/" not in topic)
+        )
 
     @property
     def subscribes(self) -> list[str]:
         """Full names of the topics that the node subscribes to. "left/*" stands for all topics of the namespace
         "left".
         """
-        return [f"{self._within}*"] if self.hears_all else list(self.hears)
+        return [f"{self._within}*"] if self.subscribes_to_all else list(self.subscriptions)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -330,10 +333,10 @@ class HostedNode:
     @property
     def _stop_clock(self) -> float:
         """Time (s) of the clock that measures how long the robot is stopped: simulation time, if the node knows it."""
-        return self.time if self._knows_time else time.monotonic()
+        return self.time if self._has_simulation_time else time.monotonic()
 
     def _note_guard(self, event: Event) -> None:
-        self._guard_log.add(event, self._stop_clock, self.time if self._knows_time else None, self._passed)
+        self._guard_log.add(event, self._stop_clock, self.time if self._has_simulation_time else None, self._passed)
 
     def parameters(self) -> dict[str, Any]:
         """The node's parameters as built-in Python types."""
@@ -433,7 +436,7 @@ class HostedNode:
         out, self.out = self.out, _dropped
         try:
             for topic, payload in latched:
-                if (known := self.hears.get(topic)) is not None:
+                if (known := self.subscriptions.get(topic)) is not None:
                     self._deliver(topic, decode(topic, payload, known[1]))
             if found.params != self.parameters():  # set while the run was recorded
                 self._params = self.context.params = self._changed(found.params)
@@ -464,13 +467,13 @@ class HostedNode:
         return taken
 
     def _deliver(self, topic: str, message: Message) -> None:
-        known = self.hears.get(topic)
+        known = self.subscriptions.get(topic)
         name = topic if known is None else known[0]
         self._latest[topic] = name, message
         if not self.gate.name:
             self._hand_over(name, message)
             return
-        for each in self.gate.take(message, self.time - message.timestamp):
+        for each in self.gate.process_message(message, self.time - message.timestamp):
             self._hand_over(name, each)
         self._give_due()
 
@@ -507,7 +510,7 @@ class HostedNode:
         if not self._has_plotted:
             self._has_plotted = True
             self.announce(self.plot_topic)
-            if not self._knows_time:
+            if not self._has_simulation_time:
                 self.context.warn(
                     "the node plots all values at t = 0 s, because it does not know simulation time; "
                     "subscribe to 'state'"

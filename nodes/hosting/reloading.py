@@ -126,25 +126,25 @@ class Handover:
     ) -> None:
         self._old, self._new = old, new
         self._publish, self._settled = publish, settled
-        self._fade_s, self._asked_at = fade_s, now
+        self._fade_s, self._requested_at = fade_s, now
         self._last: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} of the old node's last commands
         self._off: dict[str, tuple[str, float]] = {}  # {actuator: (mode, old last command minus new first command)}
         self._began_at: float | None = None  # time of the new node's first command, s
         self._commands = JointCommand in old[0].publishes.values()
-        self._took_over_at: float | None = None
+        self._in_charge_since: float | None = None
 
     def call(self, method: str, *args: Any, now: float) -> None:
         """Call a method of the node in charge at simulation time `now` (s), and publish the returned messages."""
-        waits = self._commands and not self._last and now <= self._asked_at + self._fade_s
-        if self._took_over_at is None and not waits:
-            self._took_over_at = now
+        waits = self._commands and not self._last and now <= self._requested_at + self._fade_s
+        if self._in_charge_since is None and not waits:
+            self._in_charge_since = now
             if self._new.messages and not self._try(lambda: self._new.messages, now):
                 return
-        if self._took_over_at is None:
+        if self._in_charge_since is None:
             self._publish(self._noted(list(getattr(self._old[0], method)(*args) or ())))
         elif not self._try(lambda: list(getattr(self._new.node, method)(*args) or ()), now):
             self._publish(list(getattr(self._old[0], method)(*args) or ()))
-        elif not self._commands or now >= self._took_over_at + self._fade_s:
+        elif not self._commands or now >= self._in_charge_since + self._fade_s:
             with suppress(Exception):  # it is out of charge; it may hold threads or processes
                 list(self._old[0].on_stop() or ())
             self._settled(self._new.node, self._new.context, None)
@@ -180,8 +180,8 @@ class Handover:
                 raise ValueError(f"the command of actuator {name!r} is {value}; a command has to be a finite number")
         if self._began_at is None:
             self._began_at = now
-        mode, wanted = message.mode, list(zip(message.name, message.value, strict=False))
-        for name, value in wanted:
+        mode, commanded = message.mode, list(zip(message.name, message.value, strict=False))
+        for name, value in commanded:
             if name in self._last and name not in self._off:
                 before, last = self._last[name]
                 if before != mode:
@@ -191,8 +191,8 @@ class Handover:
                     )
                 self._off[name] = (mode, last - value)
         part = max(0.0, 1.0 - (now - self._began_at) / self._fade_s)
-        offsets = (self._off.get(name, ("", 0.0)) for name, _ in wanted)
-        faded = [w + part * off * (kind == mode) for (_, w), (kind, off) in zip(wanted, offsets, strict=True)]
+        offsets = (self._off.get(name, ("", 0.0)) for name, _ in commanded)
+        faded = [w + part * off * (kind == mode) for (_, w), (kind, off) in zip(commanded, offsets, strict=True)]
         return msgspec.structs.replace(message, value=faded)
 
 

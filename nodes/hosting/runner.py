@@ -110,14 +110,16 @@ class Runner:
             self._poller.register(self._turns.socket, zmq.POLLIN)
         self._asker: ClockAsker | None = None
         if type(node).on_clock is not Node.on_clock and streams and not lockstep:
-            everyone = self._hosted.hears_all or "status" in self._hosted.hears
-            self._asker = ClockAsker(self._context, node_plan.name, None if everyone else set(self._hosted.hears))
+            everyone = self._hosted.subscribes_to_all or "status" in self._hosted.subscriptions
+            self._asker = ClockAsker(
+                self._context, node_plan.name, None if everyone else set(self._hosted.subscriptions)
+            )
             self._poller.register(self._asker.timer, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
         self._stop_calls = StopCalls()
         self._shown: dict[str, float] = {}
         self._refused: set[str] = set()
-        self._seen_registry = False
+        self._has_node_list = False
         self._nodes: list[NodeEntry] = []
 
     def _now_ns(self) -> int:
@@ -127,13 +129,13 @@ class Runner:
 
     def _make_subscriptions(self, lockstep: bool) -> Subscriptions:
         hosted = self._hosted
-        topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
+        topics = {topic: kind for topic, (_, kind) in hosted.subscriptions.items()}
         if lockstep:  # robot topics arrive in turns: their order must not depend on timing
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
         elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.publishes.values()]:
             topics.setdefault(f"{hosted.robot}/event", Event)  # reports refused commands
         ignore = ("sim",) if self._turns is not None else ()
-        everything = hosted.hears_all and not lockstep
+        everything = hosted.subscribes_to_all and not lockstep
         return Subscriptions(
             self._context,
             hosted.name,
@@ -195,7 +197,7 @@ class Runner:
             if self._timer is not None and self._timer.fileno() in awake:
                 self._tick(self._timer.expired())
             if self._asker is not None:
-                self._ask_clocks(self._asker, awake)
+                self._measure_clocks(self._asker, awake)
             if session.publisher.socket in awake:
                 session.publisher.serve_subscriptions()
             if self._wake.fileno() in awake:
@@ -213,12 +215,12 @@ class Runner:
                 self._show_log()
 
     def _is_ready(self) -> bool:
-        return self._seen_registry and self._subscriptions.ready and not self._hosted.node.waits_for
+        return self._has_node_list and self._subscriptions.ready and not self._hosted.node.waits_for
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._subscriptions.offer(nodes)
         self._nodes = nodes
-        self._seen_registry = True
+        self._has_node_list = True
         if self._on_nodes is not None:
             self._on_nodes(nodes)
         self._wake.set()
@@ -240,7 +242,7 @@ class Runner:
         _, topic, message, *_ = received
         if type(message) is Event and message.kind == "refused" and message.node == self._hosted.context.name:
             self._warn_refused(message.detail)
-        if self._hosted.wants(topic):
+        if self._hosted.subscribes_to(topic):
             self._received += 1
             self._hosted.receive(topic, message)
 
@@ -260,10 +262,10 @@ class Runner:
             own = self._hosted.context.clock
             self._hosted.tick(1e-9 * self._now_ns() if own else time.monotonic())
 
-    def _ask_clocks(self, asker: ClockAsker, awake: dict[Any, int]) -> None:
+    def _measure_clocks(self, asker: ClockAsker, awake: dict[Any, int]) -> None:
         if asker.timer.fileno() in awake:
-            asker.ask()
-        for reading in asker.take(awake):
+            asker.send_requests()
+        for reading in asker.receive_replies(awake):
             self._hosted.receive_clock(reading)
 
     def _serve(self) -> None:

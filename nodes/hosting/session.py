@@ -87,7 +87,7 @@ class NodeSession:
             "service": (self.service.endpoint, self.service.remote_endpoint),
             **more,
         }
-        self._link = RegistryLink(self.domain, on_change, self._rejected_here)
+        self._link = RegistryLink(self.domain, on_change, self._rejected_connections)
         self._link.keep(
             NodeEntry(
                 name=self.name,
@@ -120,7 +120,7 @@ class NodeSession:
 
         The result is {} if the node has no sockets for other hosts.
         """
-        return _rejection_counters(self._rejected_here())
+        return _rejection_counters(self._rejected_connections())
 
     @property
     def launch_counters(self) -> dict[str, Any]:
@@ -129,13 +129,13 @@ class NodeSession:
         The entry "rejected_here" has the numbers of connections rejected by this node's sockets alone. The result is {}
         if this node has no socket for other hosts, or no connection to the registry.
         """
-        here = self._rejected_here()
-        if not here or self._link is None:
+        own = self._rejected_connections()
+        if not own or self._link is None:
             return {}
-        everywhere = {kind: max(count, self._link.rejected_connections.get(kind, 0)) for kind, count in here.items()}
-        return {**_rejection_counters(everywhere), "rejected_here": here, "calls_refused": self._link.refused}
+        everywhere = {kind: max(count, self._link.rejected_connections.get(kind, 0)) for kind, count in own.items()}
+        return {**_rejection_counters(everywhere), "rejected_here": own, "calls_refused": self._link.refused}
 
-    def _rejected_here(self) -> dict[str, int]:
+    def _rejected_connections(self) -> dict[str, int]:
         return authenticator.rejected_by_kind(self.context) if self.remote_endpoint else {}
 
     def set_state(self, state: str, detail: str = "") -> None:

@@ -204,7 +204,7 @@ class RemotePort:
         self._socket.setsockopt(zmq.RCVTIMEO, max(round(deadline_s * 1e3 / ATTEMPTS), 1))
         connect(self._socket, endpoint)
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Whether the participant subscribes to a topic."""
         return topic in self._subscribed or topic.startswith(self._within)
 

@@ -52,10 +52,10 @@ class StopSignals:
         self._stop = stop
 
     def __enter__(self) -> StopSignals:
-        self._before = {number: signal.signal(number, self._asked) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 
-    def _asked(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
         self._wake.set()
 

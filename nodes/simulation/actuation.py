@@ -25,18 +25,18 @@ Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 class Actuation:
     """The actuators of one simulation. Each actuator is commanded by at most one node at a time.
 
-    watchdog_s  longest permitted time without a command from a commanding node, s; None for no watchdog
-    hold        whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
-    servos      servo loops, which keep the latest command of each actuator
-    changed     whether the efforts of the next time step may differ from the efforts of the last time step
-    safe        names of actuators in their safe mode
-    trips       number of times that a watchdog tripped
-    commands    number of commands accepted
-    heard_at    lower bound (s) of the times at which the nodes with a watchdog sent their latest commands; infinite if
-                there are no watchdogs
-    by_hand     names of actuators that a user commands; commands of nodes to these actuators have no effect
-    joints      monitor of the range of each joint's motion
-    cut         (node, message) for each node's first command of a position beyond a joint's limits
+    watchdog_s    longest permitted time without a command from a commanding node, s; None for no watchdog
+    hold          whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
+    servos        servo loops, which keep the latest command of each actuator
+    changed       whether the efforts of the next time step may differ from the efforts of the last time step
+    safe          names of actuators in their safe mode
+    trips         number of times that a watchdog tripped
+    commands      number of commands accepted
+    commanded_at  lower bound (s) of the times at which the nodes with a watchdog sent their latest commands; infinite
+                  if there are no watchdogs
+    by_hand       names of actuators that a user commands; commands of nodes to these actuators have no effect
+    joints        monitor of the range of each joint's motion
+    cut           (node, message) for each node's first command of a position beyond a joint's limits
     """
 
     def __init__(self, simulation: Simulation, watchdog_s: float | None, hold: bool) -> None:
@@ -55,8 +55,8 @@ class Actuation:
         self._granted: dict[str, tuple[str, list[str], Known]] = {}  # latest accepted command of each node
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
-        self.heard_at = math.inf  # lower bound of the times of the watchdogs' latest commands
-        self._taken: dict[str, int] = {}
+        self.commanded_at = math.inf  # lower bound of the times of the watchdogs' latest commands
+        self._accepted: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
         self._turn: BoundKernel | None = None
@@ -65,14 +65,14 @@ class Actuation:
             self._turn = BoundKernel.in_turn([readings.read_joints, servos, self._loads.bind(effort)])
         self.joints = JointLimitMonitor(mechanism, readings.joint_motion[0])
         self.cut: deque[tuple[str, str]] = deque(maxlen=64)
-        self._told_cut: set[str] = set()
+        self._reported_cut: set[str] = set()
 
     @property
     def commanded_by(self) -> str | None:
         """Names of the nodes that command actuators, separated by commas; None if there are no such nodes."""
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
-    def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
+    def accept(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
         """Accept a command for the next time step, or refuse it.
 
         Returns "" if the command is accepted, otherwise a one-line reason why it is refused.
@@ -82,7 +82,7 @@ class Actuation:
         objection  reason of the caller to refuse the command; "" if the caller has none
         """
         if self.by_hand and source != HAND and not objection:
-            command = self._left_by_hand(command)
+            command = self._without_hand_commands(command)
         granted = self._granted.get(source)
         if granted is not None and not objection and granted[0] == command.mode and granted[1] == command.name:
             self.servos.again(command.mode, granted[2], command.value)
@@ -92,20 +92,20 @@ class Actuation:
             return reason
         else:
             self._grant(source, command, ((), None) if command.mode == "effort" else joints()[:2])
-        if command.mode == "position" and source not in self._told_cut:
+        if command.mode == "position" and source not in self._reported_cut:
             self._look_beyond(source, command)
         self.changed = True
         self.commands += 1
-        self._taken[source] = self._taken.get(source, 0) + 1
+        self._accepted[source] = self._accepted.get(source, 0) + 1
         if self._watchdog_s is not None and source != HAND:
             watchdog = self._watchdogs.get(source)
             if watchdog is None:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
-                self.heard_at = min(self.heard_at, now)
-            watchdog.heard_at = now
+                self.commanded_at = min(self.commanded_at, now)
+            watchdog.commanded_at = now
         return ""
 
-    def take_by_hand(self, command: JointCommand, joints: Joints, now: float) -> list[str]:
+    def command_by_hand(self, command: JointCommand, joints: Joints, now: float) -> list[str]:
         """Command actuators as a user: from now on, commands of nodes to these actuators have no effect.
 
         Returns the names of the actuators that the user did not command before. Raises ValueError with a one-line
@@ -113,17 +113,17 @@ class Actuation:
         """
         if reason := self.servos.objection(command.mode, command.name):
             raise ValueError(reason)
-        taken = [name for name in command.name if name not in self.by_hand]
-        for name in taken:
+        added = [name for name in command.name if name not in self.by_hand]
+        for name in added:
             if (owner := self._owners.get(name)) is not None:
                 self._displaced[name] = owner
             self._owners[name] = HAND
-        if taken:
+        if added:
             self._granted.clear()
-        self.by_hand.update(taken)
-        if reason := self.take(HAND, command, joints, now):
+        self.by_hand.update(added)
+        if reason := self.accept(HAND, command, joints, now):
             raise ValueError(reason)
-        return taken
+        return added
 
     def give_back(self, joints: Joints) -> list[str]:
         """End all commands of the user, and return the names of the actuators that the user commanded.
@@ -145,7 +145,7 @@ class Actuation:
         self.changed = True
         return names
 
-    def _left_by_hand(self, command: JointCommand) -> JointCommand:
+    def _without_hand_commands(self, command: JointCommand) -> JointCommand:
         """The command without the actuators that a user commands."""
         left = [(n, v) for n, v in zip(command.name, command.value, strict=True) if n not in self.by_hand]
         if len(left) == len(command.name):
@@ -156,7 +156,7 @@ class Actuation:
         """If the command sets a position beyond a joint's limits, note this in `cut`, once per node."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
-            self._told_cut.add(source)
+            self._reported_cut.add(source)
             self.cut.append((source, f"{source!r} commands {line}"))
 
     def _grant(self, source: str, command: JointCommand, joint_motion: tuple[Any, Any]) -> None:
@@ -197,7 +197,7 @@ class Actuation:
                 self.trips += 1
                 self.changed = True
                 found.append(source)
-        self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
+        self.commanded_at = min((watchdog.commanded_at for watchdog in self._watchdogs.values()), default=math.inf)
         return found
 
     def make_safe(self, joints: Joints) -> None:
@@ -207,7 +207,7 @@ class Actuation:
         self.safe.update(self._owners.keys() & set(names))
         self._granted.clear()
         self._watchdogs.clear()
-        self.heard_at = math.inf
+        self.commanded_at = math.inf
         self.changed = True
 
     def drive(self, joints: Joints) -> None:
@@ -223,7 +223,7 @@ class Actuation:
             self.changed = False
         self._loads.steps += 1
 
-    def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
+    def discard_commands(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
         """Discard commands, watchdogs and loads, after the simulation was reset or restored.
 
         effort  efforts of the actuators in the new state, N m or N
@@ -234,7 +234,7 @@ class Actuation:
         else:
             self.servos.from_plain(servos)
         self._watchdogs.clear()
-        self.heard_at = math.inf
+        self.commanded_at = math.inf
         self.safe.clear()
         self._granted.clear()
         for name in self.by_hand:
@@ -257,25 +257,25 @@ class Actuation:
             "displaced": dict(self._displaced),
             "gone": sorted(self._gone),
             "safe": sorted(self.safe),
-            "watchdogs": {source: watchdog.heard_at for source, watchdog in self._watchdogs.items()},
+            "watchdogs": {source: watchdog.commanded_at for source, watchdog in self._watchdogs.items()},
             "trips": self.trips,
             "commands": self.commands,
-            "taken": dict(self._taken),
+            "taken": dict(self._accepted),
             "refused": {source: list(refused) for source, refused in self._refused.items()},
-            "told_cut": sorted(self._told_cut),
+            "told_cut": sorted(self._reported_cut),
         }
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Continue from a result of `to_plain`. Call `moved` before this method."""
+        """Continue from a result of `to_plain`. Call `discard_commands` before this method."""
         self._owners, self._gone, self.safe = dict(plain["owners"]), set(plain["gone"]), set(plain["safe"])
         if self._watchdog_s is not None:
             limit = self._watchdog_s
-            self._watchdogs = {source: Watchdog(limit, heard) for source, heard in plain["watchdogs"].items()}
-        self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
+            self._watchdogs = {source: Watchdog(limit, at) for source, at in plain["watchdogs"].items()}
+        self.commanded_at = min((watchdog.commanded_at for watchdog in self._watchdogs.values()), default=math.inf)
         self.by_hand, self._displaced = set(plain.get("by_hand", ())), dict(plain.get("displaced", {}))
-        self.trips, self.commands, self._taken = plain["trips"], plain["commands"], dict(plain["taken"])
+        self.trips, self.commands, self._accepted = plain["trips"], plain["commands"], dict(plain["taken"])
         self._refused = {source: (int(count), str(why)) for source, (count, why) in plain["refused"].items()}
-        self._told_cut = set(plain["told_cut"])
+        self._reported_cut = set(plain["told_cut"])
 
     def status(self) -> dict[str, Any]:
         """Status of the actuation as plain data: a table with the following keys.
@@ -292,7 +292,7 @@ class Actuation:
             "watchdog_trips": self.trips,
             "commanded_by": self.commanded_by,
             "by_hand": sorted(self.by_hand),
-            "commands_taken": dict(self._taken),
+            "commands_taken": dict(self._accepted),
             "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
             "loads": self._loads.to_plain(),
             "beyond_limits": self.joints.to_plain(),

@@ -102,7 +102,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         ]
         + _contact_forces(mechanism),
         output_units=output_units(mechanism, outputs),
-        holds=_holds(mechanism),
+        holds=_grippers(mechanism),
         frames=[joint.name for joint in mechanism.oriented_joints],
         pushable=list(mechanism.pushable),
     )
@@ -146,7 +146,7 @@ def _unit_of_reaction(mechanism: Any, name: str) -> str:
     return "N" if constraint.body or mechanism.joint(constraint.joint).unit == "m" else "N m"
 
 
-def _holds(mechanism: Any) -> list[GripperDescription]:
+def _grippers(mechanism: Any) -> list[GripperDescription]:
     """The mechanism's grippers. A gripper is a body-fixed point that constraints with a HoldingOutput can hold.
 
     Each gripper lists the names of its HoldingOutputs. A HoldingOutput is 1 while its constraint holds the point,

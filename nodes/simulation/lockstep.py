@@ -42,7 +42,7 @@ class Port(Protocol):
     publishes: bool
     state: bytes
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Whether the participant subscribes to `topic`, a full topic name."""
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage], kind: str = TURN) -> list[EncodedMessage]:
@@ -74,7 +74,7 @@ class LocalPort:
         self.lossless = hosted.lossless
         self.publishes = bool(hosted.publishes) or not hosted.lossless
         self.state = b""
-        self.wants = hosted.wants
+        self.subscribes_to = hosted.subscribes_to
         self._hosted = hosted
         self._outgoing: list[EncodedMessage] = []
         self._only_listens = hosted.lossless and not hosted.publishes  # its plotted values come one call late
@@ -417,7 +417,7 @@ class Scheduler:
             heapq.heappush(participant.on_the_way, (at, next(self._numbers), topic, payload))
 
     def _route(self, topic: str) -> list[ScheduledParticipant]:
-        route = [participant for participant in self._listening if participant.port.wants(topic)]
+        route = [participant for participant in self._listening if participant.port.subscribes_to(topic)]
         if len(self._routes) < 1024:
             self._routes[topic] = route
         return route

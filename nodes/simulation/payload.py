@@ -59,7 +59,7 @@ def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
 class Payload:
     """Encoded form of a message, into which the numbers of an array are written.
 
-    `message` contains the placeholder numbers that `signs(buffer)` returns. In the payload, entry k of the array
+    `message` contains the placeholder numbers that `placeholders(buffer)` returns. In the payload, entry k of the array
     `buffer` takes the place of placeholder number k.
 
     write  kernel that writes the present entries of `buffer` into the payload
@@ -72,7 +72,7 @@ class Payload:
         room = np.zeros(len(rest) // 8 + 1)
         self._rest = room.view(np.uint8).data[: len(rest)]
         self._rest[:] = rest
-        places = [rest.index(NUMBER.pack(MARK, sign)) + len(MARK) for sign in signs(buffer)]
+        places = [rest.index(NUMBER.pack(MARK, sign)) + len(MARK) for sign in placeholders(buffer)]
         given = [np.array([len(places)], dtype=float), np.array(places, dtype=float), buffer]
         self.write = BoundKernel(write_numbers.address, given, [room])
 
@@ -97,12 +97,12 @@ class Payloads:
         self._topics = topics["state"], topics["body_poses"]
         self._state = state_payload(system.joint_names, system.output_names, readings.buffer, self._topics[0])
         self._poses = poses_payload(simulation.placed, self._topics[1])
-        self._tell = BoundKernel.in_turn([readings.read, look, self._state.write])
+        self._write_state = BoundKernel.in_turn([readings.read, look, self._state.write])
         self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
 
     def state(self) -> tuple[int, bytes]:
         """(seq, payload) of the present state."""
-        self._tell()
+        self._write_state()
         stamp = self._stamp
         stamp.timestamp = self._simulation.time
         return self._stamper.stamp(self._topics[0], stamp), self._state.stamped(stamp)
@@ -116,7 +116,7 @@ class Payloads:
         return self._poses.stamped(stamp)
 
 
-def signs(buffer: np.ndarray) -> list[float]:
+def placeholders(buffer: np.ndarray) -> list[float]:
     """Placeholder numbers, one per entry of `buffer`.
 
     In an encoded message, placeholder number k marks the place at which entry k of `buffer` is written.
@@ -131,7 +131,7 @@ def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarr
     the constraint violations and of their rates; energy; outputs; the poses (7 numbers each) of all spherical and free
     joints; the twists (6 numbers each) of these joints.
     """
-    n, marks = len(names), signs(buffer)
+    n, marks = len(names), placeholders(buffer)
     last = 3 * n + 3 + len(outputs)
     twists = last + 7 * ((len(buffer) - last) // 13)
     state = RobotState(
@@ -151,7 +151,7 @@ def poses_payload(placed: np.ndarray, topic: str) -> Payload:
     """Payload of a BodyPoses message whose numbers come from `placed`: positions (3n,), then quaternions (4n,), of n
     bodies.
     """
-    marks, last = signs(placed), 3 * (len(placed) // 7)
+    marks, last = placeholders(placed), 3 * (len(placed) // 7)
     return Payload(BodyPoses(p=marks[:last], quaternion=marks[last:]), placed, topic)
 
 

@@ -74,7 +74,7 @@ class Pushes:
         """
         return dict(self._ends)
 
-    def moved(self, plain: Mapping[str, int] | None = None) -> None:
+    def restore(self, plain: Mapping[str, int] | None = None) -> None:
         """Set the ticks at which the pushes end, after a reset or restore of the simulation.
 
         A force that acts in the restored state, but for which `plain` has no tick, ends before the next time step.

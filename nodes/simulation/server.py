@@ -102,7 +102,7 @@ class SimServer:
         self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
 
         self.state = "paused"
-        self._pause_asked = False
+        self._pause_requested = False
         self._hand_until = 0.0  # by time.monotonic(): a user's commands end here, unless they are renewed
         self.emergency = ""
         self.steps_left = 0
@@ -218,7 +218,7 @@ class SimServer:
         if tick % self._state_every == 0:  # last: controllers can reply while nothing else remains
             self._publish_state()
         elif self.milestones.pending:
-            self.milestones.see(sim.time, sim.readings.position)
+            self.milestones.update(sim.time, sim.readings.position)
         if self.steps_left:
             self.steps_left -= 1
         if tick == self._last_tick:
@@ -296,7 +296,7 @@ class SimServer:
         self._clock = state["clock"]
         self._energy_at_start, self._energy_drift = state["energy"]
         self.actuation.from_plain(state["actuation"])
-        self._pushes.moved(state.get("pushes"))
+        self._pushes.restore(state.get("pushes"))
         self.emergency = state.get("emergency", "")
         self._command_events.from_plain(state["events"])
         self.milestones.from_plain(state["milestones"])
@@ -355,7 +355,7 @@ class SimServer:
             state_seq, objection = command.state_seq, self.emergency
             if state_seq and self.round_trips.seq - state_seq > self._fresh:
                 objection = self._too_old(state_seq)
-            if reason := actuation.take(source, command, joints, self._clock, objection):
+            if reason := actuation.accept(source, command, joints, self._clock, objection):
                 self.refuse(f"{self.robot}/command", reason)
                 self.publish_events(events.refused(source, reason, self.time))
             else:
@@ -365,7 +365,7 @@ class SimServer:
         if events.gone or events.cut:
             self.publish_events(events.departures(self.time))
         # no watchdog can trip earlier; most steps skip this
-        if self._watchdog_s is not None and self._clock - actuation.heard_at > self._watchdog_s:
+        if self._watchdog_s is not None and self._clock - actuation.commanded_at > self._watchdog_s:
             for source in actuation.watch(joints, self._clock):
                 self.publish_events([events.silent(source, self.time)])
         if self.state in ("running", "safe"):
@@ -409,16 +409,16 @@ class SimServer:
         return self._services[name](**args)
 
     def _pause(self, last: Any = False) -> None:
-        self._pause_asked = True
+        self._pause_requested = True
         if self.state in ("running", "safe") and not last:
             self._publish("event", Event(kind="pause"))
         if self.state != "stopped":
             self._rest("paused")
 
     def _resume(self, first: Any = False) -> None:
-        if first and self._pause_asked:
+        if first and self._pause_requested:
             return
-        self._pause_asked = False
+        self._pause_requested = False
         if self.state == "stopped":
             raise ValueError(f"resume: the run ended at duration_s, t = {self.time:g} s; call the service reset first")
         if self.state == "paused":
@@ -483,8 +483,8 @@ class SimServer:
                 f"entry of the argument 'name', whose length is {len(command.name)}"
             )
         self._hand_until = time.monotonic() + HAND_S
-        if command.name and (taken := self.actuation.take_by_hand(command, self._joints, self._clock)):
-            self.publish_events([Event(kind="hand", detail=f"a user now commands {', '.join(taken)}")])
+        if command.name and (added := self.actuation.command_by_hand(command, self._joints, self._clock)):
+            self.publish_events([Event(kind="hand", detail=f"a user now commands {', '.join(added)}")])
         return sorted(self.actuation.by_hand)
 
     def _give_back(self) -> None:
@@ -518,8 +518,8 @@ class SimServer:
 
     def _reset(self) -> None:
         self.simulation.reset()
-        self._pushes.moved()
-        self._moved("reset")
+        self._pushes.restore()
+        self._after_jump("reset")
         self.step_times.clear()
         self.round_trips.times.clear()
 
@@ -539,8 +539,8 @@ class SimServer:
                 "pass a snapshot of the same robot"
             )
         self._put(state)
-        self._moved("restore", servos=state.get("servos"))
-        self._pushes.moved(state.get("pushes"))
+        self._after_jump("restore", servos=state.get("servos"))
+        self._pushes.restore(state.get("pushes"))
 
     def _put(self, state: dict[str, Any]) -> None:
         """Set the simulation and the servos to the state of a snapshot.
@@ -567,7 +567,7 @@ class SimServer:
         self.publish_events(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
-    def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
+    def _after_jump(self, kind: str, servos: dict[str, Any] | None = None) -> None:
         """Discard commands and statistics after a reset or a restore. Then publish an event and the new state.
 
         kind    kind of the event, "reset" or "restore"
@@ -587,7 +587,9 @@ class SimServer:
         self.steps_left = 0
         self._measured = None
         self._inbox.clear()
-        self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run continues with its efforts
+        self.actuation.discard_commands(
+            self.simulation.snapshot().u, servos
+        )  # a restored run continues with its efforts
         self._command_events.clear()
         if self.state == "safe":
             self.state = "running"
@@ -689,7 +691,7 @@ class SimServer:
         if drift > self._energy_drift:
             self._energy_drift = drift
         if self.milestones.pending:
-            self.milestones.see(self.simulation.time, readings.joint_motion[0].item)
+            self.milestones.update(self.simulation.time, readings.joint_motion[0].item)
 
     def _publish_poses(self) -> None:
         self.out(self._topics["body_poses"], self._payloads.poses())

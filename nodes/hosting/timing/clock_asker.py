@@ -47,7 +47,7 @@ class _Peer:
     endpoint: str
     socket: zmq.Socket[bytes]
     number: int = 0  # number of the pending request
-    asked_ns: int | None = None  # send time of the pending request
+    requested_ns: int | None = None  # send time of the pending request
     state_seq: int = 0
     waits: int = 0  # periods until the next request
     last: PeerClock | None = None
@@ -69,12 +69,12 @@ class ClockAsker:
 
     def update(self, nodes: list[NodeEntry], poller: zmq.Poller) -> None:
         """Connect to the nodes in the registry's list, and disconnect from those that left or moved."""
-        wanted = {node.name: node.endpoints["service"] for node in nodes if self._concerns(node)}
+        required = {node.name: node.endpoints["service"] for node in nodes if self._concerns(node)}
         for name, peer in list(self._peers.items()):
-            if wanted.get(name) != peer.endpoint:
+            if required.get(name) != peer.endpoint:
                 poller.unregister(peer.socket)
                 self._peers.pop(name).socket.close()
-        for name, endpoint in wanted.items():
+        for name, endpoint in required.items():
             if name in self._peers:
                 continue
             socket = make_socket(self._context, zmq.DEALER)
@@ -91,7 +91,7 @@ class ClockAsker:
             return False
         return self._topics is None or any(topic in self._topics for topic in node.publishes)
 
-    def ask(self) -> None:
+    def send_requests(self) -> None:
         """Send the requests that are due. Call this method when the timer is readable."""
         self.timer.expired()
         for peer in self._peers.values():
@@ -101,13 +101,13 @@ class ClockAsker:
             peer.number += 1
             peer.waits = PATIENCE
             payload = _encoder.encode(Call(id=peer.number, call=CLOCK))
-            peer.asked_ns = self._now_ns()
+            peer.requested_ns = self._now_ns()
             try:
                 peer.socket.send(payload, zmq.NOBLOCK)
             except zmq.Again:  # no reader at present; a later request may find one
-                peer.asked_ns = None
+                peer.requested_ns = None
 
-    def take(self, awake: Container[object]) -> Iterator[PeerClock]:
+    def receive_replies(self, awake: Container[object]) -> Iterator[PeerClock]:
         """Yield the round trips that were completed since the last call.
 
         awake  sockets that a poll reported as readable
@@ -128,14 +128,14 @@ class ClockAsker:
                 times = msgspec.convert(reply.result, _Times)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
-            if reply.id != peer.number or peer.asked_ns is None:
+            if reply.id != peer.number or peer.requested_ns is None:
                 continue
-            way_ns = (heard_ns - peer.asked_ns) - (times.answered_ns - times.received_ns)
-            if 0 <= way_ns <= heard_ns - peer.asked_ns:  # otherwise a clock jumped during the round trip
+            way_ns = (heard_ns - peer.requested_ns) - (times.answered_ns - times.received_ns)
+            if 0 <= way_ns <= heard_ns - peer.requested_ns:  # otherwise a clock jumped during the round trip
                 reading = PeerClock(
                     asker=self._owner,
                     peer=name,
-                    asked_ns=peer.asked_ns,
+                    asked_ns=peer.requested_ns,
                     received_ns=times.received_ns,
                     answered_ns=times.answered_ns,
                     heard_ns=heard_ns,
@@ -145,7 +145,7 @@ class ClockAsker:
                 peer.state_seq = 1 if stepped else peer.state_seq + 1
                 peer.last = reading
                 yield reading
-            peer.asked_ns = None
+            peer.requested_ns = None
             peer.waits = 1 if peer.state_seq < QUICK else EVERY
 
     def close(self) -> None:

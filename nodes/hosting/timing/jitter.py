@@ -73,12 +73,12 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
     clock, late = time.perf_counter_ns, Durations()
     over = dict.fromkeys(RATES_HZ, 0)
     stolen = _stolen_jiffies()
-    begin = told = clock()
+    begin = reported = clock()
     end = begin + round(seconds * 1e9)
     pacer = Pacer(PERIOD_S)
     while (now := clock()) < end:
-        if progress is not None and now - told > 10**8:
-            told = now
+        if progress is not None and now - reported > 10**8:
+            reported = now
             progress((now - begin) / (end - begin))
         pacer.wait()
         lateness = pacer.period_ns - round(pacer.left_s * 1e9)

@@ -34,14 +34,14 @@ class CommandEvents:
         self.cut = cut
         self._watchdog_s, self._safe_mode = watchdog_s, safe_mode
         self._commanders: set[str] = set()
-        self._left: set[str] = set()
+        self._departed: set[str] = set()
         self._refused_at: dict[str, float] = {}
         self._logged: dict[str, float] = {}
 
     def accepted(self, source: str) -> None:
         """Record that a command of a node was accepted."""
         self._commanders.add(source)
-        self._left.discard(source)
+        self._departed.discard(source)
         self._refused_at.pop(source, None)
 
     def refused(self, source: str, reason: str, now: float) -> Iterator[Event]:
@@ -55,7 +55,7 @@ class CommandEvents:
         """Event "safe": a node sent no command for too long, and its actuators entered their safe mode."""
         self.safe_since = now
         limit_ms = 1e3 * (self._watchdog_s or 0.0)
-        what = f"{source!r} is gone" if source in self._left else f"{source!r} is silent"
+        what = f"{source!r} is gone" if source in self._departed else f"{source!r} is silent"
         line = f"{what}, no command for {limit_ms:g} ms: {self._safe_mode}"
         self._log(f"{line}, at t = {now:.3f} s", what)
         return Event(kind="safe", node=source, detail=line)
@@ -72,7 +72,7 @@ class CommandEvents:
             yield Event(kind="cut", node=source, detail=line)
         while self.gone:
             source = self.gone.popleft()
-            self._left.add(source)
+            self._departed.add(source)
             if source in self._commanders and self._watchdog_s is None:
                 line = f"{source!r} is gone and its last command holds: no watchdog"
                 self._log(f"{line}, at t = {now:.3f} s", line)
@@ -83,14 +83,14 @@ class CommandEvents:
         return {
             "safe_since": self.safe_since,
             "commanders": sorted(self._commanders),
-            "left": sorted(self._left),
+            "left": sorted(self._departed),
             "refused_at": dict(self._refused_at),
         }
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
         """Continue from the result of `to_plain`."""
         self.safe_since = plain["safe_since"]
-        self._commanders, self._left = set(plain["commanders"]), set(plain["left"])
+        self._commanders, self._departed = set(plain["commanders"]), set(plain["left"])
         self._refused_at = dict(plain["refused_at"])
 
     def clear(self) -> None:

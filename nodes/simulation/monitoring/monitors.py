@@ -66,7 +66,7 @@ class MilestoneWatch:
         self._since = {name: time for name, time in plain["since"].items() if name in self.reached}
         self.pending = [entry for entry in self.pending if self.reached[entry[0]] is None]
 
-    def see(self, now: float, position: Callable[[int], float]) -> None:
+    def update(self, now: float, position: Callable[[int], float]) -> None:
         """Check the milestones at simulation time `now` (s).
 
         position  function that takes the index of a joint and returns the joint's position (rad)

@@ -8,16 +8,16 @@ import math
 class Watchdog:
     """Watchdog of one commanding node: trips after a silence longer than `limit_s`, on a clock that the caller reads.
 
-    heard_at  time of the node's latest command, s
+    commanded_at  time of the node's latest command, s
     """
 
     def __init__(self, limit_s: float, now: float) -> None:
         self._limit_s = limit_s
-        self.heard_at = now
+        self.commanded_at = now
 
     def trips(self, now: float) -> bool:
         """Whether the node's silence exceeds the limit at the time `now` (s)."""
-        return now - self.heard_at > self._limit_s
+        return now - self.commanded_at > self._limit_s
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:

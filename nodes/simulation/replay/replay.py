@@ -163,7 +163,7 @@ def replay(
         lines = _from(lines, start.tick, plan)
     else:
         replayed = _replayed(lines, own, plan, hosted, tolerances, outcome)
-    outcome.heard = sum(hosted.wants(line.topic) and _source(line) not in own for line in lines)
+    outcome.heard = sum(hosted.subscribes_to(line.topic) and _source(line) not in own for line in lines)
     outcome.refused = hosted.refusals.count
     compare([line for line in lines if _source(line) in own], replayed, outcome, tolerances, strict=mode == "lockstep")
     return outcome
@@ -293,7 +293,7 @@ class _Others:
         self.state = b""
         self.next: list[EncodedMessage] = []
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Always false: the recorded nodes receive no messages."""
         return False
 
@@ -399,7 +399,7 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
             continue
         for name in cls.publishes:
             topic = topic_of(name, remap=node.remap, robot=plan.sim.robot_name)
-            if hosted.wants(topic) and found.setdefault(topic, node.name) != node.name:
+            if hosted.subscribes_to(topic) and found.setdefault(topic, node.name) != node.name:
                 raise PlanError(
                     f"both {found[topic]!r} and {node.name!r} publish {topic}, and the recording does not say which of "
                     "them published a message; to replay a run with links, let one node publish the topic"

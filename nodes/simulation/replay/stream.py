@@ -37,20 +37,20 @@ class Stream:
         self._answers = answers
         self._agree = agree
         self._kinds: dict[str, Any] = dict(hosted.publishes.values())
-        hosted.out = self._take
+        hosted.out = self._add_output
         hosted.start()
 
     def feed(self, lines: Iterable[Line]) -> None:
         """Pass all messages that the node subscribes to, in order."""
-        heard = [line for line in lines if self._hosted.wants(line.topic)]
-        states = [i for i, line in enumerate(heard) if type(line.message) is RobotState]
-        others = [i for i, line in enumerate(heard) if type(line.message) is not RobotState]
-        rest = [heard[i] for i in others]
+        received = [line for line in lines if self._hosted.subscribes_to(line.topic)]
+        states = [i for i, line in enumerate(received) if type(line.message) is RobotState]
+        others = [i for i, line in enumerate(received) if type(line.message) is not RobotState]
+        rest = [received[i] for i in others]
         passed = shift = 0
         for i in states:
             in_file = bisect.bisect_left(others, i)
-            choices = self._choices(rest, heard[i], passed, max(passed, in_file)) if rest else [in_file]
-            choice = self._try(heard[i], rest, passed, choices)
+            choices = self._choices(rest, received[i], passed, max(passed, in_file)) if rest else [in_file]
+            choice = self._try(received[i], rest, passed, choices)
             self.crossed += choice - in_file != shift
             passed, shift = choice, choice - in_file
         self._pass(rest[passed:])
@@ -96,7 +96,7 @@ class Stream:
         for line in lines:
             self._hosted.receive(line.topic, line.message)
 
-    def _take(self, topic: str, payload: bytes) -> None:
+    def _add_output(self, topic: str, payload: bytes) -> None:
         if topic == self._hosted.plot_topic:
             return
         message = decode(topic, payload, self._kinds[topic])

@@ -78,7 +78,7 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
             "start a new run"
         )
     file = RecordingFile(path)
-    with warnings.catch_warnings(record=True) as told:  # shown only where no error follows
+    with warnings.catch_warnings(record=True) as caught:  # shown only where no error follows
         warnings.simplefilter("always")
         there, code_hash = _point(
             file, at_s, step_s, run, lambda: _require_same(plan_of(file.metadata, path), plan, path)
@@ -91,7 +91,7 @@ def read_restart(path: str | os.PathLike[str], at_s: float, plan: Plan, run: int
             why = f"its parameter {event.key} was set at t = {event.timestamp:.6g} s, after the snapshot"
             begin.fresh.setdefault(event.node, why)
     begin.played = _played(begin, plan, there.after)
-    for warning in told:
+    for warning in caught:
         warnings.warn(warning.message, stacklevel=2)
     return begin
 

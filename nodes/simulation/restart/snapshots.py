@@ -137,7 +137,7 @@ class Played:
         for tick, topic, payload in messages:
             self._at.setdefault(tick, []).append((topic, payload))
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Always False: a recorded node receives no messages."""
         return False
 

@@ -47,7 +47,7 @@ DT = 1e-3
 
 def made(**params: Any) -> CommandGuard:
     guard = CommandGuard(msgspec.convert({"joints": JOINTS} | params, GuardParams), set(NAMES))
-    guard.see(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
+    guard.add_state(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
     return guard
 
 
@@ -59,9 +59,9 @@ def follow(guard: CommandGuard, goals: list[list[float]], mode: str = "position"
     """Values that the guard gives for these commands, one per millisecond, to a robot that follows at once."""
     x, before = np.zeros(2), np.zeros(2)
     for tick, goal in enumerate(goals, 1):
-        guard.see(tick * DT, NAMES, x.tolist(), ((x - before) / DT).tolist())
+        guard.add_state(tick * DT, NAMES, x.tolist(), ((x - before) / DT).tolist())
         guard.check(tick * DT)
-        ((_, _, values),) = guard.take(tick * DT, mode, NAMES, goal, 0.0)
+        ((_, _, values),) = guard.process_command(tick * DT, mode, NAMES, goal, 0.0)
         given = np.array(values)
         x, before = (x + DT * given if mode == "velocity" else given), x
         yield given
@@ -98,8 +98,8 @@ def test_a_far_command_is_reached_also_where_positions_alone_are_limited(goal: f
     guard = CommandGuard(msgspec.convert({"joints": {"a": limits}}, GuardParams))
     x = [0.0]
     for tick in range(1, 1000):
-        guard.see(tick * DT, ["a"], x[-1:], [0.0])
-        ((_, _, (value,)),) = guard.take(tick * DT, "position", ["a"], [goal], 0.0)
+        guard.add_state(tick * DT, ["a"], x[-1:], [0.0])
+        ((_, _, (value,)),) = guard.process_command(tick * DT, "position", ["a"], [goal], 0.0)
         x.append(value)
     speed = np.abs(np.diff(x)) / DT
     assert x[-1] == pytest.approx(np.clip(goal, -1.0, 1.0), abs=1e-9)
@@ -113,8 +113,8 @@ def test_a_far_command_is_reached_where_a_keep_out_is_the_only_limit_of_position
     guard = CommandGuard(msgspec.convert(limits, GuardParams))
     x = np.zeros(2)
     for tick in range(1, 3000):
-        guard.see(tick * DT, ["a", "b"], x.tolist(), [0.0, 0.0])
-        ((_, _, values),) = guard.take(tick * DT, "position", ["a", "b"], goal, 0.0)
+        guard.add_state(tick * DT, ["a", "b"], x.tolist(), [0.0, 0.0])
+        ((_, _, values),) = guard.process_command(tick * DT, "position", ["a", "b"], goal, 0.0)
         x = np.array(values)
         assert x.sum() <= 1.0 + 1e-9
     expected = goal if sum(goal) <= 1.0 else [0.5, 0.5]
@@ -126,8 +126,8 @@ def test_efforts_are_limited_in_value_and_rate() -> None:
     guard = CommandGuard(msgspec.convert({"joints": joints}, GuardParams), set(NAMES))
     given = []
     for tick in range(1, 200):
-        guard.see(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
-        ((mode, names, values),) = guard.take(tick * DT, "effort", ["joint_2"], [-40.0], 0.0)
+        guard.add_state(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+        ((mode, names, values),) = guard.process_command(tick * DT, "effort", ["joint_2"], [-40.0], 0.0)
         given.append(values[0])
     assert (mode, names, given[-1]) == ("effort", ["joint_2"], -5.0)
     assert np.all(np.abs(np.diff(given)) <= 100.0 * DT + 1e-12)
@@ -137,8 +137,8 @@ def test_a_clamp_that_lasts_is_reported_again_every_second() -> None:
     """Who begins to listen later learns of it too."""
     guard = CommandGuard(msgspec.convert({"joints": {"joint_2": {"effort": 5.0}}}, GuardParams), set(NAMES))
     for tick in range(1, 3501):
-        guard.see(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
-        list(guard.take(tick * DT, "effort", ["joint_2"], [-40.0], 0.0))
+        guard.add_state(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+        list(guard.process_command(tick * DT, "effort", ["joint_2"], [-40.0], 0.0))
     assert kinds(guard) == [("guard_clamp", "effort")] * 4
 
 
@@ -156,25 +156,25 @@ def test_a_stop_brakes_holds_and_lasts_until_acknowledged(case: str) -> None:
     params, cause = STOPS[case]
     guard = made(**params)
     guard.enable(0.0, True)  # an enabling switch is pressed at the first command
-    guard.take(0.0, "velocity" if "fast" in case or "stop" in case else "position", ["joint_2"], [0.02], 0.0)
+    guard.process_command(0.0, "velocity" if "fast" in case or "stop" in case else "position", ["joint_2"], [0.02], 0.0)
     now, given = 0.0, []
     while not guard.stopped and now < 1.0:
         now += DT
-        guard.see(now, NAMES, [0.01, 0.0], [0.5 if "fast" in case or "stop" in case else 0.0, 0.0])
+        guard.add_state(now, NAMES, [0.01, 0.0], [0.5 if "fast" in case or "stop" in case else 0.0, 0.0])
         given = guard.check(now)
     assert guard.stopped == cause
     assert given  # it commands the stop itself
-    assert guard.take(now, "position", ["joint_2"], [0.5], 0.0) == []
+    assert guard.process_command(now, "position", ["joint_2"], [0.5], 0.0) == []
     for _ in range(300):
         now += DT
-        guard.see(now, NAMES, [0.01, 0.0], [0.0, 0.0])
+        guard.add_state(now, NAMES, [0.01, 0.0], [0.0, 0.0])
         given = guard.check(now)
     assert {value for held in given if held.mode == "velocity" for value in held.values} <= {0.0}
     assert guard.stopped == cause
     assert kinds(guard)[-1] == ("guard_stop", cause)
     guard.enable(now, True)
     guard.acknowledge(now)
-    assert guard.take(now, "position", ["joint_2"], [0.01], 0.0)
+    assert guard.process_command(now, "position", ["joint_2"], [0.01], 0.0)
     assert (guard.stopped, kinds(guard)[-1][0]) == ("", "guard_acknowledged")
 
 
@@ -182,14 +182,14 @@ def test_after_a_release_the_setpoints_wait_for_the_robot_until_they_have_reache
     limit, q = 0.2, 0.0
     limits = JOINTS["joint_2"] | {"tracking_error": limit}
     guard = CommandGuard(msgspec.convert({"joints": {"joint_2": limits}}, GuardParams), {"joint_2"})
-    guard.see(0.0, ["joint_2"], [q], [0.0])
+    guard.add_state(0.0, ["joint_2"], [q], [0.0])
     guard.stop(0.0, "estop", "a test")
     guard.acknowledge(0.0)
     given = [q]
     for tick in range(1, 3001):
-        guard.see(tick * DT, ["joint_2"], [q], [0.0])
+        guard.add_state(tick * DT, ["joint_2"], [q], [0.0])
         assert not guard.check(tick * DT) or not guard.stopped
-        ((_, _, (value,)),) = guard.take(tick * DT, "position", ["joint_2"], [1.0], 0.0)
+        ((_, _, (value,)),) = guard.process_command(tick * DT, "position", ["joint_2"], [1.0], 0.0)
         given.append(value)
         if tick > 500:  # the motor is off before
             q += 2e-3 * (value - q)
@@ -202,21 +202,21 @@ def test_after_a_release_the_setpoints_wait_for_the_robot_until_they_have_reache
 
 def test_a_stop_that_outlasts_a_reset_holds_the_robot() -> None:
     guard = made()
-    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.0)
     guard.stop(DT, "estop", "a test")
     guard.reset()
     assert guard.check(0.0) == []  # it does not know yet where the robot is
-    guard.see(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
+    guard.add_state(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
     ((mode, names, values),) = guard.check(0.0)
     assert (mode, names, values) == ("velocity", NAMES, [0.0, 0.0])
-    assert guard.take(DT, "position", NAMES, [0.0, 0.0], 0.0) == []
+    assert guard.process_command(DT, "position", NAMES, [0.0, 0.0], 0.0) == []
     assert (guard.stopped, guard.stops) == ("estop", 1)
     guard.acknowledge(DT)
-    assert guard.take(2 * DT, "position", NAMES, [0.3, -0.4], 0.0)
+    assert guard.process_command(2 * DT, "position", NAMES, [0.3, -0.4], 0.0)
     guard.stop(2 * DT, "estop", "a test")
     guard.reset()
     guard.acknowledge(0.0)
-    guard.see(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
+    guard.add_state(0.0, NAMES, [0.3, -0.4], [0.0, 0.0])
     assert guard.check(0.0) == []  # released meanwhile
 
 
@@ -249,7 +249,7 @@ def test_a_stop_before_the_first_state_brakes_from_this_state_on() -> None:
     guard = CommandGuard(msgspec.convert({"joints": JOINTS}, GuardParams), set(NAMES))
     assert guard.stop(0.0, "estop", "a test") == []
     assert guard.check(DT) == []
-    guard.see(2 * DT, NAMES, [0.3, -0.4], [1.0, 0.0])
+    guard.add_state(2 * DT, NAMES, [0.3, -0.4], [1.0, 0.0])
     ((mode, names, values),) = guard.check(3 * DT)
     assert (mode, names, values[1]) == ("velocity", NAMES, 0.0)
     assert 0.5 < values[0] < 1.0
@@ -257,25 +257,25 @@ def test_a_stop_before_the_first_state_brakes_from_this_state_on() -> None:
 
 def test_a_robot_outside_its_limits_is_not_acknowledged() -> None:
     guard = made()
-    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
-    guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
+    guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.add_state(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
     guard.check(DT)
     line = r"outside its limits \(upper of joint_2: 1\.5, at most 1\.2\); first move .* by hand, .* reset"
     with pytest.raises(ValueError, match=line):
         guard.acknowledge(DT)
     assert guard.stopped
-    guard.see(2 * DT, NAMES, [1.1, 0.0], [0.0, 0.0])  # moved back by hand
+    guard.add_state(2 * DT, NAMES, [1.1, 0.0], [0.0, 0.0])  # moved back by hand
     guard.acknowledge(2 * DT)
     assert not guard.stopped
 
 
 def test_a_reset_of_the_simulation_brings_the_robot_back_inside_its_limits_for_a_release() -> None:
     guard = made()
-    guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.0)
-    guard.see(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
+    guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.0)
+    guard.add_state(DT, NAMES, [1.5, 0.0], [0.0, 0.0])
     guard.check(DT)
     guard.reset()
-    guard.see(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
+    guard.add_state(0.0, NAMES, [0.0, 0.0], [0.0, 0.0])
     guard.acknowledge(0.0)
     assert not guard.stopped
 
@@ -283,8 +283,8 @@ def test_a_reset_of_the_simulation_brings_the_robot_back_inside_its_limits_for_a
 @pytest.mark.parametrize(("side", "bound"), [(1.0, "at most 2"), (-1.0, "at least -2")])
 def test_positions_and_limits_in_messages_have_the_sign_of_the_joint(side: float, bound: str) -> None:
     guard = made()
-    guard.take(0.0, "effort", NAMES, [0.0, 0.0], 0.0)
-    guard.see(DT, NAMES, [0.0, 5.52 * side], [0.0, 0.0])
+    guard.process_command(0.0, "effort", NAMES, [0.0, 0.0], 0.0)
+    guard.add_state(DT, NAMES, [0.0, 5.52 * side], [0.0, 0.0])
     guard.check(DT)
     stop = guard.interventions[-1]
     end = "upper" if side > 0.0 else "lower"
@@ -296,8 +296,8 @@ def test_positions_and_limits_in_messages_have_the_sign_of_the_joint(side: float
 
 def test_a_lower_limit_above_zero_is_named_with_its_own_sign() -> None:
     guard = made(joints={"joint_2": {"lower": 0.5}})
-    guard.take(0.0, "position", ["joint_2"], [0.6], 0.0)
-    guard.see(DT, NAMES, [0.0, 0.0], [0.0, 0.0])
+    guard.process_command(0.0, "position", ["joint_2"], [0.6], 0.0)
+    guard.add_state(DT, NAMES, [0.0, 0.0], [0.0, 0.0])
     guard.check(DT)
     assert guard.interventions[-1].line == ("lower of joint_2: a stop from 0 would reach 0, limit 0.5: controlled stop")
 
@@ -308,16 +308,16 @@ def test_no_command_is_passed_on_while_the_enabling_switch_is_released(switch: s
     if switch == "file":
         guard.switch("the enabling switch is released")
     for now in (0.001, 0.002):  # from the start, and after a release of the stop
-        guard.see(now, NAMES, [0.0, 0.0], [0.0, 0.0])
+        guard.add_state(now, NAMES, [0.0, 0.0], [0.0, 0.0])
         assert guard.check(now) == []
-        given = guard.take(now, "position", NAMES, [0.5, 0.5], 0.0)
+        given = guard.process_command(now, "position", NAMES, [0.5, 0.5], 0.0)
         assert [(each.mode, each.values) for each in given] == [("velocity", [0.0, 0.0])]
         assert guard.stopped == ("enable_file" if switch == "file" else "enable")
         guard.acknowledge(now)
     guard.switch("")
     guard.enable(0.003, True)
-    guard.see(0.003, NAMES, [0.0, 0.0], [0.0, 0.0])
-    assert [each.mode for each in guard.take(0.003, "position", NAMES, [0.5, 0.5], 0.0)] == ["position"]
+    guard.add_state(0.003, NAMES, [0.0, 0.0], [0.0, 0.0])
+    assert [each.mode for each in guard.process_command(0.003, "position", NAMES, [0.5, 0.5], 0.0)] == ["position"]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_switch_whose_file_cannot_be_read_is_released_with_the_reason(
 
 def test_an_old_command_is_not_passed_on() -> None:
     guard = made(max_age_ms=50)
-    assert guard.take(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
+    assert guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
     assert kinds(guard) == [("guard_rejected", "max_age")]
 
 

@@ -104,12 +104,12 @@ def excess(case: Case, kind: str) -> tuple[np.ndarray, np.ndarray, CommandGuard]
         given = []
         while states and states[0][0] <= now:
             _, position, velocity = states.popleft()
-            guard.see(1e-3 * now, JOINTS, position, velocity)
+            guard.add_state(1e-3 * now, JOINTS, position, velocity)
             given += guard.check(1e-3 * now)
         while sent and sent[0][0] <= now and guard._seen_at is not None:
             _, mode, names, values = sent.popleft()
             if names:
-                given += guard.take(1e-3 * now, mode, names, values, 0.0)
+                given += guard.process_command(1e-3 * now, mode, names, values, 0.0)
         to_motors += [(now + acts, command) for command in given]
         while to_motors and to_motors[0][0] <= now:
             plant.command(*to_motors.popleft()[1])

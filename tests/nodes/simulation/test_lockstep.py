@@ -45,7 +45,7 @@ class Told:
         self._wants, self._say = wants, say
         self.turns: list[tuple[float, list[str]]] = []
 
-    def wants(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         return topic.rpartition("/")[2] in self._wants
 
     def turn(self, now: float, heard: Sequence[EncodedMessage], kind: str = "") -> list[EncodedMessage]:

@@ -14,7 +14,7 @@ def watched(degrees: list[float], *milestones: Milestone) -> dict[str, float | N
     """When each is reached while joint "tilt" goes through these angles, a step of 0.1 s apart."""
     watch = MilestoneWatch(milestones, ["lift", "tilt"])
     for step, angle in enumerate(degrees):
-        watch.see(step * STEP_S, [0.0, math.radians(angle)].__getitem__)
+        watch.update(step * STEP_S, [0.0, math.radians(angle)].__getitem__)
     return watch.reached
 
 
