@@ -67,8 +67,8 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
         zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), remote_endpoint=remote_endpoint
     )
     link = RegistryLink(domain)
-    ear = Ear(client, topic, name)
-    said, stamped = 0, is_stamped(message)
+    feedback = SimulationFeedback(client, topic, name)
+    sent, stamped = 0, is_stamped(message)
     entry = NodeEntry(
         name=name, pid=os.getpid(), state="ready", endpoints={"data": publisher.endpoint}, publishes=[topic]
     )
@@ -77,33 +77,33 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0.0:
             _serve_until(publisher, time.monotonic() + min(left, SERVE_S))
-            ear.hear()
-            if ear.refusal:
-                raise UnavailableError(f"the simulation rejects {topic!r}: {ear.refusal}")
-            if not (client.is_live and link.hears):
-                raise UnavailableError(f"the launch in domain {domain} has ended, after {said} messages on {topic!r}")
+            feedback.receive()
+            if feedback.refusal:
+                raise UnavailableError(f"the simulation rejects {topic!r}: {feedback.refusal}")
+            if not (client.is_live and link.is_connected):
+                raise UnavailableError(f"the launch in domain {domain} has ended, after {sent} messages on {topic!r}")
 
     try:
         entry.remote_endpoints = {"data": publisher.remote_endpoint} if remote_endpoint else {}
         link.keep(entry)
         with suppress(KeyboardInterrupt):
             wait(0.5)  # lets subscribers connect before the first message
-            while not count or said < count:
+            while not count or sent < count:
                 if not stamped:
-                    message.timestamp = ear.time
+                    message.timestamp = feedback.time
                 publisher.publish(topic, message)
-                said += 1
+                sent += 1
                 wait(1.0 / rate_hz)
-        if said and isinstance(message, JointCommand):
-            _check_taken(client, publisher, topic, said)
+        if sent and isinstance(message, JointCommand):
+            _check_accepted(client, publisher, topic, sent)
     finally:
         link.close()
         publisher.close()
-        ear.close()
-    return said
+        feedback.close()
+    return sent
 
 
-class Ear:
+class SimulationFeedback:
     """Receives the simulation's state and events while a message is being published.
 
     time     time of the latest state (s), which the published messages get as timestamp; 0 before the first state
@@ -121,10 +121,10 @@ class Ear:
                 with suppress(AddressError):
                     self._subscriber.connect(entry.name, entry.endpoints["data"])
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Process all messages received since the last call."""
-        while (heard := self._subscriber.receive(0.0)) is not None:
-            message = heard[2]
+        while (received := self._subscriber.receive(0.0)) is not None:
+            message = received[2]
             if isinstance(message, RobotState):
                 self.time = message.timestamp
             elif isinstance(message, Event) and message.kind == "refused" and message.node == self._name:
@@ -146,25 +146,25 @@ def _check_commandable(client: Client, topic: str) -> None:
         )
 
 
-def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
+def _check_accepted(client: Client, publisher: Publisher, topic: str, sent: int) -> None:
     """Wait until the simulation has accepted or rejected all commands.
 
     Raises UnavailableError with the reason if the simulation rejected a command, or if it accepted no command in time.
 
-    said  number of published commands
+    sent  number of published commands
     """
     deadline = time.monotonic() + TAKEN_S
     while True:
         status = client.sim_status()
         taken = status["commands_taken"].get(publisher.name, 0)
         refused = status["commands_refused"].get(publisher.name, {"count": 0, "reason": ""})
-        if taken + refused["count"] >= said or time.monotonic() > deadline:
+        if taken + refused["count"] >= sent or time.monotonic() > deadline:
             break
         _serve_until(publisher, time.monotonic() + SERVE_S)
     if refused["count"]:
         raise UnavailableError(f"the simulation rejects {topic!r}: {refused['reason']}")
     if not taken:
-        raise UnavailableError(f"the simulation is {status['state']} and accepted none of {said} commands")
+        raise UnavailableError(f"the simulation is {status['state']} and accepted none of {sent} commands")
 
 
 def _refuse(topic: str, domain: int | None) -> NoReturn:
@@ -222,8 +222,8 @@ def example(kind: type[Message]) -> str:
         samples |= {"p": [0.0, 0.0, 0.5], "quaternion": [1.0, 0.0, 0.0, 0.0]}  # pose of one body
     if kind is PlotValues:
         samples |= {"values": {"error": 0.5, "torque": [0.5, 0.5]}}
-    told = {name: sample for name, sample in samples.items() if sample is not None}
-    return json.dumps(dict(list(told.items())[:3]))
+    shown = {name: sample for name, sample in samples.items() if sample is not None}
+    return json.dumps(dict(list(shown.items())[:3]))
 
 
 def _sample(kind: Any, usual: Any) -> Any:
@@ -244,12 +244,12 @@ def _in_words(message: Message) -> str:
     An example is 'Twist {"linear": [0.0, 0.2, 0.0]}'.
     """
     usual = type(message)()
-    said = {
+    sent = {
         name: getattr(message, name)
         for name in message.__struct_fields__
         if getattr(message, name) != getattr(usual, name)
     }
-    return f"{type(message).__name__} {msgspec.json.encode(said).decode()}"
+    return f"{type(message).__name__} {msgspec.json.encode(sent).decode()}"
 
 
 def _serve_until(publisher: Publisher, deadline: float) -> None:

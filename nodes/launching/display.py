@@ -76,7 +76,7 @@ class Display:
             self._live.stop()
             self._live = None
 
-    def say(self, text: str, name: str = "launch") -> None:
+    def print_line(self, text: str, name: str = "launch") -> None:
         """Print a line that stays on the screen and begins with `name`, the source of the line.
 
         The line is also added to the log of the run.
@@ -126,10 +126,10 @@ class Display:
             f"{line.name} {_state(line)}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes
         )
         text = f"t = {time_s:.1f} s: {shown}"
-        last, said_at = self._last_plain
-        if text != last or now >= said_at + UNCHANGED_PERIOD_S:
+        last, printed_at = self._last_plain
+        if text != last or now >= printed_at + UNCHANGED_PERIOD_S:
             self._last_plain = text, now
-            self.say(text)
+            self.print_line(text)
 
 
 def _state(line: NodeLine) -> str:

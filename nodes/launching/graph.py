@@ -74,14 +74,14 @@ def _member(node: NodePlan, plan: Plan) -> Member:
 def connections(members: Sequence[Member]) -> list[Connection]:
     """One Connection per topic, in the order of the nodes that publish it; topics without a publisher are last."""
     named = [t for m in members for t in m.publishes if t != "status"]
-    asked = [t for m in members for t in m.subscribes if not t.endswith("*") and t != "status"]
+    subscribed = [t for m in members for t in m.subscribes if not t.endswith("*") and t != "status"]
     return [
         Connection(
             topic,
             tuple(m.name for m in members if topic in m.publishes),
             tuple(m.name for m in members if m.receives(topic) and topic not in m.publishes),
         )
-        for topic in dict.fromkeys([*named, *asked])
+        for topic in dict.fromkeys([*named, *subscribed])
     ]
 
 

@@ -52,16 +52,16 @@ def launch_host(plan: Plan, host: str, watch: bool = False) -> int:
         write_host_config(plan.domain, host_config)
         stack.callback(remove_host_config, plan.domain)
         display = stack.enter_context(Display(None))
-        waiting = Waiting(plan, host, host_config, display.say)
-        stack.enter_context(on_signals(waiting.asked))
+        waiting = Waiting(plan, host, host_config, display.print_line)
+        stack.enter_context(on_signals(waiting.on_signal))
         if not waiting.run():
             return 128 + waiting.signal
         observer = Observer(plan.domain)
         stack.callback(observer.close)
         launch = HostLaunch(plan, host, observer, display, watch)
-        stack.enter_context(on_signals(launch.asked))
+        stack.enter_context(on_signals(launch.on_signal))
         if waiting.signal:  # a signal came after the wait and before the launch
-            launch.asked(waiting.signal, None)
+            launch.on_signal(waiting.signal, None)
         launch.run()
     return launch.exit_code
 
@@ -76,20 +76,20 @@ class HostLaunch:
         self._observer = observer
         self._display = display
         # made before the nodes load their files, so that no change in between is missed
-        self._file_watch = FileWatch(plan, observer.ask, display.say, host) if watch else None
+        self._file_watch = FileWatch(plan, observer.call, display.print_line, host) if watch else None
         self._signal = 0
-        self._was_heard = True
+        self._was_connected = True
         self._joined = ""  # instance of the registry whose plan was compared
         self._refusal = ""  # how the server's plan differs from this one; "" if it does not
         self._supervisor = Supervisor(
             folder=observer.folder / "logs",
             is_ready=observer.is_ready,
-            ask_to_stop=self._ask_to_stop,
-            note=lambda name, line: display.say(line, name),
+            request_stop=self._request_stop,
+            note=lambda name, line: display.print_line(line, name),
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
 
-    def asked(self, number: int, _frame: FrameType | None) -> None:
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Signal handler: the first signal ends the launch in an orderly way, the second kills remaining processes."""
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
@@ -118,8 +118,8 @@ class HostLaunch:
         while not self._observer.registry_instance:
             if self._signal:
                 return False
-            self._observer.hear(TICK_S)
-        self._display.say(f"joined host {server!r} at {self._plan.hosts[server]}")
+            self._observer.receive(TICK_S)
+        self._display.print_line(f"joined host {server!r} at {self._plan.hosts[server]}")
         return True
 
     def _watch(self) -> Failure | None:
@@ -134,18 +134,18 @@ class HostLaunch:
             self._show_output()
             if self._file_watch is not None and self._supervisor.ready:
                 self._file_watch.look()
-            self._observer.hear(TICK_S)
-            self._tell_of_the_link()
+            self._observer.receive(TICK_S)
+            self._print_connection()
             self._display.update(self._observer.time, self._lines())
         return None
 
-    def _tell_of_the_link(self) -> None:
+    def _print_connection(self) -> None:
         """Print a line when the connection to the server's registry is lost, and when it is restored."""
-        heard = self._observer.hears_registry
-        if heard != self._was_heard:
-            self._was_heard = heard
+        is_connected = self._observer.is_connected
+        if is_connected != self._was_connected:
+            self._was_connected = is_connected
             server = self._plan.sim.host
-            self._display.say(f"host {server!r} is back" if heard else f"no message from host {server!r}")
+            self._display.print_line(f"host {server!r} is back" if is_connected else f"no message from host {server!r}")
 
     def _is_the_same_launch(self) -> bool:
         """Whether the server's plan equals the plan of this host.
@@ -166,15 +166,15 @@ class HostLaunch:
             lines.append(NodeLine(name, child.pid, status.state if status and known else child.state, lost, ""))
         return lines
 
-    def _ask_to_stop(self, name: str) -> bool:
+    def _request_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
             return False
-        self._observer.ask(name, "shutdown")
+        self._observer.call(name, "shutdown")
         return True
 
     def _show_output(self) -> None:
         for name, line in self._supervisor.new_lines():
-            self._display.say(line, name)
+            self._display.print_line(line, name)
 
     def _finish(self, failure: Failure | None) -> None:
         if failure is not None:
@@ -186,4 +186,4 @@ class HostLaunch:
         elif self._signal:
             self.exit_code = 128 + self._signal
         else:
-            self._display.say("the launch has ended")
+            self._display.print_line("the launch has ended")

@@ -73,7 +73,7 @@ def run_node(
         raise PlanError(f"node {name!r}: {wrong}")
     convert(node_plan.params, cls.Params, f"node {name!r}: params")
     with contextlib.ExitStack() as stack:
-        with _said_when_slow(greet, f"{name}: waits for a launch in domain {domain}; Ctrl-C ends"):
+        with _shown_when_slow(greet, f"{name}: waits for a launch in domain {domain}; Ctrl-C ends"):
             sim = _live_simulation(domain, robot, alone)
         if sim is None:
             if not alone:
@@ -90,12 +90,12 @@ def run_node(
 
 
 @contextlib.contextmanager
-def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
-    """Context manager that calls `say` with `line` if its body takes longer than SILENT_S."""
-    if say is None:
+def _shown_when_slow(show: Callable[[str], None] | None, line: str) -> Iterator[None]:
+    """Context manager that calls `show` with `line` if its body takes longer than SILENT_S."""
+    if show is None:
         yield
         return
-    timer = threading.Timer(SILENT_S, say, (line,))
+    timer = threading.Timer(SILENT_S, show, (line,))
     timer.daemon = True
     timer.start()
     try:
@@ -117,20 +117,20 @@ def _run(
             simulation, and when the simulation has been restarted
     """
     from nodes.hosting.runner import Runner
-    from nodes.launching.process import told
+    from nodes.launching.process import traceback_text
 
     node_plan = plan.nodes[0]
     try:
         node = cls()
-        news = None if greet is None else Greeting(plan, cls, greet)
-        runner = Runner(plan, node_plan, node, context_plan=live_plan(plan.domain), on_nodes=news)
+        greeting = None if greet is None else Greeting(plan, cls, greet)
+        runner = Runner(plan, node_plan, node, context_plan=live_plan(plan.domain), on_nodes=greeting)
         if beside is not None:
             threading.Thread(target=_stand_beside, args=(beside, plan.domain, node_plan.name), daemon=True).start()
         runner.run()
     except (PlanError, RegistryError, AddressError, DomainError):
         raise
     except Exception as error:
-        print(told(error), file=sys.stderr)
+        print(traceback_text(error), file=sys.stderr)
         line = f"node {node_plan.name!r} ended: {type(error).__name__}: {error}"
         raise NodeFailedError(line.rstrip(": ").partition("\n")[0]) from None
     return node
@@ -139,12 +139,11 @@ def _run(
 class Greeting:
     """Callback for registry changes: reports that the node joined a simulation, or rejoined a restarted simulation."""
 
-    def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
-        self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
-        hears, says = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
-        self._line = (
-            f"domain {plan.domain}, robot {plan.sim.robot_name}, subscribes to {hears}, publishes {says}; Ctrl-C ends"
-        )
+    def __init__(self, plan: Plan, cls: type[Node], show: Callable[[str], None]) -> None:
+        self._name, self._robot, self._show = plan.nodes[0].name, plan.sim.robot_name, show
+        inputs, outputs = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
+        domain = f"domain {plan.domain}, robot {plan.sim.robot_name}"
+        self._line = f"{domain}, subscribes to {inputs}, publishes {outputs}; Ctrl-C ends"
         self._sim: int | None = None  # process id of the simulation joined
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:
@@ -154,7 +153,7 @@ class Greeting:
             return
         joined = "joined" if self._sim is None else "joined again,"
         self._sim = servers[0]
-        self._say(f"{self._name}: {joined} {self._line}")
+        self._show(f"{self._name}: {joined} {self._line}")
 
 
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
@@ -191,11 +190,11 @@ def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | N
     """
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]
-        wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]
-        if robot is not None and described and not wanted and not alone:
+        chosen = described if robot is None else [name for name in described if name == f"{robot}/description"]
+        if robot is not None and described and not chosen and not alone:
             there = ", ".join(name.removesuffix("/description") for name in described)
             raise UnknownNameError(f"no robot {robot!r} is live in domain {domain}; name a live robot: {there}")
-        for topic in wanted:
+        for topic in chosen:
             for _, message in client.stream(topic, timeout_s=DESCRIPTION_WAIT_S):
                 if isinstance(message, Description):
                     return SimPlan(robot=message.robot, step_ms=1e3 * message.step_s or 1.0)

@@ -93,7 +93,7 @@ def launch_plan(
         stack.callback(observer.close)
         display = stack.enter_context(Display(plan.duration_s))
         for note in notes:
-            display.say(note)
+            display.print_line(note)
         if (log := run_log(plan)) is not None:
             display.log = log
             stack.callback(log.close)
@@ -147,9 +147,9 @@ class Launch:
         self._signal = 0
         self._file_watch: FileWatch | None = None
         classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
-        self._speakers = {name for name, cls in classes.items() if cls.publishes}
+        self._publishers = {name for name, cls in classes.items() if cls.publishes}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
-        self._taken: dict[str, int] = {}
+        self._accepted: dict[str, int] = {}
         self._dropped: dict[str, list[int]] = {}  # as in Links.dropped
         self._is_measured = False  # whether the server replied at the end
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
@@ -159,8 +159,8 @@ class Launch:
         self._supervisor = Supervisor(
             folder=self._folder / "logs",
             is_ready=observer.is_ready,
-            ask_to_stop=self._ask_to_stop,
-            note=lambda name, line: display.say(line, name),
+            request_stop=self._request_stop,
+            note=lambda name, line: display.print_line(line, name),
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
 
@@ -169,9 +169,9 @@ class Launch:
 
         A second signal kills the remaining processes.
         """
-        return on_signals(self._asked)
+        return on_signals(self._on_signal)
 
-    def _asked(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
 
@@ -181,7 +181,9 @@ class Launch:
         No child process survives, even on an exception.
         """
         # made before the nodes load their files, so that no change in between is missed
-        file_watch = FileWatch(self.plan, self._observer.ask, self._display.say, self.plan.sim.host) if watch else None
+        file_watch = (
+            FileWatch(self.plan, self._observer.call, self._display.print_line, self.plan.sim.host) if watch else None
+        )
         try:
             self._supervisor.start(self._programs(view))
             if self._watch(lambda: self._supervisor.ready and self._remote_nodes.ready, STARTING_TICK_S):
@@ -227,7 +229,7 @@ class Launch:
             self._show_output()
             if self._file_watch is not None:
                 self._file_watch.look()
-            self._observer.hear(tick_s)
+            self._observer.receive(tick_s)
             self._remote_nodes.look(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
@@ -235,7 +237,7 @@ class Launch:
     def _resume(self) -> None:
         self._observer.expect_state(resolve("state", self.plan.sim.robot_name))
         self._resumed_at = time.monotonic()
-        self._observer.ask("sim", "resume", args={"first": True})  # a client that paused it before keeps it paused
+        self._observer.call("sim", "resume", args={"first": True})  # a client that paused it before keeps it paused
 
     def _is_over(self) -> bool:
         """Whether the simulation has reached its planned duration or has ended for another reason."""
@@ -268,13 +270,13 @@ class Launch:
                 return
             with contextlib.suppress(ServiceError):
                 args = {"last": True} if service == "pause" else {}
-                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S), args=args)
+                answer = self._observer.call(name, service, timeout_s=min(left, ANSWER_S), args=args)
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
                     self._is_measured = True
-                    self._take_refused(answer)
-                    here = {f"rejected_connections_{kind}": n for kind, n in answer.get("rejected_here", {}).items()}
-                    counters = {**answer, "refused": answer["frames_refused"], **here}
+                    self._note_refused(answer)
+                    own = {f"rejected_connections_{kind}": n for kind, n in answer.get("rejected_here", {}).items()}
+                    counters = {**answer, "refused": answer["frames_refused"], **own}
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
@@ -288,7 +290,7 @@ class Launch:
 
         An example is the verdict of a recorder that could not write its last messages.
         """
-        self._observer.hear(0.0)
+        self._observer.receive(0.0)
         for name, status in self._observer.status.items():
             if name in self._names and status.state == "stopped":
                 self.summary.verdicts.pop(name, None)
@@ -319,12 +321,12 @@ class Launch:
         if limited:
             self.summary.limited[name] = f"{counters.get('clamps', 0)} values; the latest: {limited}"
 
-    def _take_refused(self, answer: Mapping[str, Any]) -> None:
+    def _note_refused(self, answer: Mapping[str, Any]) -> None:
         """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""
-        taken = self._taken = answer["commands_taken"]
+        accepted = self._accepted = answer["commands_taken"]
         self._dropped = answer["dropped"]
         for name, refused in answer["commands_refused"].items():
-            if name in self._names and not taken.get(name):
+            if name in self._names and not accepted.get(name):
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_unsaid(self, name: str, refusal: str) -> None:
@@ -334,12 +336,12 @@ class Launch:
         """
         topic, _, reason = refusal.partition(": ")
         commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
-        if name in self._commanders and not self._taken.get(name) and topic in commands:
+        if name in self._commanders and not self._accepted.get(name) and topic in commands:
             self.summary.refused_commands.setdefault(name, reason)
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
-        is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
+        is_silent = name in self._publishers and counters.get("sent") == 0 and not failed
         mine = self._registry.rejected_by_kind
         self._rejected_connections[name] = {kind: counters.get(f"rejected_connections_{kind}", 0) for kind in mine}
         everywhere = [mine, *self._rejected_connections.values()]
@@ -453,10 +455,10 @@ class Launch:
         elif failure.last_lines:
             print(f"the last lines of the output of node {failure.name!r} are above", file=sys.stderr, flush=True)
 
-    def _ask_to_stop(self, name: str) -> bool:
+    def _request_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
             return False
-        self._observer.ask(name, "shutdown")
+        self._observer.call(name, "shutdown")
         return True
 
     def _lines(self) -> list[NodeLine]:
@@ -473,7 +475,7 @@ class Launch:
         failed = self._failure.name if self._failure is not None else None
         for name, line in self._supervisor.new_lines():
             if name != failed:
-                self._display.say(line, name)
+                self._display.print_line(line, name)
             elif line.strip():
                 self._unshown.append(line)  # printed once, at the end
 
@@ -499,15 +501,15 @@ def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> l
         required = node.required or plan.sim.mode == "lockstep"
         programs.append(program(node.name, plan_file, restart, node.max_restarts, required))
     if stay:
-        display.say(f"lockstep: nodes are never restarted, `restart` is ignored: {', '.join(stay)}")
+        display.print_line(f"lockstep: nodes are never restarted, `restart` is ignored: {', '.join(stay)}")
     return programs
 
 
 @contextlib.contextmanager
-def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Context manager in which Ctrl-C, SIGTERM and SIGHUP call `asked`."""
+def on_signals(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Context manager in which Ctrl-C, SIGTERM and SIGHUP call `on_signal`."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [(number, signal.signal(number, asked)) for number in numbers]
+    before = [(number, signal.signal(number, on_signal)) for number in numbers]
     try:
         yield
     finally:
@@ -535,8 +537,8 @@ def _file_of(node: NodePlan, folder: str) -> Path | None:
     A recorder subscribes to all topics and has a parameter `file`.
     """
     file = node.params.get("file")
-    hears_all = "*" in load_class(node.run, folder).subscribes
-    return Path(file) if hears_all and isinstance(file, str) else None
+    subscribes_to_all = "*" in load_class(node.run, folder).subscribes
+    return Path(file) if subscribes_to_all and isinstance(file, str) else None
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -65,7 +65,7 @@ class Log:
         self._offset = 0
         self._partial = b""
         self._new: list[str] = []
-        self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         path.write_bytes(b"")
         path.chmod(0o600)
 
@@ -83,14 +83,14 @@ class Log:
         """The last `count` lines that are not empty, including a line that is not complete yet."""
         while self._read():
             pass
-        lines = [*self._kept, self._partial.decode(errors="replace")]
+        lines = [*self._last_lines, self._partial.decode(errors="replace")]
         return [line for line in lines if line.strip()][-count:]
 
     def forget(self) -> None:
         """Discard the last lines, which `last` returns, because another process writes to the file from now on."""
         while self._read():
             pass
-        self._kept.clear()
+        self._last_lines.clear()
 
     def _read(self) -> int:
         """Read the bytes appended since the last call; returns their number."""
@@ -107,5 +107,5 @@ class Log:
         *whole, self._partial = (self._partial + chunk).split(b"\n")
         lines = [line.decode(errors="replace").rstrip() for line in whole]
         self._new.extend(lines)
-        self._kept.extend(lines)
+        self._last_lines.extend(lines)
         return len(chunk)

@@ -52,9 +52,9 @@ class Observer:
         return self._link.plan
 
     @property
-    def hears_registry(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether a publication of the registry arrived recently."""
-        return self._link.hears
+        return self._link.is_connected
 
     @property
     def ending(self) -> bool:
@@ -76,7 +76,9 @@ class Observer:
         status = self.status.get("sim")
         return status.timestamp if status is not None else 0.0
 
-    def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None) -> Any:
+    def call(
+        self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None
+    ) -> Any:
         """Response of a node to a service call.
 
         Raises ServiceError if the node refuses the call, does not reply in time or is not registered.
@@ -107,7 +109,7 @@ class Observer:
         while not self._first.ready and time.monotonic() < deadline:
             self._first.receive(LISTEN_S)
 
-    def hear(self, wait_s: float) -> None:
+    def receive(self, wait_s: float) -> None:
         """Receive and process messages, waiting up to `wait_s` for the first one."""
         for entry in self._link.nodes:
             if "data" in entry.endpoints:
@@ -115,9 +117,9 @@ class Observer:
         if self._first is not None:
             self._await_first_state(self._first)
             wait_s = 0.0
-        while (heard := self._subscriber.receive(wait_s)) is not None:
-            if isinstance(heard[2], Status):
-                self.status[heard[2].node] = heard[2]
+        while (received := self._subscriber.receive(wait_s)) is not None:
+            if isinstance(received[2], Status):
+                self.status[received[2].node] = received[2]
             wait_s = 0.0
 
     def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:
@@ -133,9 +135,9 @@ class Observer:
         return True
 
     def _await_first_state(self, subscriber: Subscriber) -> None:
-        heard = subscriber.receive(LISTEN_S)
+        received = subscriber.receive(LISTEN_S)
         # The latched state at time zero comes from a server that is still paused.
-        if heard is not None and heard[2].timestamp > 0.0:
+        if received is not None and received[2].timestamp > 0.0:
             self.first_state_at = time.monotonic()
             subscriber.close()
             self._first = None

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--begin", default="", help="file with a recorded state from which the server continues")
     given = parser.parse_args(arguments)
     die_with_parent(given.parent)
-    say_warnings_plainly()
+    print_warnings_plainly()
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
     try:
         run_node(read_plan(given.plan), given.node, given.begin)
@@ -51,28 +51,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except Exception as error:
-        print(told(error), file=sys.stderr)
+        print(traceback_text(error), file=sys.stderr)
         return 1
     finally:
         finish(zmq.Context.instance())
     return 0
 
 
-def say_warnings_plainly() -> None:
+def print_warnings_plainly() -> None:
     """Print the project's own warnings as one line without the code location, each text once."""
-    usual, said = warnings.showwarning, set()
+    usual, printed = warnings.showwarning, set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if category.__module__ != "sim_core.errors":
             usual(message, category, *rest, **more)
-        elif str(message) not in said:
-            said.add(str(message))
+        elif str(message) not in printed:
+            printed.add(str(message))
             print(f"warning: {message}", file=sys.stderr, flush=True)
 
     warnings.showwarning = show
 
 
-def told(error: Exception) -> str:
+def traceback_text(error: Exception) -> str:
     """Text of an error's traceback.
 
     For an error in a node's own code, the stack frames of the project that called the node are left out.

@@ -82,8 +82,8 @@ class RemoteNodes:
         self._nodes: list[NodePlan] = [node for node in plan.nodes if node.host not in (plan.sim.host, LOCAL)]
         self._observer = observer
         self._display = display
-        self._is_there = dict.fromkeys((node.name for node in self._nodes), False)
-        self._asked: set[str] = set()
+        self._is_registered = dict.fromkeys((node.name for node in self._nodes), False)
+        self._reminded: set[str] = set()
 
     @property
     def ready(self) -> bool:
@@ -101,13 +101,13 @@ class RemoteNodes:
         """
         for node in self._nodes:
             name, host = node.name, node.host
-            is_there = self._observer.entry(name) is not None
-            if is_there != self._is_there[name]:
-                self._is_there[name] = is_there
-                self._display.say(f"{'registered' if is_there else 'gone'}, on host {host!r}", name)
-            elif is_time and not is_there and host not in self._asked:
-                self._asked.add(host)
-                self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
+            is_registered = self._observer.entry(name) is not None
+            if is_registered != self._is_registered[name]:
+                self._is_registered[name] = is_registered
+                self._display.print_line(f"{'registered' if is_registered else 'gone'}, on host {host!r}", name)
+            elif is_time and not is_registered and host not in self._reminded:
+                self._reminded.add(host)
+                self._display.print_line(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
 
     def lines(self) -> list[NodeLine]:
         """Display line of each node, without the process id, which is valid on the other host only."""
@@ -126,4 +126,4 @@ class RemoteNodes:
         """
         deadline = time.monotonic() + GONE_S
         while time.monotonic() < deadline and any(self._observer.entry(node.name) for node in self._nodes):
-            self._observer.hear(LISTEN_S)
+            self._observer.receive(LISTEN_S)

@@ -243,8 +243,8 @@ class Summary(msgspec.Struct, kw_only=True):
             judged = self.mode == "realtime" and self.time >= JUDGED_S
             behind = judged and self.real_time_factor < REAL_TIME_HELD * self.speed
             hint = "; this computer fell behind, `armswing doctor` may show why" if behind else ""
-            asked = f", {self.speed:g} was requested" if self.mode == "realtime" and self.speed != 1.0 else ""
-            yield "real-time factor", f"{self.real_time_factor:.3f}{asked}{hint}"
+            requested = f", {self.speed:g} was requested" if self.mode == "realtime" and self.speed != 1.0 else ""
+            yield "real-time factor", f"{self.real_time_factor:.3f}{requested}{hint}"
         if self.overruns is not None and self.tick and self.mode == "realtime":
             left_out = f", {self.skipped} left out" if self.skipped else ""
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"

@@ -87,7 +87,7 @@ class Child:
     was_ready: bool = False
     restarts: int = 0
     started_at: float = 0.0
-    heard_at: float = 0.0  # time.monotonic() of its last line of output
+    last_output_at: float = 0.0  # time.monotonic() of its last line of output
     exit_code: int | None = None
     start_again_at: float = 0.0
     is_deaf: bool = False
@@ -108,7 +108,7 @@ class Supervisor:
 
     folder        folder of the output files, `<folder>/<name>.log`
     is_ready      function (name, pid) -> whether that process has reported ready
-    ask_to_stop   function that asks a process to end and returns False if the process cannot be reached; the function
+    request_stop  function that asks a process to end and returns False if the process cannot be reached; the function
                   may take 1 s and may raise an exception
     note          function called with (name, line) for each message to the user
     environment   environment variables of every child
@@ -119,7 +119,7 @@ class Supervisor:
 
     folder: Path
     is_ready: Callable[[str, int], bool]
-    ask_to_stop: Callable[[str], bool]
+    request_stop: Callable[[str], bool]
     note: Callable[[str, str], None] = lambda name, line: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     ready_deadline_s: float = READY_DEADLINE_S
@@ -182,7 +182,7 @@ class Supervisor:
         elif child.state == "starting":
             if self.is_ready(program.name, child.pid):
                 child.state, child.was_ready = "running", True
-            elif now - max(child.started_at, child.heard_at) > self.ready_deadline_s:
+            elif now - max(child.started_at, child.last_output_at) > self.ready_deadline_s:
                 return self._failure(child, 1, f"not ready within {self.ready_deadline_s:g} s")
         return None
 
@@ -191,7 +191,7 @@ class Supervisor:
         lines = []
         for name, child in self.children.items():
             if new := child.log.new_lines():
-                child.heard_at = time.monotonic()
+                child.last_output_at = time.monotonic()
                 lines += [(name, line) for line in new]
         return lines
 
@@ -205,7 +205,7 @@ class Supervisor:
             if child.state == "waiting":
                 child.state = "ended"
             if self._lives(child):
-                threading.Thread(target=self._ask, args=(child,), daemon=True).start()
+                threading.Thread(target=self._request_stop, args=(child,), daemon=True).start()
         self._wait_for_all(self.polite_s)
         for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
@@ -262,11 +262,11 @@ class Supervisor:
     def _failure(self, child: Child, exit_code: int, reason: str) -> Failure:
         return Failure(child.program.name, exit_code or 1, reason, child.log.last(SHOWN_LINES))
 
-    def _ask(self, child: Child) -> None:
+    def _request_stop(self, child: Child) -> None:
         until = time.monotonic() + self.polite_s
         while child.answered_at is None and time.monotonic() < until and child.exit_code is None:
             try:
-                child.is_deaf = not self.ask_to_stop(child.program.name)
+                child.is_deaf = not self.request_stop(child.program.name)
             except Exception:  # without a reply it is asked again, and signalled when its time is over
                 time.sleep(POLL_S)
             else:

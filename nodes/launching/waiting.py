@@ -28,16 +28,16 @@ class Waiting:
     host_config  configuration of this host at the latest attempt; its endpoints contain the keys
     """
 
-    def __init__(self, plan: Plan, host: str, host_config: HostConfig, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, host: str, host_config: HostConfig, print_line: Callable[[str], None]) -> None:
         self.host_config = host_config
         self.signal = 0
         self._plan = plan
         self._host = host
-        self._say = say
-        self._said = ""
+        self._print_line = print_line
+        self._printed = ""
         self._began = time.monotonic()
 
-    def asked(self, number: int, _frame: FrameType | None) -> None:
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Signal handler: stop waiting."""
         self.signal = self.signal or number
 
@@ -68,17 +68,17 @@ class Waiting:
                 write_host_config(self._plan.domain, host_config)
             answer = probe(host_config.news)
         except keys.KeysError as error:
-            self._tell("keys", f"waits: {error}")
+            self._print_once("keys", f"waits: {error}")
             return None
         late = time.monotonic() - self._began > PATIENCE_S
         if answer.result != "open" and (late or answer.result in CERTAIN):
-            self._tell(answer.result, self._line(answer))
+            self._print_once(answer.result, self._line(answer))
         return answer
 
-    def _tell(self, kind: str, line: str) -> None:
-        if kind != self._said:
-            self._said = kind
-            self._say(line)
+    def _print_once(self, kind: str, line: str) -> None:
+        if kind != self._printed:
+            self._printed = kind
+            self._print_line(line)
 
     def _line(self, answer: Answer) -> str:
         """Line for the user about what prevents the connection, with the remedy."""

@@ -21,19 +21,19 @@ RELOAD_S = 60.0  # longest time to load a file, in which imports and models may 
 class FileWatch:
     """Checks whether the files of a plan's nodes on one host were saved.
 
-    ask  function that calls a service of a node; it may raise ServiceError
-    say  function called with (line, node) to show the line to the user
+    call  function that calls a service of a node; it may raise ServiceError
+    show  function called with (line, node) to show the line to the user
     host name of the host
     """
 
-    def __init__(self, plan: Plan, ask: Callable[..., Any], say: Callable[[str, str], None], host: str) -> None:
-        self._ask, self._say = ask, say
+    def __init__(self, plan: Plan, call: Callable[..., Any], show: Callable[[str, str], None], host: str) -> None:
+        self._call, self._show = call, show
         self._files: dict[Path, list[str]] = {}
         for node in plan.nodes_on(host):
             path, name = locate(node.run, plan.folder)
             if name:  # a program does not load a file anew
                 self._files.setdefault(path, []).append(node.name)
-        self._seen = {path: _version(path) for path in self._files}
+        self._versions = {path: _version(path) for path in self._files}
         self._changed: dict[Path, tuple[tuple[int, int] | None, float]] = {}  # {file: (version, since when)}
 
     def look(self) -> None:
@@ -44,7 +44,7 @@ class FileWatch:
         now = time.monotonic()
         for path, names in self._files.items():
             version = _version(path)
-            if version == self._seen[path]:
+            if version == self._versions[path]:
                 self._changed.pop(path, None)
                 continue
             if path not in self._changed or self._changed[path][0] != version:
@@ -52,22 +52,22 @@ class FileWatch:
             age = now - self._changed[path][1]
             if version is None:
                 if age >= MISSING_S:
-                    self._seen[path] = version
-                    self._say(f"{path} is missing; the code that was loaded last stays in charge", ", ".join(names))
+                    self._versions[path] = version
+                    self._show(f"{path} is missing; the code that was loaded last stays in charge", ", ".join(names))
             elif max(age, time.time() - 1e-9 * version[0]) >= SETTLED_S:
-                self._seen[path] = version
+                self._versions[path] = version
                 for name in names:
                     threading.Thread(target=self._reload, args=(name, path), daemon=True).start()
 
     def _reload(self, name: str, path: Path) -> None:
         began = time.monotonic()
         try:
-            note = self._ask(name, "reload", timeout_s=RELOAD_S)
+            note = self._call(name, "reload", timeout_s=RELOAD_S)
         except ServiceError as error:
             if NOT_LOADED not in str(error):  # otherwise the node's log has it, with the traceback
-                self._say(f"{path.name} {NOT_LOADED}: {error}", name)
+                self._show(f"{path.name} {NOT_LOADED}: {error}", name)
         else:
-            self._say(f"loaded {path.name} in {time.monotonic() - began:.2f} s{note}", name)
+            self._show(f"loaded {path.name} in {time.monotonic() - began:.2f} s{note}", name)
 
 
 def _version(path: Path) -> tuple[int, int] | None:

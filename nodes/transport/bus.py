@@ -157,7 +157,7 @@ class PublisherConnection:
         self._any = topics is None
         self._known = {topic.encode(): (topic, kind) for topic, kind in (topics or {}).items()}
         self.socket = make_socket(context, zmq.SUB)
-        self._asked = [(self.socket, POLLIN)]
+        self._poll_items = [(self.socket, POLLIN)]
         for topic in [b""] if self._any else list(self._known):
             self.socket.setsockopt(zmq.SUBSCRIBE, topic)
         self.socket.setsockopt(zmq.SUBSCRIBE, PROBE)
@@ -175,7 +175,7 @@ class PublisherConnection:
     @property
     def has_more(self) -> bool:
         """Whether a frame can be received without waiting."""
-        return bool(zmq_poll(self._asked, 0))
+        return bool(zmq_poll(self._poll_items, 0))
 
     def receive(self) -> tuple[str, Message, bytes] | None:
         """Return (topic, message, payload) of the next message, without waiting; None if no message has arrived."""
@@ -199,14 +199,14 @@ class PublisherConnection:
             if known is None:
                 continue
             name, kind = known
-            said = payload.bytes
+            content = payload.bytes
             try:
-                message = decode(name, said, kind)
+                message = decode(name, content, kind)
             except WireError as error:
                 self._refusals.refuse(name, error.reason)
                 continue
             if self.arrivals.is_new(name, message.seq):
-                return name, message, said
+                return name, message, content
         return None
 
     def receive_rest(self, longest_s: float) -> Iterator[tuple[str, Message, bytes]]:
@@ -218,7 +218,7 @@ class PublisherConnection:
         while True:
             while (received := self.receive()) is not None:
                 yield received
-            if self.ended or not zmq_poll(self._asked, max(int(1e3 * (deadline - time.monotonic())), 0)):
+            if self.ended or not zmq_poll(self._poll_items, max(int(1e3 * (deadline - time.monotonic())), 0)):
                 return
 
     def _known_topic(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:

@@ -77,7 +77,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     remote_endpoints: dict[str, str] = {}
     protocol: int = PROTOCOL
 
-    def seen_from(self, host: str) -> NodeEntry:
+    def reached_from(self, host: str) -> NodeEntry:
         """Return the entry with the endpoints that nodes on `host` have to use.
 
         On the node's own host these are its `endpoints`, on any other host its `remote_endpoints`.
@@ -330,10 +330,10 @@ class Registry:
             )
         except PermissionRefused as error:
             if is_other and old is not None and self._lives(old):
-                raise PermissionRefused(f"{self._taken(old)}; {error}") from None
+                raise PermissionRefused(f"{self._name_in_use(old)}; {error}") from None
             raise
         if is_other and old is not None and self._lives(old):
-            raise RegistryError(self._taken(old))
+            raise RegistryError(self._name_in_use(old))
         if (
             peer.key
             and old is None
@@ -354,7 +354,7 @@ class Registry:
             self._revision += 1
         return entry.generation
 
-    def _taken(self, old: NodeEntry) -> str:
+    def _name_in_use(self, old: NodeEntry) -> str:
         where = f" on host {old.host!r}" if old.host != self.host_config.host else ""
         return f"name {old.name!r} is taken by the live process {old.pid}{where}"
 
@@ -448,7 +448,7 @@ class RegistryClient:
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):
                 raise RegistryError(f"{line}; update the older software")
         entries = msgspec.convert(plain, list[NodeEntry])
-        return [entry.seen_from(self.host_config.host) for entry in entries]
+        return [entry.reached_from(self.host_config.host) for entry in entries]
 
     def forget_the_dead(self, name: str) -> None:
         """Unregister a node of this host if its process has ended.

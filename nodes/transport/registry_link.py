@@ -73,7 +73,7 @@ class RegistryLink:
         self.instance = ""
         self.plan: dict[str, str] = {}
         self._grace_until = 0.0
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         self._thread = threading.Thread(target=self._listen, name="registry link", daemon=True)
         self._thread.start()
 
@@ -113,22 +113,22 @@ class RegistryLink:
         while not self._stop.is_set():
             awake = dict(poller.poll(POLL_MS))
             if socket in awake:
-                self._hear(socket.recv_multipart())
+                self._receive(socket.recv_multipart())
             if self._wake in awake:
                 os.eventfd_read(self._wake)
                 self._renew()
             now = time.monotonic()
-            if now - renewed > RENEW_S and self.hears:
+            if now - renewed > RENEW_S and self.is_connected:
                 renewed = now
                 self._renew()
         socket.close()
 
     @property
-    def hears(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether a publication of the registry arrived within the last SILENCE_S seconds."""
-        return time.monotonic() - self._heard_at < SILENCE_S
+        return time.monotonic() - self._received_at < SILENCE_S
 
-    def _hear(self, frames: list[bytes]) -> None:
+    def _receive(self, frames: list[bytes]) -> None:
         try:
             if len(frames) != 2 or frames[0] != NEWS_TOPIC:
                 raise msgspec.ValidationError(
@@ -139,18 +139,18 @@ class RegistryLink:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self.refusals.refuse("(registry)", f"invalid publication of the registry: {error}")
             return
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         if news.instance != self.instance:
             if self.instance:
-                self._grace_until = self._heard_at + GRACE_S
+                self._grace_until = self._received_at + GRACE_S
             self.plan, self.instance = news.plan, news.instance
         self.ending = news.ending
         self.rejected_connections, self.refused = news.rejected_connections, news.refused
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
             self._renew()
-        nodes = [node.seen_from(self._host) for node in news.nodes]
-        if self._heard_at < self._grace_until:
+        nodes = [node.reached_from(self._host) for node in news.nodes]
+        if self._received_at < self._grace_until:
             listed = {node.name for node in nodes}
             nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and self._lives(old))]
         if nodes != self.nodes:
@@ -180,7 +180,7 @@ class RegistryLink:
         self._stop.set()
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        if self._entry is not None and self.hears:
+        if self._entry is not None and self.is_connected:
             with contextlib.suppress(RegistryError):
                 self._client.unregister(self._entry.name)
         self._client.close()

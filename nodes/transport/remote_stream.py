@@ -135,7 +135,7 @@ class RemoteStream:
     refused   log that counts, by peer, the connections ended because they exceeded the quota
     """
 
-    def __init__(self, context: Context, near: zmq.Socket[bytes], owner: str, address: str) -> None:
+    def __init__(self, context: Context, local: zmq.Socket[bytes], owner: str, address: str) -> None:
         self.refusals = RejectionLog(owner)
         self._guard = SubscriptionGuard(context, owner)
         self.refused = self._guard.refused
@@ -149,12 +149,12 @@ class RemoteStream:
             self._remote_socket.close()
             raise
         self.endpoint = self._claim.remote_endpoint
-        near.bind(f"inproc://armswing-near-{number}")
-        self._near = make_socket(context, zmq.XSUB)
-        self._near.connect(f"inproc://armswing-near-{number}")
+        local.bind(f"inproc://armswing-near-{number}")
+        self._local_socket = make_socket(context, zmq.XSUB)
+        self._local_socket.connect(f"inproc://armswing-near-{number}")
         self._latched: dict[bytes, bytes] = {}
-        self._said: set[bytes] = set()
-        self._asked = self._joined = False  # whether the stream has subscribed; whether messages arrive
+        self._topics: set[bytes] = set()
+        self._is_subscribed = self._joined = False  # whether the stream has subscribed; whether messages arrive
         self._probed = False  # whether a subscriber waits for the echo of the probe
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stop = threading.Event()
@@ -171,7 +171,7 @@ class RemoteStream:
 
         Does nothing if there are no subscribers on other computers.
         """
-        if self._asked:
+        if self._is_subscribed:
             os.eventfd_write(self._wake, 1)
 
     def _serve(self) -> None:
@@ -180,7 +180,7 @@ class RemoteStream:
         poller.register(self._remote_socket, zmq.POLLIN)
         subscribes = True
         while True:
-            awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if subscribes else PAUSE_MS))
+            awake = dict(poller.poll((LONGEST_WAIT_MS if self._is_subscribed else None) if subscribes else PAUSE_MS))
             if self._wake in awake:
                 os.eventfd_read(self._wake)
             while self._forward():
@@ -190,28 +190,28 @@ class RemoteStream:
             if not subscribes:  # the pause is over
                 poller.register(self._remote_socket, zmq.POLLIN)
                 subscribes = True
-            elif self._remote_socket in awake and self._take_subscriptions():
+            elif self._remote_socket in awake and self._process_subscriptions():
                 poller.unregister(self._remote_socket)
                 subscribes = False
         while self._forward():
             pass
-        if self._asked:
+        if self._is_subscribed:
             self._remote_socket.send_multipart([PROBE, END])
 
     def _forward(self) -> bool:
         """Forward a batch of messages. Returns whether more messages may be waiting."""
-        near, remote = self._near, self._remote_socket
+        local, remote = self._local_socket, self._remote_socket
         for _ in range(BATCH):
             try:
-                topic = near.recv(NOBLOCK)
+                topic = local.recv(NOBLOCK)
             except zmq.Again:
                 return False
-            payload = near.recv()
+            payload = local.recv()
             if topic == PROBE:
-                self._take_echo(payload)
+                self._process_echo(payload)
                 continue
-            if topic not in self._said and len(self._said) < MOST_TOPICS:
-                self._said.add(topic)
+            if topic not in self._topics and len(self._topics) < MOST_TOPICS:
+                self._topics.add(topic)
                 row = lookup(topic.decode())
                 if row is not None and row.latched:
                     self._latched[topic] = payload
@@ -221,7 +221,7 @@ class RemoteStream:
             remote.send(payload)
         return True
 
-    def _take_echo(self, payload: bytes) -> None:
+    def _process_echo(self, payload: bytes) -> None:
         """Handle the publisher's reply to the probe message of this stream.
 
         The reply means that all later messages of the publisher arrive at this stream. The stream therefore replies now
@@ -233,55 +233,55 @@ class RemoteStream:
                 self._probed = False
                 self._remote_socket.send_multipart([PROBE, b""])
 
-    def _take_subscriptions(self) -> bool:
+    def _process_subscriptions(self) -> bool:
         """Handle a batch of subscriptions. Returns whether more subscriptions may be waiting."""
         for _ in range(SUBSCRIPTIONS_BATCH):
             try:
                 frame = self._remote_socket.recv(NOBLOCK, False)
             except zmq.Again:
                 return False
-            said = frame.bytes
-            is_one = not frame.more and said[:1] in (b"\x00", b"\x01")
+            content = frame.bytes
+            is_one = not frame.more and content[:1] in (b"\x00", b"\x01")
             while frame.more:
                 frame = self._remote_socket.recv(0, False)
-            wanted = said[1:]
-            is_known = is_one and self._is_known(wanted)
+            prefix = content[1:]
+            is_known = is_one and self._is_known(prefix)
             if not self._guard.passes(frame, is_known):
                 continue
             if not is_one:
                 self.refusals.refuse("(subscription)", "not a subscription")
             elif not is_known:
                 self.refusals.refuse("(subscription)", "not in the topic table, nor a topic of this publisher")
-            elif said.startswith(b"\x01"):
-                self._subscribed(wanted)
+            elif content.startswith(b"\x01"):
+                self._subscribed(prefix)
         return True
 
-    def _is_known(self, wanted: bytes) -> bool:
-        """Whether `wanted`, the topic of a subscription, is a known topic, the probe topic, or "" for all topics.
+    def _is_known(self, prefix: bytes) -> bool:
+        """Whether `prefix`, the topic of a subscription, is a known topic, the probe topic, or "" for all topics.
 
         A topic is known if it is in the topic table or was published by this publisher.
         """
-        if wanted in (b"", PROBE):
+        if prefix in (b"", PROBE):
             return True
         try:
-            row = lookup(wanted.decode())
+            row = lookup(prefix.decode())
         except UnicodeDecodeError:
             return False
-        return row is not None or any(topic.startswith(wanted) for topic in self._said)
+        return row is not None or any(topic.startswith(prefix) for topic in self._topics)
 
-    def _subscribed(self, wanted: bytes) -> None:
-        if not self._asked:
-            self._asked = True
-            self._near.send(b"\x01")
-            self._near.send(b"\x01" + PROBE)
-        if wanted == PROBE:
+    def _subscribed(self, prefix: bytes) -> None:
+        if not self._is_subscribed:
+            self._is_subscribed = True
+            self._local_socket.send(b"\x01")
+            self._local_socket.send(b"\x01" + PROBE)
+        if prefix == PROBE:
             if self._joined:
                 self._remote_socket.send_multipart([PROBE, b""])
             else:
                 self._probed = True
             return
         for topic, payload in self._latched.items():
-            if topic.startswith(wanted):
+            if topic.startswith(prefix):
                 self._remote_socket.send_multipart([topic, payload])
 
     def close(self) -> None:
@@ -292,6 +292,6 @@ class RemoteStream:
         os.eventfd_write(self._wake, 1)
         self._thread.join()
         os.close(self._wake)
-        self._near.close()
+        self._local_socket.close()
         self._remote_socket.close(linger=LAST_WORDS_MS)
         self._claim.release()

@@ -134,7 +134,7 @@ class Hearing(Target):
         self._claim = BoundEndpoint(self._attacker, news_endpoint(DOMAIN))
         self._heard = 0
         self._link = RegistryLink(DOMAIN)
-        self._hear, self._link._hear = self._link._hear, self._count
+        self._hear, self._link._receive = self._link._receive, self._count
         self._attacker.recv()
 
     def _count(self, frames: Frames) -> None:

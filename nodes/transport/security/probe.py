@@ -56,18 +56,18 @@ def probe(endpoint: str) -> Answer:
         raise AddressError(f"address {endpoint!r} has no key; write it as tcp://ADDRESS:PORT#KEY")
     host, _, port = address.rpartition(":")
     try:
-        far = sockets.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_MS * 1e-3)
+        remote = sockets.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_MS * 1e-3)
     except ConnectionRefusedError:
         return Answer("refused")
     except TimeoutError:
         return Answer("unreachable", f"no answer within {CONNECT_TIMEOUT_MS * 1e-3:g} s")
     except OSError as error:
         return Answer("unreachable", error.strerror or str(error))
-    with far:
-        return _shake_hands(far, key)
+    with remote:
+        return _shake_hands(remote, key)
 
 
-def _shake_hands(far: sockets.socket, key: str) -> Answer:
+def _shake_hands(remote: sockets.socket, key: str) -> Answer:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(sockets.create_server(("127.0.0.1", 0)))
@@ -81,35 +81,35 @@ def _shake_hands(far: sockets.socket, key: str) -> Answer:
         curve.be_client(socket, key)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.connect(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
-        near = stack.enter_context(listener.accept()[0])
-        return _forward(near, far, monitor)
+        local = stack.enter_context(listener.accept()[0])
+        return _forward(local, remote, monitor)
 
 
-def _forward(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
+def _forward(local: sockets.socket, remote: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
     """Forward bytes in both directions until the handshake succeeds, one side closes, or HANDSHAKE_S have passed.
 
-    near  connection to the local ZeroMQ socket
-    far   connection to the probed ZeroMQ socket
+    local   connection to the local ZeroMQ socket
+    remote  connection to the probed ZeroMQ socket
     """
     received = 0
     deadline = time.monotonic() + HANDSHAKE_S
     with contextlib.suppress(ConnectionError):  # closed by the probed socket
         while (left := deadline - time.monotonic()) > 0.0:
-            ready, _, _ = select.select([near.fileno(), far.fileno(), monitor.fileno()], [], [], left)
-            for one, other in ((near, far), (far, near)):
+            ready, _, _ = select.select([local.fileno(), remote.fileno(), monitor.fileno()], [], [], left)
+            for one, other in ((local, remote), (remote, local)):
                 if one.fileno() not in ready:
                     continue
                 data = one.recv(CHUNK_BYTES)
                 if not data:
                     return _closed(received)
-                received += len(data) if one is far else 0
+                received += len(data) if one is remote else 0
                 other.sendall(data)
             if monitor.poll(0):  # its only event is a successful handshake
                 return Answer("open")
         # a server may keep a rejected connection open for a while
         return Answer("not_allowed" if received > GREETING_BYTES else "silent")
     with contextlib.suppress(OSError):  # read what it sent before it closed
-        while data := far.recv(CHUNK_BYTES):
+        while data := remote.recv(CHUNK_BYTES):
             received += len(data)
     return _closed(received)
 

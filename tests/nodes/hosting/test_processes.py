@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodes.launching.process import say_warnings_plainly
+from nodes.launching.process import print_warnings_plainly
 from nodes.plan.launch_plan import Plan
 from nodes.transport.registry import Registry, is_alive
 from nodes.transport.service import ServiceError
@@ -43,7 +43,7 @@ def test_a_controller_steers_the_robot_in_realtime(make_plan: MakePlan, run: Any
 def test_our_own_warnings_are_one_line_each_without_a_place_in_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        say_warnings_plainly()
+        print_warnings_plainly()
         for step in (5, 5, 6):
             warnings.warn(f"the step asked for is {step} ms", StabilityWarning, stacklevel=1)
     assert capsys.readouterr().err == ("warning: the step asked for is 5 ms\nwarning: the step asked for is 6 ms\n")

@@ -34,7 +34,7 @@ def test_a_terminal_shows_one_line_per_node_and_a_bar(monkeypatch: pytest.Monkey
         monkeypatch.setattr("sys.stderr", stderr)
         with Display(duration_s=20.0) as display:
             display.update(5.0, [SIM, DAMPER])
-            display.say("[bold]as it is written[/]", "damper")
+            display.print_line("[bold]as it is written[/]", "damper")
         raw = b""
         while select.select([main], [], [], 1.0)[0] and b"[/]" not in raw:  # it comes in pieces
             raw += os.read(main, 65536)
@@ -197,7 +197,7 @@ class Asked:
 
     def expect_state(self, topic: str) -> None: ...
 
-    def ask(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
+    def call(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
         self.calls.append((name, service, args))
 
 
@@ -216,7 +216,7 @@ class Silent(Asked):
         super().__init__()
         self.status = {last.node: last}
 
-    def ask(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
+    def call(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
         raise ServiceError(f"{name} does not answer")
 
 

@@ -25,11 +25,11 @@ class Bench:
         self.supervisor = Supervisor(
             folder=folder / "logs",
             is_ready=lambda name, pid: self.ready_file(name).exists(),
-            ask_to_stop=self.ask_to_stop,
+            request_stop=self.request_stop,
             note=lambda name, line: self.notes.append(f"{name}: {line}"),
         )
 
-    def ask_to_stop(self, name: str) -> bool:
+    def request_stop(self, name: str) -> bool:
         (self.folder / f"{name}.stop").touch()
         return self.ready_file(name).exists()
 
@@ -112,9 +112,9 @@ def test_a_child_that_did_not_answer_is_asked_again(bench: Bench) -> None:
         asked.append(name)
         if len(asked) == 1:
             raise TimeoutError("no reply")
-        return bench.ask_to_stop(name)
+        return bench.request_stop(name)
 
-    bench.supervisor.ask_to_stop = ask
+    bench.supervisor.request_stop = ask
     assert bench.start(bench.program("busy", POLITE)) is None
     bench.supervisor.stop()
     assert asked == ["busy", "busy"]
@@ -187,7 +187,7 @@ def test_the_deadline_counts_from_the_last_line_of_a_child_that_says_what_takes_
     child, past = bench.supervisor.children["slow"], 1000.0
     child.started_at -= past
     assert bench.supervisor.poll() is None
-    child.heard_at -= past
+    child.last_output_at -= past
     failure = bench.supervisor.poll()
     assert failure is not None
     assert failure.reason == f"not ready within {bench.supervisor.ready_deadline_s:g} s"

@@ -35,15 +35,15 @@ def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
 
         def heard() -> bool:
             publisher.serve_subscriptions()
-            observer.hear(0.01)
+            observer.receive(0.01)
             return "good" in observer.status
 
         with caplog.at_level(logging.WARNING, "armswing"):
             until(heard)
             observer.expect_state("robot/state")
-            observer.hear(0.0)
+            observer.receive(0.0)
         with pytest.raises(ServiceError, match="'sim' cannot be reached: address 'garbage' is refused"):
-            observer.ask("sim", "status")
+            observer.call("sim", "status")
         observer.close()
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1

@@ -23,7 +23,7 @@ def test_each_line_has_time_level_and_node(tmp_path: Path) -> None:
         ("sim", "error: diverged"),
         ("left/hold", "INFO hold: loaded"),
     ):
-        display.say(line, name)
+        display.print_line(line, name)
     display.log.close()
     lines = [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", line) for line in path.read_text().splitlines()]
     assert lines == [

@@ -284,14 +284,14 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
     A parameter without a default has the value None. With `as_tree`, a robot with a choice of coordinates is built in
     joint coordinates.
     """
-    from nodes.launching.process import say_warnings_plainly
+    from nodes.launching.process import print_warnings_plainly
     from robots.files import is_reference
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
 
     if name not in names() and not is_reference(name):
         there = f"robots are {', '.join(sorted(names()))}{did_you_mean(name, names())}{OWN_FILE}"
         raise InputError(f"no robot {name!r}; {there}")
-    say_warnings_plainly()
+    print_warnings_plainly()
     try:
         given = parse_assignments(param or [], "--param")
         chosen = with_joint_coordinates(name, given) if as_tree else given
